@@ -1,0 +1,122 @@
+"""The actor: gives a machine a life over a link. The only code that meets both time and I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+from protocol.charter import Charter
+from protocol.local import ROLE_STREAM
+from protocol.machine import Machine
+from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.randomness import Streams
+from protocol.records import Records
+
+
+class Channel(Protocol):
+    """What an actor needs of a link."""
+
+    def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
+        """Send what can be sent without waiting; how many that were."""
+
+    async def send_many(self, envelopes: Sequence[Envelope]) -> None:
+        """Send all, in order."""
+
+    async def receive_many(self) -> list[Envelope]:
+        """Wait for at least one envelope."""
+
+    def receive_nowait(self) -> list[Envelope]:
+        """What is there."""
+
+
+async def run_party(
+    charter: Charter,
+    me: PartyId,
+    link: Channel,
+    *,
+    streams: Streams,
+    records: Records,
+    budget: float | None = None,
+) -> Machine:
+    """Run a party over its link until its role ends or its link does.
+
+    Returns:
+        The finished machine: ``failure`` says what went wrong, ``spent`` what was told.
+    """
+    machine = Machine(
+        charter, me, streams.stream(me, ROLE_STREAM), records=records, budget=budget
+    )
+    return await run_machine(machine, link)
+
+
+async def run_aggregator(charter: Charter, link: Channel, *, streams: Streams) -> Machine:
+    """Run the aggregator over its link until its role ends; ``result`` is what it published."""
+    machine = Machine(charter, AGGREGATOR, streams.stream(AGGREGATOR, ROLE_STREAM))
+    return await run_machine(machine, link)
+
+
+async def run_machine(machine: Machine, link: Channel) -> Machine:
+    """Start, send, wait until the deadline, deliver, repeat."""
+    try:
+        machine.start(trio.current_time())
+        await _speak(machine, link)
+        while not machine.finished:
+            await _listen(machine, link)
+            await _speak(machine, link)
+    except trio.EndOfChannel:
+        machine.abandon("its link has ended")
+    except trio.BrokenResourceError as broken:
+        machine.abandon(f"its link broke: {broken}")
+    return machine
+
+
+async def _listen(machine: Machine, link: Channel) -> None:
+    deadline = machine.deadline
+    if deadline is None:
+        received = await link.receive_many()
+    else:
+        received = []
+        with trio.move_on_at(deadline):
+            received = await link.receive_many()
+        if not received:
+            # What has come by the deadline counts, even if nobody has looked at it yet.
+            received = link.receive_nowait()
+    now = trio.current_time()
+    for envelope in received:
+        machine.receive(envelope, now)
+    machine.expire(now)
+
+
+async def _speak(machine: Machine, link: Channel) -> None:
+    while outbox := machine.take():
+        sent = link.send_nowait(outbox)
+        if sent < len(outbox):
+            await _speak_and_listen(machine, link, outbox[sent:])
+
+
+async def _speak_and_listen(
+    machine: Machine, link: Channel, outbox: Sequence[Envelope]
+) -> None:
+    """Write what has to wait for room, and read meanwhile: else two who write would wait for ever."""
+    async with trio.open_nursery() as nursery:
+
+        async def listen() -> None:
+            try:
+                while True:
+                    for envelope in await link.receive_many():
+                        machine.receive(envelope, trio.current_time())
+            except (trio.EndOfChannel, trio.BrokenResourceError):
+                return  # The writer, or the next to read, meets the same end.
+
+        nursery.start_soon(listen)
+        try:
+            await link.send_many(outbox)
+        except trio.BrokenResourceError as error:
+            broken = error
+        else:
+            broken = None
+        nursery.cancel_scope.cancel()
+    if broken is not None:
+        raise broken

@@ -1,0 +1,1 @@
+"""The protocols themselves: pure computation, without I/O, clocks or hidden randomness."""

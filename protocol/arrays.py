@@ -1,0 +1,131 @@
+"""Numeric arrays inside messages: how they travel, and what a kind of message allows of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    Array = NDArray[Any]
+else:
+    Array = np.ndarray  # what msgspec sees: a type it hands to the hooks below
+
+_DTYPES = {name: np.dtype("<" + name) for name in ("u1", "u2", "u4", "u8", "i8", "f8")}
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Shortest and longest length of an axis, both included."""
+
+    low: int
+    high: int
+
+
+class ArraySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What one array field of a message may hold.
+
+    Args:
+        dtype: one of ``u1 u2 u4 u8 i8 f8`` (little-endian on the wire).
+        shape: per axis a length or ``Bounds``.
+        high: exclusive upper bound of the values; a tuple gives one per position of the last axis;
+            None leaves them free.
+        low: inclusive lower bound.
+    """
+
+    dtype: str
+    shape: tuple[int | Bounds, ...]
+    high: int | tuple[int, ...] | None = None
+    low: int = 0
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes that such an array takes on the wire."""
+        longest = math.prod(n.high if isinstance(n, Bounds) else n for n in self.shape)
+        return longest * _DTYPES[self.dtype].itemsize + 32
+
+    def check(self, array: NDArray[Any], field: str) -> None:
+        """Refuse an array that does not fit.
+
+        Raises:
+            RemoteProtocolError: wrong dtype, shape or value; names ``field`` and the first bad place.
+        """
+        if array.dtype != _DTYPES[self.dtype]:
+            raise RemoteProtocolError(f"dtype {array.dtype.str}, expected {self.dtype}", field=field)
+        if array.ndim != len(self.shape):
+            raise RemoteProtocolError(f"{array.ndim} axes, expected {len(self.shape)}", field=field)
+        for axis, (n, allowed) in enumerate(zip(array.shape, self.shape, strict=True)):
+            low, high = (
+                (allowed.low, allowed.high) if isinstance(allowed, Bounds) else (allowed, allowed)
+            )
+            if not low <= n <= high:
+                wanted = str(low) if low == high else f"{low} to {high}"
+                raise RemoteProtocolError(
+                    f"length {n} on axis {axis}, expected {wanted}", field=field
+                )
+        self._check_values(array, field)
+
+    def _check_values(self, array: NDArray[Any], field: str) -> None:
+        if self.dtype == "f8" and not np.isfinite(array).all():
+            raise RemoteProtocolError("a value that is not finite", field=field)
+        if self.low > 0 or self.dtype[0] != "u":
+            below = array < self.low
+            if below.any():
+                raise _out_of_range(array, below, field, f"at least {self.low}")
+        if self.high is not None:
+            above = array >= np.asarray(self.high)
+            if above.any():
+                raise _out_of_range(array, above, field, "in range")
+
+
+def _out_of_range(
+    array: NDArray[Any], bad: NDArray[np.bool_], field: str, wanted: str
+) -> RemoteProtocolError:
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return RemoteProtocolError(f"value {array[at]} at {list(at)}, expected {wanted}", field=field)
+
+
+def dtype_for(high: int) -> str:
+    """The smallest unsigned dtype that holds the values below ``high``."""
+    for name in ("u1", "u2", "u4", "u8"):
+        if high <= 2 ** (8 * int(name[1])):
+            return name
+    raise ValueError(f"no unsigned dtype holds values up to {high - 1}")
+
+
+def pack(value: Any) -> Any:
+    """Encode an array as ``[dtype, shape, bytes]`` (msgspec's ``enc_hook``)."""
+    if not isinstance(value, np.ndarray):
+        raise NotImplementedError(f"messages cannot carry {type(value).__name__}")
+    name = f"{value.dtype.kind}{value.dtype.itemsize}"
+    if name not in _DTYPES:
+        raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
+    return name, value.shape, value.astype(_DTYPES[name], copy=False).tobytes()
+
+
+def unpack(wanted: type, value: Any) -> Any:
+    """Decode ``[dtype, shape, bytes]`` into a read-only view of the bytes (msgspec's ``dec_hook``).
+
+    Nothing is allocated for the values: the view is of the bytes that came.
+    """
+    if wanted is not np.ndarray:
+        raise NotImplementedError(f"messages cannot carry {wanted.__name__}")
+    if not (isinstance(value, list) and len(value) == 3):
+        raise ValueError("expected an array as [dtype, shape, bytes]")
+    name, shape, content = value
+    if not (isinstance(name, str) and name in _DTYPES):
+        raise ValueError("unknown dtype")
+    if not (
+        isinstance(shape, list)
+        and len(shape) <= 8
+        and all(type(n) is int and n >= 0 for n in shape)
+        and isinstance(content, bytes)
+    ):
+        raise ValueError("malformed shape or content")
+    if math.prod(shape) * _DTYPES[name].itemsize != len(content):
+        raise ValueError(f"{len(content)} bytes do not fill shape {shape} of {name}")
+    return np.frombuffer(content, dtype=_DTYPES[name]).reshape(shape)

@@ -1,0 +1,90 @@
+"""Every error that the protocol layer raises; each says whose fault it is and carries the objects concerned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ProtocolError(Exception):
+    """The base of all errors of this package."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This side broke the rules: a bug in a role or in the code that drives it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        party: str | None = None,
+        role: str | None = None,
+        round: int | None = None,
+    ) -> None:
+        where = []
+        if party is not None:
+            where.append(f"party {party!r}")
+        if role is not None:
+            where.append(f"role {role!r}")
+        if round is not None:
+            where.append(f"round {round}")
+        super().__init__(f"{', '.join(where)}: {message}" if where else message)
+        self.party = party
+        self.role = role
+        self.round = round
+
+
+class RemoteProtocolError(ProtocolError):
+    """Somebody else broke the rules: a message that must be refused. ``field`` names the part that is wrong."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+
+
+class QuorumError(ProtocolError):
+    """Fewer messages came than the role needs; ``missing`` names who did not send one."""
+
+    def __init__(
+        self, *, kind: str, answered: int, at_least: int, missing: Sequence[str]
+    ) -> None:
+        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        super().__init__(
+            f"{answered} of {answered + len(missing)} sent {kind!r}, at least {at_least} needed; "
+            f"missing: {shown}"
+        )
+        self.kind = kind
+        self.answered = answered
+        self.at_least = at_least
+        self.missing = tuple(missing)
+
+
+class PrivacyError(ProtocolError):
+    """A party refuses: what it is asked to send costs more than it agreed to."""
+
+
+class UnsupportedEventError(PrivacyError):
+    """An accountant met an event that it does not know how to judge."""
+
+
+class SurveyError(ProtocolError, ValueError):
+    """A survey's definition or data is wrong; ``row`` (from 1, the header not counted) and ``column`` say where."""
+
+    def __init__(
+        self, message: str, *, row: int | None = None, column: str | None = None
+    ) -> None:
+        where = []
+        if row is not None:
+            where.append(f"row {row}")
+        if column is not None:
+            where.append(f"column {column!r}")
+        super().__init__(f"{', '.join(where)}: {message}" if where else message)
+        self.row = row
+        self.column = column
+
+
+class TranscriptError(ProtocolError):
+    """A transcript cannot be read any further; ``offset`` is the byte at which reading stopped."""
+
+    def __init__(self, message: str, *, offset: int | None = None) -> None:
+        super().__init__(message if offset is None else f"byte {offset}: {message}")
+        self.offset = offset

@@ -1,0 +1,1 @@
+"""What an aggregator computes from randomized reports."""

@@ -1,0 +1,119 @@
+"""Counts of randomized records: what an aggregator keeps of the reports, in canonical form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomizers import join_codes, smallest_dtype, split_codes
+
+MAX_TABLE_CELLS = 2**27
+"""The largest dense table that is made of counts: 1 GiB."""
+
+# A product domain of up to so many cells per record is counted densely, which is faster.
+_DENSE_CELLS_PER_RECORD = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Counts:
+    """How often each record occurs: a sparse histogram over any number of attributes and cells.
+
+    It is canonical: equal multisets of records give equal arrays, whatever order they came in.
+
+    Attributes:
+        sizes: the number of categories of each of the m attributes.
+        codes: the distinct records, shape (u, m), in lexicographic order, of the smallest unsigned
+            type that holds every category.
+        counts: how often each occurs, shape (u,), int64, at least 1.
+        n: the number of records.
+    """
+
+    sizes: tuple[int, ...]
+    codes: NDArray[np.unsignedinteger]
+    counts: NDArray[np.int64]
+    n: int
+
+    def __repr__(self) -> str:
+        return f"<Counts: n={self.n}, m={len(self.sizes)}, {len(self.counts)} distinct>"
+
+    @classmethod
+    def of(cls, codes: NDArray[np.unsignedinteger], sizes: Sequence[int]) -> Counts:
+        """Count records.
+
+        Args:
+            codes: shape (n, m), column j below ``sizes[j]``; n may be 0.
+            sizes: the number of categories of each of the m attributes, m at least 1.
+
+        Raises:
+            ValueError: another shape or type, no attribute, or a code that is not a category.
+        """
+        sizes = tuple(sizes)
+        if not sizes or codes.ndim != 2 or codes.shape[1] != len(sizes):
+            raise ValueError(f"codes of shape {codes.shape}: expected (n, {len(sizes)}), m >= 1")
+        if codes.dtype.kind != "u":
+            raise ValueError(f"codes of type {codes.dtype}: expected unsigned integers")
+        n, cells = len(codes), math.prod(sizes)
+        dtype = smallest_dtype(max(sizes))
+        if cells <= _DENSE_CELLS_PER_RECORD * n:
+            dense = np.bincount(join_codes(codes, sizes).astype(np.intp), minlength=cells)
+            present = np.flatnonzero(dense)
+            distinct = split_codes(present.astype(np.uint64), sizes, dtype)
+            counts = dense[present]
+        else:
+            keys = [join_codes(codes[:, a:b], sizes[a:b]) for a, b in _runs(sizes)]
+            order = np.lexsort(keys[::-1])
+            first = np.zeros(n, np.bool_)
+            first[:1] = True
+            for key in keys:
+                ranked = key[order]
+                first[1:] |= ranked[1:] != ranked[:-1]
+            starts = np.flatnonzero(first)
+            distinct = codes[order[starts]].astype(dtype)
+            counts = np.diff(starts, append=n)
+        distinct.flags.writeable = False
+        counts = counts.astype(np.int64)
+        counts.flags.writeable = False
+        return cls(sizes, distinct, counts, n)
+
+    def table(self, axes: Sequence[int]) -> NDArray[np.int64]:
+        """The contingency table of some attributes, in the order given.
+
+        Args:
+            axes: the places of the attributes, each at most once.
+
+        Returns:
+            Dense counts of shape ``tuple(sizes[axis] for axis in axes)``.
+
+        Raises:
+            ValueError: no place, a repeated one, one that is not there, or a table of more than
+                2**27 cells.
+        """
+        places = list(axes)
+        if not places or len(set(places)) < len(places):
+            raise ValueError(f"axes {tuple(places)}: expected at least one, and none repeated")
+        if not set(places) <= set(range(len(self.sizes))):
+            raise ValueError(f"axes {tuple(places)}: expected 0 to {len(self.sizes) - 1}")
+        shape = tuple(self.sizes[place] for place in places)
+        if math.prod(shape) > MAX_TABLE_CELLS:
+            raise ValueError(f"a table of {math.prod(shape)} cells, more than {MAX_TABLE_CELLS}")
+        joint = join_codes(self.codes[:, places], shape).astype(np.intp)
+        # The weights are added up as float64, exactly: no count reaches 2**53.
+        table = np.bincount(joint, weights=self.counts, minlength=math.prod(shape))
+        return table.astype(np.int64).reshape(shape)
+
+
+def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Cut the attributes into runs whose product domains fit in 64 bits each."""
+    runs = []
+    start, cells = 0, 1
+    for place, size in enumerate(sizes):
+        if cells * size > 2**64:
+            runs.append((start, place))
+            start, cells = place, 1
+        cells *= size
+    runs.append((start, len(sizes)))
+    return runs

@@ -1,0 +1,288 @@
+"""Estimates of joint distributions from randomized records, with standard errors; no randomizing.
+
+One class covers RR-Independent (a block per attribute), RR-Joint (one block of all), RR-Clusters
+(anything between) and, for any choice of attributes, the composed estimator RR-Ind-Joint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.counts import Counts
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.unmixing import Floats, Unmixing, unmixing
+from protocol.randomizers import KeepUniform, Randomizer
+from protocol.randomness import WORDS
+from protocol.survey import Survey
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Attributes that one randomizer randomizes together.
+
+    The randomizer works on the product domain of the attributes, in row-major order: the last
+    attribute's code changes fastest.
+    """
+
+    attributes: tuple[str, ...]
+    randomizer: Randomizer
+
+
+class _Asked(NamedTuple):
+    """What a table of some attributes takes: shares of reports, and the inverse of each block.
+
+    ``shares`` has one axis per block concerned. ``grouped`` names the attributes asked for in the
+    order in which the inverses give them.
+    """
+
+    shares: Floats
+    inverses: tuple[Unmixing, ...]
+    grouped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class JointEstimate:
+    """Unbiased estimates of any marginal of the joint distribution of the answers.
+
+    Attributes of one block are unmixed together, and blocks are combined by mode products of their
+    inverses: the reports' joint table is used, and independence is assumed nowhere (Kikuchi and
+    Domingo-Ferrer, RR-Ind-Joint, Algorithm 3; Domingo-Ferrer and Soria-Comas, sections 3 and 6).
+
+    Args:
+        survey: what was asked.
+        blocks: a partition of the survey's attributes, with the randomizer of each part.
+        counts: the randomized records, columns in the survey's order.
+
+    Raises:
+        SurveyError: a block names an attribute that the survey does not have.
+        ValueError: the blocks are no partition, a randomizer is not of its block's size, or the
+            counts are of other attributes or of no record at all.
+    """
+
+    survey: Survey
+    blocks: tuple[Block, ...]
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        covered = [name for block in self.blocks for name in block.attributes]
+        for name in covered:
+            self.survey.index(name)
+        if len(set(covered)) < len(covered) or len(covered) < len(self.survey.names):
+            raise ValueError(f"blocks {covered}: expected every attribute exactly once")
+        for block in self.blocks:
+            if not block.attributes:
+                raise ValueError("a block without attributes")
+            cells = math.prod(self._sizes(block.attributes))
+            if block.randomizer.size != cells:
+                raise ValueError(
+                    f"block {block.attributes}: randomizer of size {block.randomizer.size}, "
+                    f"expected {cells}"
+                )
+        if self.counts.sizes != self.survey.sizes:
+            raise ValueError(
+                f"counts of sizes {self.counts.sizes}, expected {self.survey.sizes} by the survey"
+            )
+        if not self.counts.n:
+            raise ValueError("no report to estimate from")
+
+    def __repr__(self) -> str:
+        return f"<JointEstimate: n={self.n}, {len(self.blocks)} blocks>"
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return self.counts.n
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The estimated joint distribution of some attributes, in any order.
+
+        ``pi = lambda Q`` with Q the inverse of the randomization matrix. The variance of cell v
+        given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
+        from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``, both estimated from the
+        observed shares and at least 0.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, more than 2**27 cells, or an unknown projection.
+        """
+        shares, inverses, grouped = self._asked(names)
+        estimate = squares = shares
+        for axis, inverse in enumerate(inverses):
+            estimate = inverse.apply(estimate, axis)
+            squares = inverse.apply_squared(squares, axis)
+        sizes = self._sizes(grouped)
+        order = [grouped.index(name) for name in names]
+
+        def arranged(cells: Floats) -> Floats:
+            return np.ascontiguousarray(cells.reshape(sizes).transpose(order))
+
+        raw = Table(
+            names=names,
+            categories=tuple(self.survey.attribute(name).categories for name in names),
+            values=arranged(estimate),
+            standard_errors=arranged(_root((squares - estimate) / self.n)),
+            population_errors=arranged(_root((squares - estimate**2) / self.n)),
+            n=self.n,
+        )
+        return raw.projected(projection)
+
+    def marginals(self, projection: Projection = "none") -> dict[str, Table]:
+        """The table of every attribute by itself, in the survey's order."""
+        return {name: self.table(name, projection=projection) for name in self.survey.names}
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """The table of every pair of attributes, (first, second), (first, third) and so on."""
+        pairs = combinations(self.survey.names, 2)
+        return [self.table(*pair, projection=projection) for pair in pairs]
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean over the respondents of a weight that depends on some attributes.
+
+        With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
+        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``.
+
+        Args:
+            names: the attributes.
+            weights: one finite number per combination of their categories, of shape
+                ``(size of the first, size of the second, ...)``; 0 and 1 for the share of a set.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, or weights of another shape or not finite.
+        """
+        expected = self._sizes(names)
+        names = tuple(names)
+        given = np.asarray(weights, np.float64)
+        if given.shape != expected:
+            raise ValueError(f"weights of shape {given.shape}, expected {expected} for {names}")
+        if not np.isfinite(given).all():
+            raise ValueError("a weight is not finite")
+        shares, inverses, grouped = self._asked(names)
+        cells = tuple(inverse.cells for inverse in inverses)
+        ordered = given.transpose([names.index(name) for name in grouped]).reshape(cells)
+        per_report, per_report_squared = ordered, ordered**2
+        for axis, inverse in enumerate(inverses):
+            per_report = inverse.apply_transposed(per_report, axis)
+            per_report_squared = inverse.apply_transposed(per_report_squared, axis)
+        value = float(np.sum(shares * per_report))
+        variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
+        return Estimated(value, math.sqrt(max(0.0, variance)))
+
+    def count(
+        self,
+        where: Mapping[str, Collection[str]] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        subset: Collection[Sequence[str]] | None = None,
+    ) -> Estimated:
+        """The number of respondents whose answers lie in a set, with its standard error.
+
+        The set is either ``where`` or ``names`` with ``subset``.
+
+        Args:
+            where: per attribute the categories that count; every one of them must hold.
+            names: the attributes that ``subset`` is about.
+            subset: combinations of one category of each of ``names``; a repeated one counts once.
+
+        Raises:
+            SurveyError: an unknown attribute or category, or a repeated attribute.
+            ValueError: not exactly one of the two forms, no attribute, a text instead of a
+                collection of texts, or a combination of another length.
+        """
+        if where is not None and names is None and subset is None:
+            names = tuple(where)
+            weights = self._weights_where(where)
+        elif where is None and names is not None and subset is not None:
+            weights = self._weights_subset(names, subset)
+        else:
+            raise ValueError("expected either where, or names and subset")
+        share = self.query(names, weights)
+        return Estimated(share.value * self.n, share.standard_error * self.n)
+
+    def _weights_where(self, where: Mapping[str, Collection[str]]) -> Floats:
+        weights = np.ones(())
+        for name, categories in where.items():
+            if isinstance(categories, str):
+                raise ValueError(f"{name!r}: expected a collection of categories, got one text")
+            attribute = self.survey.attribute(name)
+            inside = np.zeros(attribute.size)
+            inside[[attribute.code(category) for category in categories]] = 1.0
+            weights = np.multiply.outer(weights, inside)
+        return weights
+
+    def _weights_subset(
+        self, names: Sequence[str], subset: Collection[Sequence[str]]
+    ) -> NDArray[np.float64]:
+        weights = np.zeros(self._sizes(names))
+        attributes = [self.survey.attribute(name) for name in names]
+        for combination in subset:
+            if isinstance(combination, str) or len(combination) != len(attributes):
+                raise ValueError(
+                    f"combination {combination!r}: expected one category of each of {names}"
+                )
+            cell = zip(attributes, combination, strict=True)
+            weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
+        return weights
+
+    def _sizes(self, names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(self.survey.sizes[axis] for axis in self.survey.axes(names))
+
+    def _asked(self, names: Sequence[str]) -> _Asked:
+        if not names:
+            raise ValueError("expected at least one attribute")
+        self.survey.axes(names)
+        inverses: list[Unmixing] = []
+        grouped: list[str] = []
+        tabulated: list[int] = []
+        lengths: list[int] = []
+        for block in self.blocks:
+            kept = [place for place, name in enumerate(block.attributes) if name in names]
+            if not kept:
+                continue
+            inverse = unmixing(block.randomizer, self._sizes(block.attributes), kept)
+            inverses.append(inverse)
+            grouped += [block.attributes[place] for place in kept]
+            reported = [block.attributes[place] for place in inverse.tabulated]
+            tabulated += self.survey.axes(reported)
+            lengths.append(math.prod(self._sizes(reported)))
+        shares = self.counts.table(tabulated).reshape(lengths) / self.n
+        return _Asked(shares, tuple(inverses), tuple(grouped))
+
+
+def _root(variances: Floats) -> Floats:
+    return np.sqrt(np.maximum(variances, 0.0))
+
+
+def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:
+    """The exact mean squared error per cell of a raw joint estimate, given the data.
+
+    For one block per randomizer, over the product of their domains, K cells in all:
+    ``(prod_j [1 + (1/a_j**2 - 1)(1 - 1/r_j)] - 1) / (n K)``. It does not depend on the data, and
+    for a single block it is ``(1/a**2 - 1)(1 - 1/K) / (n K)``.
+
+    Args:
+        randomizers: of the blocks whose attributes the table shows, on what it shows of each
+            (``KeepUniform.marginal``).
+        n: the number of reports.
+
+    Raises:
+        ValueError: no randomizer, or no report.
+    """
+    if not randomizers or n < 1:
+        raise ValueError(f"{len(randomizers)} randomizers, {n} reports: expected at least 1 each")
+    # log1p and expm1, since the product may be 1 but for its last digits.
+    logarithm = math.fsum(
+        math.log1p(
+            (WORDS**2 - keep.threshold**2) / keep.threshold**2 * ((keep.size - 1) / keep.size)
+        )
+        for keep in randomizers
+    )
+    return math.expm1(logarithm) / (n * math.prod(keep.size for keep in randomizers))

@@ -1,0 +1,77 @@
+"""From a raw, signed estimate to proportions: named projections, applied last and once."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Projection: TypeAlias = Literal["none", "clip", "simplex"]
+"""``none`` leaves the estimate raw, ``clip`` is ``clip_and_rescale``, ``simplex`` is Euclidean."""
+
+
+def clip_and_rescale(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Negative entries to 0, the rest rescaled to a total of 1; any shape.
+
+    This is the rule of Domingo-Ferrer and Soria-Comas, section 6.4. It is not the Euclidean
+    projection, which the text takes it for: that one takes the same amount from every positive
+    entry, where this one takes the same share, and they differ as soon as an entry is negative.
+
+    Raises:
+        ValueError: no entry is positive, or one is not finite.
+    """
+    _check_finite(values)
+    clipped = np.maximum(values, 0.0)
+    largest = clipped.max(initial=0.0)
+    if not largest > 0:
+        raise ValueError("no entry is positive: nothing to rescale")
+    # Scaled first, so that the total can neither overflow nor vanish.
+    clipped /= largest
+    clipped /= clipped.sum()
+    return clipped
+
+
+def project_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest table with entries of at least 0 and a total of 1, in Euclidean distance.
+
+    Every entry gives up the same amount theta and stops at 0, with theta such that the total is 1;
+    it is found by sorting (Held, Wolfe and Crowder 1974). Any shape, at least one entry.
+
+    Raises:
+        ValueError: no entry, or one that is not finite.
+    """
+    _check_finite(values)
+    if not values.size:
+        raise ValueError("no entry to project")
+    # A common shift does not change the projection; without it large entries would lose digits.
+    shifted = values - values.max()
+    falling = np.sort(shifted, axis=None)[::-1]
+    excess = np.cumsum(falling) - 1.0
+    ranks = np.arange(1, falling.size + 1)
+    positive = int(np.count_nonzero(falling * ranks > excess))
+    theta = excess[positive - 1] / positive
+    projected: NDArray[np.float64] = np.maximum(shifted - theta, 0.0)
+    return projected
+
+
+def project(values: NDArray[np.float64], projection: Projection) -> NDArray[np.float64]:
+    """Apply a projection by its name; ``none`` returns the values themselves.
+
+    Raises:
+        ValueError: an unknown name, or what the projection refuses.
+    """
+    match projection:
+        case "none":
+            return values
+        case "clip":
+            return clip_and_rescale(values)
+        case "simplex":
+            return project_simplex(values)
+        case _:
+            raise ValueError(f"projection {projection!r}: expected 'none', 'clip' or 'simplex'")
+
+
+def _check_finite(values: NDArray[np.float64]) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError("an entry is not finite")

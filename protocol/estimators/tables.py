@@ -1,0 +1,114 @@
+"""Tables of estimated proportions with their standard errors; how to compute them is not here."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.projection import Projection, project
+
+_SHOWN_ROWS = 60
+_OWN_COLUMNS = ("value", "standard_error")
+
+
+class Estimated(NamedTuple):
+    """An unbiased estimate of one number, and its standard error given the data."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Table:
+    """Estimated proportions of every combination of categories of some attributes.
+
+    Attributes:
+        names: the attributes, one per axis.
+        categories: the categories of each.
+        values: proportions; raw and signed unless ``projection`` says otherwise.
+        standard_errors: of the raw values given the data, so from randomization alone.
+        population_errors: of the raw values when the respondents are themselves a random sample
+            of a population, so from sampling and randomization.
+        n: the number of reports.
+        projection: what was done to the values last. A projection makes them biased and mostly
+            more accurate; both kinds of errors stay those of the raw values.
+    """
+
+    names: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    population_errors: NDArray[np.float64]
+    n: int
+    projection: Projection = "none"
+
+    def __post_init__(self) -> None:
+        shape = tuple(map(len, self.categories))
+        if len(shape) != len(self.names):
+            raise ValueError(f"{len(self.names)} names and the categories of {len(shape)}")
+        for array in (self.values, self.standard_errors, self.population_errors):
+            if array.shape != shape:
+                raise ValueError(f"an array of shape {array.shape}, expected {shape}")
+            array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        cells = " x ".join(
+            f"{name}[{len(categories)}]"
+            for name, categories in zip(self.names, self.categories, strict=True)
+        )
+        return f"<Table: {cells}, n={self.n}, projection={self.projection}>"
+
+    def projected(self, projection: Projection) -> Table:
+        """This table with its values projected; the standard errors stay those of the raw values.
+
+        Raises:
+            ValueError: an unknown projection, or this table was projected in another way before.
+        """
+        if projection == self.projection:
+            return self
+        if self.projection != "none":
+            raise ValueError(f"projected by {self.projection!r} before: project the raw table")
+        return replace(self, values=project(self.values, projection), projection=projection)
+
+    def rows(self) -> list[dict[str, str | float]]:
+        """One mapping per cell: each attribute's category, ``value`` and ``standard_error``.
+
+        Raises:
+            ValueError: an attribute has the name of one of these two columns.
+        """
+        for name in _OWN_COLUMNS:
+            if name in self.names:
+                raise ValueError(f"attribute {name!r} has the name of a column of its own")
+        return [
+            {**dict(zip(self.names, cell, strict=True)), "value": value, "standard_error": error}
+            for cell, value, error in zip(
+                product(*self.categories),
+                self.values.ravel().tolist(),
+                self.standard_errors.ravel().tolist(),
+                strict=True,
+            )
+        ]
+
+    def _repr_html_(self) -> str:
+        """The first cells as an HTML table, with every text escaped."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in (*self.names, *_OWN_COLUMNS))
+        cells = math.prod(map(len, self.categories))
+        errors = self.standard_errors.flat
+        rows = zip(product(*self.categories), self.values.flat, errors, strict=True)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{html.escape(category)}</td>" for category in cell)
+            + f"<td>{value:.6f}</td><td>{error:.6f}</td></tr>"
+            for cell, value, error in islice(rows, _SHOWN_ROWS)
+        )
+        more = f"<p>and {cells - _SHOWN_ROWS} more cells</p>" if cells > _SHOWN_ROWS else ""
+        return (
+            f"<table><caption>{html.escape(repr(self))}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        )

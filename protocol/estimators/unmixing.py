@@ -1,0 +1,138 @@
+"""Inverses of randomization matrices, as operators along one axis of a table; no sampling.
+
+With Q the inverse of P, rows indexed by the report y and columns by the category v, an estimate is
+``pi = lambda Q``. Independent blocks of attributes are combined by mode products: one operator per
+axis, never a Kronecker matrix. For a keep randomizer Q, Q*Q (entry by entry) and the transpose of Q
+all have the form ``alpha I + beta J``, so nothing of the size of the domain squared is ever made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias, assert_never
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer
+from protocol.randomness import WORDS
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
+    """``Q = alpha I + beta J`` on ``cells`` categories, the inverse of a keep randomizer's P.
+
+    ``tabulated`` are the places, within the block, of the attributes that the reports' table
+    needs: those that are asked for and no other.
+    """
+
+    tabulated: tuple[int, ...]
+    cells: int
+    alpha: float
+    beta: float
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        """``sum_y table_y Q[y, v]`` along an axis of length ``cells``; the shape stays."""
+        return _mixed(table, axis, alpha=self.alpha, beta=self.beta)
+
+    def apply_squared(self, table: Floats, axis: int) -> Floats:
+        """``sum_y table_y Q[y, v]**2`` along an axis of length ``cells``; the shape stays."""
+        diagonal, other = (self.alpha + self.beta) ** 2, self.beta**2
+        return _mixed(table, axis, alpha=diagonal - other, beta=other)
+
+    def apply_transposed(self, weights: Floats, axis: int) -> Floats:
+        """``sum_v Q[y, v] weights_v`` along an axis of length ``cells``; the shape stays."""
+        return self.apply(weights, axis)
+
+
+class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """A dense Q of a small block: rows its reports, columns the categories that are asked for.
+
+    ``tabulated`` are the places, within the block, of the attributes that the reports' table
+    needs: all of them, for the law of a part of the report is not that of the part of a record.
+    """
+
+    tabulated: tuple[int, ...]
+    inverse: Floats
+
+    @property
+    def cells(self) -> int:
+        """The number of columns."""
+        return int(self.inverse.shape[1])
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        """``sum_y table_y Q[y, v]``: an axis of reports becomes one of categories."""
+        return _mode_product(table, self.inverse, axis)
+
+    def apply_squared(self, table: Floats, axis: int) -> Floats:
+        """``sum_y table_y Q[y, v]**2``: an axis of reports becomes one of categories."""
+        return _mode_product(table, self.inverse**2, axis)
+
+    def apply_transposed(self, weights: Floats, axis: int) -> Floats:
+        """``sum_v Q[y, v] weights_v``: an axis of categories becomes one of reports."""
+        return _mode_product(weights, self.inverse.T, axis)
+
+
+Unmixing: TypeAlias = KeepUnmixing | MatrixUnmixing
+"""The inverse of any randomizer, on the attributes of its block that are asked for."""
+
+
+def _mixed(table: Floats, axis: int, *, alpha: float, beta: float) -> Floats:
+    mixed: Floats = alpha * table
+    mixed += beta * table.sum(axis=axis, keepdims=True)
+    return mixed
+
+
+def _mode_product(table: Floats, matrix: Floats, axis: int) -> Floats:
+    product: Floats = np.tensordot(table, matrix, axes=(axis, 0))
+    return np.moveaxis(product, -1, axis)
+
+
+def unmixing(randomizer: Randomizer, sizes: Sequence[int], kept: Sequence[int]) -> Unmixing:
+    """The inverse of a block's randomizer on the marginal of some of its attributes.
+
+    A marginal of a keep randomizer is a keep randomizer with the same a on the smaller product.
+    For any other matrix the whole block is inverted, and the columns of Q that agree on the
+    attributes asked for are added up.
+
+    Args:
+        randomizer: over the product of ``sizes``, in row-major order.
+        sizes: the number of categories of each attribute of the block.
+        kept: the places of the attributes asked for, each at most once; the operator's categories
+            are in row-major order of these.
+
+    Raises:
+        ValueError: the randomizer is not of the product's size, or no place, a repeated one, or
+            one outside the block is asked for.
+    """
+    if randomizer.size != math.prod(sizes):
+        raise ValueError(
+            f"randomizer of size {randomizer.size} on {math.prod(sizes)} combinations of categories"
+        )
+    if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(range(len(sizes))):
+        raise ValueError(f"places {tuple(kept)} of a block of {len(sizes)} attributes")
+    asked = tuple(sizes[place] for place in kept)
+    match randomizer:
+        case KeepUniform(threshold=threshold):
+            cells = math.prod(asked)
+            return KeepUnmixing(
+                tabulated=tuple(kept),
+                cells=cells,
+                alpha=WORDS / threshold,
+                beta=(threshold - WORDS) / (threshold * cells),
+            )
+        case MatrixRandomizer():
+            inverse = np.linalg.inv(randomizer.matrix()).reshape(-1, *sizes)
+            dropped = tuple(place + 1 for place in range(len(sizes)) if place not in kept)
+            order = sorted(kept)
+            summed = inverse.sum(axis=dropped).transpose(
+                0, *(1 + order.index(place) for place in kept)
+            )
+            return MatrixUnmixing(
+                tabulated=tuple(range(len(sizes))), inverse=summed.reshape(len(inverse), -1)
+            )
+        case _:
+            assert_never(randomizer)

@@ -1,0 +1,201 @@
+"""The exchange: the rules of the hub that all envelopes pass, without I/O.
+
+It admits what members send, has it recorded, decides its fate, and gives notice of who has left.
+Memory transport, TCP switch and local executor differ only in how they carry out what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from protocol.charter import Charter
+from protocol.codec import encode_envelope
+from protocol.errors import RemoteProtocolError
+from protocol.fates import FateRule, Verdict, deliver_all
+from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
+from protocol.transcript.recorder import Recorder
+
+EXCERPT_BYTES = 256
+
+
+class Delivery(NamedTuple):
+    """An envelope to hand to its recipient.
+
+    ``due`` is the earliest time for it, 0 for at once. Deliveries of one sender to one recipient
+    never overtake each other. ``encoded`` is the envelope's encoding, if it is at hand.
+    """
+
+    envelope: Envelope
+    due: float = 0.0
+    repeat: bool = False
+    encoded: bytes | None = None
+
+
+class Ruling(NamedTuple):
+    """What follows from an envelope: deliveries, and whether the sender's link ends here."""
+
+    deliveries: tuple[Delivery, ...]
+    ends: str | None = None
+
+
+_NOTHING = Ruling(())
+
+
+class Exchange:
+    """The hub of one session.
+
+    Args:
+        charter: the session, variant and roster.
+        recorder: where everything is recorded, or None.
+        fate: decides per envelope what becomes of it.
+    """
+
+    def __init__(
+        self, charter: Charter, *, recorder: Recorder | None = None, fate: FateRule = deliver_all
+    ) -> None:
+        self.charter = charter
+        self.messages = 0
+        self.bytes = 0
+        self._recorder = recorder
+        self._fate = fate
+        self._next: dict[PartyId, int] = {}
+        self._left: dict[PartyId, str] = {}
+        self._peers: dict[PartyId, set[PartyId]] = {}
+        self._held: dict[tuple[PartyId, PartyId], float] = {}
+        self._notices = 0
+
+    @property
+    def attached(self) -> frozenset[PartyId]:
+        """The members that are connected now."""
+        return frozenset(self._next.keys() - self._left.keys())
+
+    @property
+    def departed(self) -> Mapping[PartyId, str]:
+        """Who has left, and why: a live view."""
+        return self._left
+
+    def attach(self, member: PartyId) -> None:
+        """A member is connected.
+
+        Raises:
+            RemoteProtocolError: not on the roster, connected already, or gone for good.
+        """
+        if member not in self.charter.roster:
+            raise RemoteProtocolError(f"{member!r:.80} is not on the roster", field="party")
+        if member in self._left:
+            raise RemoteProtocolError(f"{member!r} has left this session", field="party")
+        if member in self._next:
+            raise RemoteProtocolError(f"{member!r} is connected already", field="party")
+        self._next[member] = 0
+
+    def accept(
+        self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+    ) -> Ruling:
+        """Take what came over a member's link.
+
+        Args:
+            link: the member that the link belongs to.
+            encoded: the envelope's encoding, if it is at hand.
+
+        Raises:
+            RemoteProtocolError: the envelope is refused (and recorded as such); the link should end.
+        """
+        expected = self._next.get(link)
+        if expected is None or link in self._left:
+            return _NOTHING
+        try:
+            self._check(link, envelope, expected)
+        except RemoteProtocolError as refusal:
+            self.refuse(link, str(refusal), encoded or encode_envelope(envelope), now=now)
+            raise
+        recipient = envelope.recipient
+        fate = None
+        if recipient != RECORD:
+            fate = self._fate(envelope)
+            if fate.verdict is Verdict.CRASH:
+                return Ruling((), "crashed")
+        self._next[link] = expected + 1
+        encoded = encoded or encode_envelope(envelope)
+        self.messages += 1
+        self.bytes += len(encoded)
+        if self._recorder is not None:
+            self._recorder.sent(envelope, now=now, encoded=encoded)
+        if fate is None:
+            return _NOTHING
+        if link != AGGREGATOR and recipient != AGGREGATOR:
+            self._peers.setdefault(link, set()).add(recipient)
+            self._peers.setdefault(recipient, set()).add(link)
+        if fate.verdict is Verdict.CUT:
+            return Ruling((), "link cut")
+        if recipient in self._left:
+            return Ruling((self._notice(recipient, to=link),))
+        if fate.verdict is Verdict.DROP:
+            return _NOTHING
+        due = self._due(link, recipient, now, fate.delay)
+        delivery = Delivery(envelope, due, encoded=encoded)
+        if fate.verdict is Verdict.DUPLICATE:
+            return Ruling((delivery, delivery._replace(repeat=True)))
+        return Ruling((delivery,))
+
+    def delivered(self, delivery: Delivery, *, now: float) -> None:
+        """An envelope has been handed to its recipient's link."""
+        envelope = delivery.envelope
+        if self._recorder is not None and envelope.sender != SWITCH:
+            self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
+
+    def refuse(self, link: str, reason: str, content: bytes, *, now: float) -> None:
+        """Record what was refused, of a member's link or of a connection without one."""
+        if self._recorder is not None:
+            self._recorder.refused(link, reason, content[:EXCERPT_BYTES], now=now)
+
+    def leave(self, member: PartyId, reason: str, *, now: float) -> list[Delivery]:
+        """A member is gone for good (or never came).
+
+        Returns:
+            Notices to whom it concerns: the aggregator, those who have exchanged messages with
+            the member, and everybody if the member is the aggregator.
+        """
+        if member in self._left or member not in self.charter.roster:
+            return []
+        self._left[member] = reason
+        if self._recorder is not None:
+            self._recorder.departed(member, reason, now=now)
+        concerned = (
+            self.charter.roster.parties
+            if member == AGGREGATOR
+            else (AGGREGATOR, *sorted(self._peers.pop(member, ())))
+        )
+        return [
+            self._notice(member, to=other)
+            for other in concerned
+            if other in self._next and other not in self._left
+        ]
+
+    def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:
+        if envelope.session != self.charter.session:
+            raise RemoteProtocolError("of another session", field="session")
+        if envelope.sender != link:
+            raise RemoteProtocolError(
+                f"{envelope.sender!r:.80} on the link of {link!r}", field="sender"
+            )
+        if envelope.seq != expected:
+            raise RemoteProtocolError(f"{envelope.seq}, expected {expected}", field="seq")
+        recipient = envelope.recipient
+        if recipient == link or (recipient != RECORD and recipient not in self.charter.roster):
+            raise RemoteProtocolError(f"{recipient!r:.80} is nobody to send to", field="recipient")
+        self.charter.codec.check_size(envelope.kind, len(envelope.body))
+
+    def _due(self, sender: PartyId, recipient: PartyId, now: float, delay: float) -> float:
+        pair = (sender, recipient)
+        if delay <= 0.0 and pair not in self._held:
+            return 0.0
+        due = max(now + delay, self._held.get(pair, 0.0))
+        self._held[pair] = due
+        return due
+
+    def _notice(self, member: PartyId, *, to: PartyId) -> Delivery:
+        body = self.charter.codec.encode(Left(member, self._left[member]))
+        envelope = Envelope(self.charter.session, SWITCH, to, self._notices, Left.kind(), body)
+        self._notices += 1
+        return Delivery(envelope, self._held.get((member, to), 0.0))

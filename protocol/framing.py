@@ -1,0 +1,78 @@
+"""Length-prefixed frames over a stream of bytes, without I/O."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from protocol.errors import RemoteProtocolError
+
+_LENGTH = struct.Struct(">I")
+PREFIX_BYTES = _LENGTH.size
+
+
+def frame(payload: bytes) -> bytes:
+    """One frame: the payload's length as u32, big-endian, then the payload."""
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def frames(payloads: Iterable[bytes]) -> bytes:
+    """Several frames in one piece, for one write."""
+    parts = []
+    for payload in payloads:
+        parts.append(_LENGTH.pack(len(payload)))
+        parts.append(payload)
+    return b"".join(parts)
+
+
+class FrameReader:
+    """Cuts what a stream brings into frames.
+
+    It holds at most one unfinished frame and what the last ``feed`` brought.
+
+    Args:
+        cap: the largest payload allowed, in bytes.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._buffer = bytearray()
+
+    @property
+    def cap(self) -> int:
+        """The largest payload allowed, in bytes; it may be changed between frames."""
+        return self._cap
+
+    @cap.setter
+    def cap(self, cap: int) -> None:
+        self._cap = cap
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether a frame has begun and not ended."""
+        return bool(self._buffer)
+
+    def feed(self, received: bytes | bytearray | memoryview) -> list[bytes]:
+        """Take what came; return the payloads that are whole now.
+
+        Raises:
+            RemoteProtocolError: a frame announces more bytes than the cap.
+        """
+        buffer = self._buffer
+        buffer += received
+        payloads = []
+        start = 0
+        while len(buffer) - start >= PREFIX_BYTES:
+            (length,) = _LENGTH.unpack_from(buffer, start)
+            if length > self._cap:
+                raise RemoteProtocolError(
+                    f"a frame of {length} B, at most {self._cap} allowed", field="frame"
+                )
+            end = start + PREFIX_BYTES + length
+            if len(buffer) < end:
+                break
+            payloads.append(bytes(memoryview(buffer)[start + PREFIX_BYTES : end]))
+            start = end
+        if start:
+            del buffer[:start]
+        return payloads

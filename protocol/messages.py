@@ -1,0 +1,97 @@
+"""Ids, messages and envelopes: the nouns of every protocol. No encoding (codec) and no rules (machine, exchange)."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+import msgspec
+
+PartyId = NewType("PartyId", str)
+SessionId = NewType("SessionId", bytes)
+
+AGGREGATOR = PartyId("aggregator")
+"""The party that asks and publishes. Every survey has one."""
+
+RECORD = PartyId("record")
+"""The addressee of what a party says for the transcript alone: closings and the published result."""
+
+SWITCH = PartyId("switch")
+"""The sender of notices about links; never a member of a roster."""
+
+SESSION_BYTES = 16
+_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def party_id(text: str) -> PartyId:
+    """Check a party's name: a DNS label, so that a certificate can carry it.
+
+    Raises:
+        ValueError: not 1 to 63 of ``a-z 0-9 -``, or a hyphen at an end, or a reserved name.
+    """
+    if not _ID.fullmatch(text):
+        raise ValueError(f"party id {text!r}: expected 1 to 63 of a-z, 0-9 and inner hyphens")
+    if text in (RECORD, SWITCH):
+        raise ValueError(f"party id {text!r} is reserved")
+    return PartyId(text)
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What one role says to another. Subclasses are the kinds of message of a variant.
+
+    A kind is named by its class. A kind that one party sends to another more than once carries an
+    integer field ``round``, so that a late message is never taken for the next one.
+    """
+
+    @classmethod
+    def kind(cls) -> str:
+        """The name of this kind on the wire and in the transcript."""
+        return cls.__name__
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One encoded message under way.
+
+    ``seq`` counts the sender's envelopes from 0, whoever they go to, so gaps and repeats show.
+    ``body`` is the encoded message: recipients of one broadcast share it.
+    """
+
+    session: bytes
+    sender: PartyId
+    recipient: PartyId
+    seq: int
+    kind: str
+    body: bytes
+
+
+class Closed(Message, frozen=True):
+    """Said to the record when a ``gather`` returns: who was counted.
+
+    ``counted`` is a bitmap over the roster (``Roster.bitmap``), ``awaited`` likewise who was asked for.
+    """
+
+    of: str
+    round: int
+    awaited: bytes
+    counted: bytes
+
+
+class Declined(Message, frozen=True):
+    """A party's refusal to go on; it will send nothing more."""
+
+    reason: str
+
+
+class Left(Message, frozen=True):
+    """The switch's notice that a party is gone and nothing more will come from it."""
+
+    party: PartyId
+    reason: str
+
+
+KERNEL_KINDS: tuple[type[Message], ...] = (Closed, Declined, Left)
+"""Kinds that every variant has without declaring them."""
+
+
+NO_ROUND = -1
+"""``Closed.round`` of a kind that carries no round."""

@@ -1,0 +1,1 @@
+"""Privacy events, the accountants that judge them, and the ledger."""

@@ -1,0 +1,108 @@
+"""Accountants: they judge privacy events. Unknown events are refused, what is not private costs infinity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from protocol.errors import UnsupportedEventError
+from protocol.privacy.events import (
+    Composed,
+    Derived,
+    ExactCounts,
+    Masked,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A bound on the privacy loss of one respondent, in nats.
+
+    Args:
+        record: for two records that differ in any way.
+        attributes: for two records that differ in that attribute alone; attributes that are not
+            named cost nothing. Attributes that were randomized together each bear the whole cost.
+        unbounded: why a figure is infinite; empty if none is.
+    """
+
+    record: float
+    attributes: Mapping[str, float]
+    unbounded: tuple[str, ...] = ()
+
+
+NOTHING = Loss(0.0, {})
+
+
+def total(losses: Iterable[Loss]) -> Loss:
+    """Sequential composition: losses about one respondent add up."""
+    losses = [loss for loss in losses if loss is not NOTHING]
+    if len(losses) == 1:
+        return losses[0]
+    parts: dict[str, list[float]] = {}
+    for loss in losses:
+        for name, epsilon in loss.attributes.items():
+            parts.setdefault(name, []).append(epsilon)
+    return Loss(
+        math.fsum(loss.record for loss in losses),
+        {name: math.fsum(epsilons) for name, epsilons in parts.items()},
+        tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
+    )
+
+
+class PureAccountant:
+    """Pure epsilon: sequential composition per respondent, parallel across respondents.
+
+    The neighbouring relation is the local one: any two records of one respondent.
+    """
+
+    def __init__(self) -> None:
+        self._judged: dict[PrivacyEvent, Loss] = {}
+
+    def judge(self, event: PrivacyEvent) -> Loss:
+        """The loss of one event.
+
+        Raises:
+            UnsupportedEventError: the event is of no class that this accountant knows.
+        """
+        loss = self._judged.get(event)
+        if loss is None:
+            loss = self._judged[event] = self._judge(event)
+        return loss
+
+    def _judge(self, event: PrivacyEvent) -> Loss:
+        match event:
+            case Public() | Derived():
+                return NOTHING
+            case Randomized(randomizer, attributes):
+                epsilon = randomizer.epsilon
+                reasons = ()
+                if math.isinf(epsilon):
+                    reasons = (f"a report on {_names(attributes)} can rule an answer out",)
+                return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)
+            case Masked(attributes, _):
+                return _unbounded(attributes, "the exact sum of {} over peers")
+            case ExactCounts(attributes):
+                return _unbounded(attributes, "exact counts of {}")
+            case Plain(attributes):
+                return _unbounded(attributes, "the true answers to {}")
+            case Composed(events):
+                return total(self.judge(part) for part in events)
+            case _:
+                raise UnsupportedEventError(
+                    f"this accountant does not know {type(event).__name__!r}"
+                )
+
+
+def _names(attributes: tuple[str, ...]) -> str:
+    return ", ".join(attributes)
+
+
+def _unbounded(attributes: tuple[str, ...], reason: str) -> Loss:
+    return Loss(
+        math.inf, dict.fromkeys(attributes, math.inf), (reason.format(_names(attributes)),)
+    )

@@ -1,0 +1,58 @@
+"""Privacy events: what a message can tell about its sender's records. Facts and parameters only; accountants judge.
+
+The meaning of an event never changes; a new meaning is a new class. Every figure is per respondent:
+an event of a party that speaks for many respondents holds for each of them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.randomizers import Randomizer
+
+
+class PrivacyEvent(msgspec.Struct, frozen=True, tag=True):
+    """What one message tells. Subclasses are the events that accountants may know."""
+
+
+class Public(PrivacyEvent, frozen=True):
+    """Nothing: the message is the same whatever the sender's records are."""
+
+
+class Derived(PrivacyEvent, frozen=True):
+    """Nothing new: computed from what the sender had received (post-processing)."""
+
+
+class Randomized(PrivacyEvent, frozen=True):
+    """One draw of a randomizer, applied to the combination of these attributes.
+
+    The loss is ``randomizer.epsilon`` for any two records that differ in ``attributes``.
+    """
+
+    randomizer: Randomizer
+    attributes: tuple[str, ...]
+
+
+class Masked(PrivacyEvent, frozen=True):
+    """Values hidden by masks shared with ``peers``; the exact sum over a component of honest peers is told."""
+
+    attributes: tuple[str, ...]
+    peers: tuple[str, ...]
+
+
+class ExactCounts(PrivacyEvent, frozen=True):
+    """Exact counts over these attributes: not differentially private."""
+
+    attributes: tuple[str, ...]
+
+
+class Plain(PrivacyEvent, frozen=True):
+    """The true answers themselves."""
+
+    attributes: tuple[str, ...]
+
+
+class Composed(PrivacyEvent, frozen=True):
+    """Several events of one message, with independent randomness."""
+
+    events: tuple[PrivacyEvent, ...]

@@ -1,0 +1,147 @@
+"""The ledger: what each observer learned about each party's respondents, with the messages behind each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from protocol.charter import Charter
+from protocol.codec import decode_envelope
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
+from protocol.privacy.events import PrivacyEvent
+from protocol.roles import Seen
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.variant import event_of
+
+
+class Charge(NamedTuple):
+    """One message that cost something."""
+
+    seq: int
+    kind: str
+    event: PrivacyEvent
+    loss: Loss
+
+
+class Account(msgspec.Struct, frozen=True):
+    """What an observer learned about each respondent that a party speaks for."""
+
+    party: PartyId
+    loss: Loss
+    trail: tuple[Charge, ...]
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """What one observer learned.
+
+    Args:
+        observer: the aggregator or a party, or ``record`` for whoever holds the transcript. The
+            aggregator hosts the switch, so it observes whatever passes.
+        accounts: by party; parties that told nothing are not in it.
+        attributes: the survey's attributes.
+    """
+
+    observer: PartyId
+    accounts: Mapping[PartyId, Account]
+    attributes: tuple[str, ...]
+
+    @property
+    def record_epsilon(self) -> float:
+        """The largest loss over all respondents, in nats."""
+        return max((a.loss.record for a in self.accounts.values()), default=0.0)
+
+    @property
+    def attribute_epsilon(self) -> dict[str, float]:
+        """By attribute, the largest loss over all respondents for two records that differ in it alone."""
+        worst = dict.fromkeys(self.attributes, 0.0)
+        for loss in {id(a.loss): a.loss for a in self.accounts.values()}.values():
+            for name, epsilon in loss.attributes.items():
+                worst[name] = max(worst[name], epsilon)
+        return worst
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Why a figure is infinite; empty if none is."""
+        reasons = (r for a in self.accounts.values() for r in a.loss.unbounded)
+        return tuple(dict.fromkeys(reasons))
+
+    def __repr__(self) -> str:
+        return (
+            f"Ledger(observer={self.observer!r}, parties={len(self.accounts)}, "
+            f"record_epsilon={self.record_epsilon:.6g})"
+        )
+
+
+class LedgerWriter:
+    """Builds the ledgers of several observers in one pass over a transcript's entries.
+
+    Args:
+        charter: the survey.
+        observers: whose ledgers to keep.
+    """
+
+    def __init__(self, charter: Charter, observers: Iterable[PartyId] = (AGGREGATOR,)) -> None:
+        self._charter = charter
+        self._accountant = PureAccountant()
+        self._seen: dict[PartyId, Seen] = {}
+        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._charges: dict[PartyId, dict[PartyId, list[Charge]]] = {o: {} for o in observers}
+        self.malformed: list[str] = []
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry, in the order it was recorded."""
+        if isinstance(entry, Sent):
+            self._sent(decode_envelope(entry.envelope))
+        elif isinstance(entry, Delivered):
+            self._delivered(entry)
+
+    def ledger(self, observer: PartyId) -> Ledger:
+        """What ``observer`` has learned so far."""
+        # Parties that did the same share one Loss; most surveys have a handful of different ones.
+        shared: dict[tuple[int, ...], Loss] = {}
+        accounts = {}
+        for party, charges in self._charges[observer].items():
+            key = tuple(id(charge.loss) for charge in charges)
+            loss = shared.get(key)
+            if loss is None:
+                loss = shared[key] = total(charge.loss for charge in charges)
+            accounts[party] = Account(party, loss, tuple(charges))
+        return Ledger(
+            observer, MappingProxyType(accounts), self._charter.variant.survey.names
+        )
+
+    def _sent(self, envelope: Envelope) -> None:
+        sender = envelope.sender
+        if envelope.recipient != RECORD:
+            self._under_way[sender, envelope.seq] = envelope
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as error:
+            self.malformed.append(f"{sender} #{envelope.seq}: {error}")
+            return
+        event = event_of(self._charter.variant, message, self._seen.get(sender, Seen()))
+        loss = self._accountant.judge(event)
+        if loss is NOTHING:
+            return
+        charge = Charge(envelope.seq, envelope.kind, event, loss)
+        for observer, charges in self._charges.items():
+            if observer in (AGGREGATOR, RECORD, envelope.recipient) and observer != sender:
+                charges.setdefault(sender, []).append(charge)
+
+    def _delivered(self, entry: Delivered) -> None:
+        envelope = self._under_way.get((entry.sender, entry.seq))
+        if envelope is None or entry.repeat:
+            return
+        del self._under_way[entry.sender, entry.seq]
+        if entry.recipient == AGGREGATOR:
+            return
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError:
+            return
+        self._seen.setdefault(entry.recipient, Seen()).add(entry.sender, message)

@@ -1,0 +1,162 @@
+"""What a client does to an answer before it leaves: randomizers, and how records meet them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from protocol.randomizers.keep import Codes, KeepUniform
+from protocol.randomizers.matrix import MatrixRandomizer
+from protocol.randomness import Stream
+
+__all__ = [
+    "KeepUniform",
+    "MatrixRandomizer",
+    "Randomizer",
+    "join_codes",
+    "randomize_columns",
+    "smallest_dtype",
+    "split_codes",
+]
+
+Randomizer: TypeAlias = KeepUniform | MatrixRandomizer
+"""Any randomizer: a tagged union that msgspec encodes and decodes."""
+
+# Up to so many rows one pass over the block is quicker than one call per column.
+_FEW_ROWS = 512
+
+
+class _Columns(NamedTuple):
+    """The parameters of m keep randomizers as columns of shape (m, 1)."""
+
+    thresholds: NDArray[np.uint64]
+    sizes: NDArray[np.uint64]
+    lasts: NDArray[np.uint64]
+    largest: int
+
+
+@lru_cache(maxsize=64)
+def _columns(randomizers: tuple[Randomizer, ...]) -> _Columns | None:
+    keeps = [keep for keep in randomizers if isinstance(keep, KeepUniform)]
+    if len(keeps) < len(randomizers):
+        return None
+    return _Columns(
+        np.array([[keep.threshold] for keep in keeps], np.uint64),
+        np.array([[keep.size] for keep in keeps], np.uint64),
+        np.array([[keep.last] for keep in keeps], np.uint64),
+        max(keep.size for keep in keeps),
+    )
+
+
+def randomize_columns(
+    randomizers: tuple[Randomizer, ...], codes: NDArray[Codes], stream: Stream
+) -> NDArray[Codes]:
+    """Randomize column j of a block of records with randomizer j.
+
+    The words are drawn column by column. Privacy is counted per row: its columns are randomized
+    independently, so their epsilons add up.
+
+    Args:
+        randomizers: one for each column, m of them.
+        codes: shape (k, m), of an unsigned type that holds every category; it is not changed.
+        stream: the source of the draws.
+
+    Raises:
+        ValueError: another shape, an unsuitable type, or a code that is not a category.
+    """
+    if codes.ndim != 2 or codes.shape[1] != len(randomizers):
+        raise ValueError(f"codes of shape {codes.shape}: expected (k, {len(randomizers)})")
+    columns = _columns(randomizers) if len(codes) <= _FEW_ROWS else None
+    if columns is None:
+        randomized = np.empty_like(codes)
+        for place, randomizer in enumerate(randomizers):
+            randomized[:, place] = randomizer.randomize(codes[:, place], stream)
+        return randomized
+    if codes.dtype.kind != "u" or 1 << 8 * codes.dtype.itemsize < columns.largest:
+        raise ValueError(
+            f"codes of type {codes.dtype}: expected unsigned, holding {columns.largest} values"
+        )
+    true = codes.T
+    if (true >= columns.sizes).any():
+        raise ValueError("a code is not below the size of its column's randomizer")
+    words = stream.words(codes.size).reshape(true.shape)
+    kept = words < columns.thresholds
+    refused = words > columns.lasts
+    drawn = (words - columns.thresholds) % columns.sizes
+    if refused.any():
+        drawn[refused] = stream.integers(np.broadcast_to(columns.sizes, drawn.shape)[refused])
+    return np.ascontiguousarray(np.where(kept, true, drawn.astype(codes.dtype)).T)
+
+
+def smallest_dtype(size: int) -> np.dtype[np.unsignedinteger]:
+    """The smallest unsigned little-endian type that holds ``0..size-1``.
+
+    Raises:
+        ValueError: ``size`` is above 2**64.
+    """
+    for octets in (1, 2, 4, 8):
+        if size <= 1 << 8 * octets:
+            return np.dtype(f"<u{octets}")
+    raise ValueError(f"{size} values do not fit in 64 bits")
+
+
+def join_codes(
+    codes: NDArray[np.unsignedinteger], sizes: Sequence[int]
+) -> NDArray[np.unsignedinteger]:
+    """The codes of some attributes as one code each of their product domain, in row-major order.
+
+    Args:
+        codes: shape (n, m), column j below ``sizes[j]``.
+        sizes: the number of categories of each of the m attributes.
+
+    Returns:
+        Shape (n,), of the smallest unsigned type that holds the product domain.
+
+    Raises:
+        ValueError: another shape, a code that is not a category, or more than 2**64 combinations.
+    """
+    if codes.ndim != 2 or codes.shape[1] != len(sizes):
+        raise ValueError(f"codes of shape {codes.shape}: expected (n, {len(sizes)})")
+    dtype = smallest_dtype(math.prod(sizes))
+    joint = np.zeros(len(codes), np.uint64)
+    for place, size in enumerate(sizes):
+        column = codes[:, place]
+        if column.size and int(column.max()) >= size:
+            raise ValueError(f"column {place}: code {int(column.max())}, expected less than {size}")
+        # A product of 2**64 combinations is reached by the last column alone, never before it.
+        joint *= np.uint64(size % 2**64)
+        joint += column.astype(np.uint64)
+    return joint.astype(dtype)
+
+
+def split_codes(
+    joint: NDArray[np.unsignedinteger], sizes: Sequence[int], dtype: DTypeLike | None = None
+) -> NDArray[np.unsignedinteger]:
+    """The codes of each attribute from codes of the product domain: undoes ``join_codes``.
+
+    Args:
+        joint: shape (n,), below the product of the sizes.
+        sizes: the number of categories of each of the m attributes.
+        dtype: the type of the result; by default the smallest that holds every attribute's codes.
+
+    Returns:
+        Shape (n, m).
+
+    Raises:
+        ValueError: a code that is not below the product, or more than 2**64 combinations.
+    """
+    cells = math.prod(sizes)
+    if joint.size and int(joint.max()) >= cells:
+        raise ValueError(f"code {int(joint.max())}: expected less than {cells}")
+    codes = np.empty((joint.size, len(sizes)), dtype or smallest_dtype(max(sizes)))
+    rest = joint.reshape(-1).astype(np.uint64)
+    for place in reversed(range(len(sizes))):
+        quotient = rest // np.uint64(sizes[place])
+        codes[:, place] = rest - quotient * np.uint64(sizes[place])
+        rest = quotient
+    return codes

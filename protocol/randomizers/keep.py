@@ -1,0 +1,183 @@
+"""The randomizer that keeps an answer with probability a and else draws uniformly; no estimation.
+
+Its randomization matrix is ``P = aI + (1-a)/r J`` over r categories, with a an exact multiple of
+2**-64, so every probability and epsilon follows from integers (Domingo-Ferrer and Soria-Comas,
+Multi-Dimensional Randomized Response, Proposition 1 and section 6.3, as corrected).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomness import WORDS, Stream, modulo
+
+Codes = TypeVar("Codes", bound=np.unsignedinteger)
+
+# Beyond this, e**-epsilon is far below 2**-64 and the nearest threshold is 2**64 - 1 anyway.
+_LARGEST_EPSILON = 200.0
+_DIGITS = 60
+
+
+class KeepUniform(msgspec.Struct, frozen=True, tag="keep"):
+    """Keep a code with probability ``a = threshold / 2**64``, else draw one of all ``size`` codes.
+
+    The diagonal of its matrix is ``a + (1-a)/size``, every other entry ``(1-a)/size``.
+
+    Raises:
+        ValueError: ``size`` is not in 2..2**64-1, or ``threshold`` is not in 1..2**64-1.
+    """
+
+    size: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.size < WORDS:
+            raise ValueError(f"size {self.size}: expected 2 to 2**64 - 1 categories")
+        if not 1 <= self.threshold < WORDS:
+            raise ValueError(f"threshold {self.threshold}: expected 1 to 2**64 - 1")
+
+    @classmethod
+    def with_keep(cls, size: int, *, p: float) -> KeepUniform:
+        """Keep with the multiple of 2**-64 nearest to probability ``p``.
+
+        Raises:
+            ValueError: ``p`` is not strictly between 0 and 1, or is below 2**-65.
+        """
+        if not 0 < p < 1:
+            raise ValueError(f"keep probability {p}: expected more than 0 and less than 1")
+        return cls(size, _nearest(Fraction(p), f"keep probability {p}"))
+
+    @classmethod
+    def with_diagonal(cls, size: int, *, diagonal: float) -> KeepUniform:
+        """Report the true category with probability ``diagonal``, uniform draws included.
+
+        Raises:
+            ValueError: ``diagonal`` is not strictly between ``1/size``, where the matrix is
+                singular, and 1.
+        """
+        if size < 2 or not 0 < diagonal < 1 or Fraction(diagonal) * size <= 1:
+            raise ValueError(
+                f"diagonal {diagonal} of {size} categories: expected at least 2 categories "
+                "and a diagonal of more than 1/size and less than 1"
+            )
+        keep = (Fraction(diagonal) * size - 1) / (size - 1)
+        return cls(size, _nearest(keep, f"diagonal {diagonal}"))
+
+    @classmethod
+    def with_epsilon(cls, size: int, *, epsilon: float) -> KeepUniform:
+        """The largest keep probability whose epsilon does not exceed ``epsilon``.
+
+        ``a = (e**epsilon - 1) / (e**epsilon + size - 1)``, rounded down to a multiple of 2**-64 by
+        decimal arithmetic, so the threshold is the same on every platform.
+
+        Raises:
+            ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
+        """
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+        context = Context(prec=_DIGITS)
+        odds = context.subtract(context.exp(Decimal(min(epsilon, _LARGEST_EPSILON))), Decimal(1))
+        keep = context.divide(odds, context.add(odds, Decimal(size)))
+        threshold = min(int(context.multiply(keep, Decimal(WORDS))), WORDS - 1)
+        if threshold < 1:
+            raise ValueError(f"epsilon {epsilon}: too small for a keep probability of 2**-64")
+        return cls(size, threshold)
+
+    @property
+    def keep(self) -> float:
+        """The keep probability a."""
+        return self.threshold / WORDS
+
+    @property
+    def diagonal(self) -> float:
+        """The probability of reporting the true category, ``a + (1-a)/size``."""
+        return (self.size * self.threshold + WORDS - self.threshold) / (self.size * WORDS)
+
+    @property
+    def off_diagonal(self) -> float:
+        """The probability of reporting one given other category, ``(1-a)/size``."""
+        return (WORDS - self.threshold) / (self.size * WORDS)
+
+    @property
+    def epsilon(self) -> float:
+        """``ln(1 + size a/(1-a))`` of the exact threshold, rounded once."""
+        rest = WORDS - self.threshold
+        return log_ratio(self.size * self.threshold + rest, rest)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The matrix P, shape ``(size, size)``, rows the true category. For small sizes only."""
+        dense = np.full((self.size, self.size), self.off_diagonal)
+        np.fill_diagonal(dense, self.diagonal)
+        return dense
+
+    def marginal(self, size: int) -> KeepUniform:
+        """The law of the reports on ``size`` groups of equally many categories.
+
+        A marginal of a product domain is such a grouping: it is kept with the same probability.
+        """
+        return KeepUniform(size, self.threshold)
+
+    def randomize(self, codes: NDArray[Codes], stream: Stream) -> NDArray[Codes]:
+        """Randomize every code by itself.
+
+        One word w per code serves both draws: below the threshold t the code is kept, else
+        ``w - t`` is uniform on the other ``2**64 - t`` words and is taken modulo ``size``; words
+        in the incomplete last run are replaced by fresh draws. So the law is exactly P.
+
+        Args:
+            codes: category codes below ``size``, of any shape and an unsigned type that holds them.
+            stream: the source of the draws.
+
+        Raises:
+            ValueError: the type of the codes is unsuitable, or a code is not below ``size``.
+        """
+        check_codes(codes, self.size)
+        words = stream.words(codes.size)
+        kept = words < np.uint64(self.threshold)
+        refused = np.flatnonzero(words > np.uint64(self.last))
+        words -= np.uint64(self.threshold)
+        randomized = modulo(words, self.size).astype(codes.dtype)
+        if refused.size:
+            randomized[refused] = stream.integers(self.size, refused.size).astype(codes.dtype)
+        np.copyto(randomized, codes.reshape(-1), where=kept)
+        return randomized.reshape(codes.shape)
+
+    @property
+    def last(self) -> int:
+        """The last word that is not refused: above it the run of ``size`` values is incomplete."""
+        return WORDS - 1 - (WORDS - self.threshold) % self.size
+
+
+@lru_cache(maxsize=1024)
+def log_ratio(numerator: int, denominator: int) -> float:
+    """``ln(numerator / denominator)`` of exact integers, correctly rounded on every platform."""
+    context = Context(prec=_DIGITS)
+    return float(context.ln(context.divide(Decimal(numerator), Decimal(denominator))))
+
+
+def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
+    """Refuse codes that are not categories of a domain, or whose type cannot hold all of it.
+
+    Raises:
+        ValueError: not of an unsigned type that holds ``size - 1``, or not below ``size``.
+    """
+    if codes.dtype.kind != "u" or 1 << 8 * codes.dtype.itemsize < size:
+        raise ValueError(f"codes of type {codes.dtype}: expected unsigned, holding {size} values")
+    if codes.size and int(codes.max()) >= size:
+        raise ValueError(f"code {int(codes.max())}: expected less than {size}")
+
+
+def _nearest(keep: Fraction, what: str) -> int:
+    """The threshold nearest to an exact probability."""
+    threshold = round(keep * WORDS)
+    if not 1 <= threshold < WORDS:
+        raise ValueError(f"{what}: nearer to 0 or 1 than 2**-64")
+    return threshold

@@ -1,0 +1,131 @@
+"""The randomizer with any matrix of exact rationals, for small domains; no estimation."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.randomizers.keep import Codes, check_codes, log_ratio
+from protocol.randomness import WORDS, Stream
+
+ROW_TOLERANCE = 1e-9
+"""How far a row of given probabilities may be from a sum of 1."""
+
+
+class MatrixRandomizer(msgspec.Struct, frozen=True, tag="matrix", dict=True):
+    """Report category v given u with probability ``weights[u][v] / 2**64``.
+
+    Raises:
+        ValueError: the matrix is not square with at least 2 rows, a weight is negative, a row does
+            not sum to exactly 2**64 or has all of it in one entry (which randomizes nothing), or
+            the matrix is singular.
+    """
+
+    weights: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        size = len(self.weights)
+        if size < 2:
+            raise ValueError(f"{size} rows: expected at least 2")
+        for place, row in enumerate(self.weights):
+            if len(row) != size:
+                raise ValueError(f"row {place}: {len(row)} weights, expected {size}")
+            if min(row) < 0:
+                raise ValueError(f"row {place}: a negative weight")
+            if sum(row) != WORDS:
+                raise ValueError(f"row {place}: the weights sum to {sum(row)}, expected 2**64")
+            if max(row) == WORDS:
+                raise ValueError(f"row {place}: one category is certain, nothing is randomized")
+        if np.linalg.matrix_rank(self.matrix()) < size:
+            raise ValueError("the matrix is singular: reports would not determine the answers")
+
+    @classmethod
+    def from_probabilities(cls, rows: ArrayLike) -> MatrixRandomizer:
+        """The nearest matrix of multiples of 2**-64; zeros stay zero and all else stays positive.
+
+        What rounding leaves over goes to the largest entry of its row.
+
+        Args:
+            rows: shape (r, r), row u the distribution of the report given category u.
+
+        Raises:
+            ValueError: not square, not finite, negative, a row that does not sum to 1 within
+                1e-9, or what the class refuses.
+        """
+        table = np.asarray(rows, np.float64)
+        if table.ndim != 2 or table.shape[0] != table.shape[1]:
+            raise ValueError(f"shape {table.shape}: expected a square matrix")
+        if not np.all(np.isfinite(table)):
+            raise ValueError("a probability is not finite")
+        return cls(tuple(_weights(place, row) for place, row in enumerate(table.tolist())))
+
+    @property
+    def size(self) -> int:
+        """The number of categories."""
+        return len(self.weights)
+
+    @property
+    def epsilon(self) -> float:
+        """The largest log ratio of two entries of one column, infinite beside a zero."""
+        largest = 0.0
+        for column in zip(*self.weights, strict=True):
+            if min(column) == 0:
+                return math.inf
+            largest = max(largest, log_ratio(max(column), min(column)))
+        return largest
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The matrix P, shape ``(size, size)``, rows the true category."""
+        return np.array([[weight / WORDS for weight in row] for row in self.weights])
+
+    @cached_property
+    def _bounds(self) -> tuple[NDArray[np.uint64], ...]:
+        """Per row the cumulative weights below 2**64: a word's category is how many it reaches."""
+        bounds = []
+        for row in self.weights:
+            reached = 0
+            below = []
+            for weight in row:
+                reached += weight
+                if reached == WORDS:
+                    break
+                below.append(reached)
+            bounds.append(np.array(below, np.uint64))
+        return tuple(bounds)
+
+    def randomize(self, codes: NDArray[Codes], stream: Stream) -> NDArray[Codes]:
+        """Randomize every code by itself: the inverse distribution function of one word per code.
+
+        Args:
+            codes: category codes below ``size``, of any shape and an unsigned type that holds them.
+            stream: the source of the draws.
+
+        Raises:
+            ValueError: the type of the codes is unsuitable, or a code is not below ``size``.
+        """
+        check_codes(codes, self.size)
+        true = codes.reshape(-1)
+        words = stream.words(true.size)
+        randomized = np.empty_like(true)
+        for code in np.flatnonzero(np.bincount(true.astype(np.intp), minlength=self.size)):
+            chosen = np.flatnonzero(true == code)
+            reports = np.searchsorted(self._bounds[code], words[chosen], side="right")
+            randomized[chosen] = reports.astype(codes.dtype)
+        return randomized.reshape(codes.shape)
+
+
+def _weights(place: int, row: list[float]) -> tuple[int, ...]:
+    """A row of probabilities in multiples of 2**-64 that sum to exactly 2**64."""
+    if min(row) < 0:
+        raise ValueError(f"row {place}: a negative probability")
+    if abs(math.fsum(row) - 1) > ROW_TOLERANCE:
+        raise ValueError(f"row {place}: the probabilities sum to {math.fsum(row)}, expected 1")
+    # A positive probability may not become zero: epsilon would jump to infinity.
+    weights = [max(1, round(Fraction(entry) * WORDS)) if entry else 0 for entry in row]
+    weights[weights.index(max(weights))] += WORDS - sum(weights)
+    return tuple(weights)

@@ -1,0 +1,234 @@
+"""Keystream randomness, the only source of draws that protect a person; no entropy of the system.
+
+A stream is the AES-256 counter-mode keystream of a key that HKDF-SHA256 (RFC 5869) derives from a
+32-byte secret, one key per session, party and purpose. So a draw is reproducible to the bit on
+every platform, adding a party leaves the others' draws alone, and every probability that is
+compared with a word is an exact multiple of 2**-64. Where the secret comes from is the caller's
+affair: from a scenario's seed in a simulation, from the operating system in a deployment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+import sys
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
+
+WORDS = 2**64
+"""The number of values of a word: the denominator of every probability."""
+
+SECRET_BYTES = 32
+SESSION_BYTES = 16
+
+_SEED = b"sottovoce seed 1\0"
+_SESSION = b"sottovoce session 1"
+_STREAM = b"sottovoce stream 1"
+_CHILD = b"sottovoce child 1\0"
+# Every key is used for one keystream, so the counter block may start at zero.
+_START = CTR(bytes(16))
+_LAST = np.uint64(WORDS - 1)
+_SWAPPED = sys.byteorder != "little"
+
+
+def secret_of(seed: int) -> bytes:
+    """The 32-byte secret of a simulation's seed. It protects nobody: whoever knows the seed has it.
+
+    Raises:
+        ValueError: the seed is negative.
+    """
+    if seed < 0:
+        raise ValueError(f"seed {seed}: expected an integer of at least 0")
+    return hashlib.sha256(_SEED + seed.to_bytes((seed.bit_length() + 7) // 8, "big")).digest()
+
+
+def session_of(secret: bytes) -> bytes:
+    """The public 16-byte id of a secret's session; the secret does not follow from it.
+
+    Raises:
+        ValueError: the secret has not 32 bytes.
+    """
+    _check_secret(secret)
+    return hmac.digest(secret, _SESSION, "sha256")[:SESSION_BYTES]
+
+
+def _check_secret(secret: bytes) -> None:
+    if len(secret) != SECRET_BYTES:
+        raise ValueError(f"expected a secret of {SECRET_BYTES} bytes, got {len(secret)}")
+
+
+def expand(key: bytes, info: bytes) -> bytes:
+    """HKDF-Expand with SHA-256 to one block of 32 bytes (RFC 5869, section 2.3, with L = 32)."""
+    return hmac.digest(key, info + b"\x01", "sha256")
+
+
+class Streams:
+    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt.
+
+    The streams of two different (party, purpose) pairs are independent, and asking twice for the
+    same pair gives two streams that yield the same words.
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, secret: bytes, session: bytes) -> None:
+        """Extract the session's key.
+
+        Raises:
+            ValueError: the secret has not 32 bytes or the session id has not 16.
+        """
+        _check_secret(secret)
+        if len(session) != SESSION_BYTES:
+            raise ValueError(f"expected a session id of {SESSION_BYTES} bytes, got {len(session)}")
+        self._key = hmac.digest(session, secret, "sha256")
+
+    def __repr__(self) -> str:
+        return "Streams(<secret>)"
+
+    def stream(self, party: str, purpose: str) -> Stream:
+        """The stream of one party for one purpose, from its start."""
+        name = party.encode()
+        # The length keeps ("ab", "c") and ("a", "bc") apart.
+        info = _STREAM + struct.pack(">I", len(name)) + name + purpose.encode()
+        return Stream(expand(self._key, info))
+
+
+class Stream:
+    """Uniform words from the AES-256-CTR keystream of one key, in order: each is given out once.
+
+    Words are read little-endian on every platform, and how the draws are cut does not matter:
+    ``words(a)`` then ``words(b)`` are the two parts of ``words(a + b)``.
+    """
+
+    __slots__ = ("_key", "_keystream")
+
+    def __init__(self, key: bytes) -> None:
+        """Take a key of 32 bytes that nothing else uses.
+
+        Raises:
+            ValueError: the key has not 32 bytes.
+        """
+        if len(key) != SECRET_BYTES:
+            raise ValueError(f"expected a key of {SECRET_BYTES} bytes, got {len(key)}")
+        self._key = key
+        # Made at the first draw: a stream that is only there to derive others costs no cipher.
+        self._keystream: CipherContext | None = None
+
+    def __repr__(self) -> str:
+        return "Stream(<key>)"
+
+    def derive(self, purpose: str) -> Stream:
+        """An independent child stream; drawing from either never changes the other.
+
+        The same purpose always gives the same child, however much was drawn before.
+        """
+        return Stream(expand(self._key, _CHILD + purpose.encode()))
+
+    def _open(self) -> CipherContext:
+        self._keystream = Cipher(AES256(self._key), _START).encryptor()
+        return self._keystream
+
+    def bytes(self, n: int) -> bytes:
+        """The next ``n`` bytes of the keystream."""
+        return (self._keystream or self._open()).update(bytes(n))
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """The next ``n`` uniform 64-bit words, shape ``(n,)``."""
+        drawn = np.zeros(n, np.uint64)
+        if n:
+            # In place, for the keystream is what encrypting zeros gives.
+            octets = drawn.data.cast("B")
+            (self._keystream or self._open()).update_into(octets, octets)
+            if _SWAPPED:
+                drawn.byteswap(inplace=True)
+        return drawn
+
+    def bernoulli(self, threshold: int, size: int | tuple[int, ...]) -> NDArray[np.bool_]:
+        """Independent bits that are true with probability exactly ``threshold / 2**64``.
+
+        Each takes one word, whatever the threshold.
+
+        Raises:
+            ValueError: the threshold is not in 0..2**64.
+        """
+        if not 0 <= threshold <= WORDS:
+            raise ValueError(f"threshold {threshold}: expected 0 to 2**64")
+        drawn = self.words(_cells(size)).reshape(size)
+        if threshold == WORDS:
+            return np.ones(drawn.shape, np.bool_)
+        return drawn < np.uint64(threshold)
+
+    def integers(
+        self, high: int | NDArray[np.integer], size: int | tuple[int, ...] | None = None
+    ) -> NDArray[np.uint64]:
+        """Independent integers, each exactly uniform on ``0 <= value < high``.
+
+        A word in the incomplete last run of ``high`` values is refused and drawn anew.
+
+        Args:
+            high: one bound for all (1 to 2**64), or an array of bounds (at least 1).
+            size: the shape of the result, to which an array of bounds is broadcast; without it the
+                shape is that of ``high``.
+
+        Raises:
+            ValueError: a bound below 1 or above 2**64, or bounds that do not fit the size.
+        """
+        shape = _shape(size) if size is not None else np.shape(high)
+        if isinstance(high, int):
+            if not 1 <= high <= WORDS:
+                raise ValueError(f"bound {high}: expected 1 to 2**64")
+            drawn = self.words(_cells(shape))
+            last = np.uint64(WORDS - 1 - WORDS % high)
+            while (refused := np.flatnonzero(drawn > last)).size:
+                drawn[refused] = self.words(refused.size)
+            return modulo(drawn, high).reshape(shape)
+        if not (np.issubdtype(high.dtype, np.integer) and np.all(high >= 1)):
+            raise ValueError("bounds: expected integers of at least 1")
+        bounds = np.broadcast_to(high.astype(np.uint64), shape).reshape(-1)
+        drawn = self.words(bounds.size)
+        # 2**64 mod b in words: (2**64 - 1) mod b + 1, which is b itself when b divides 2**64.
+        lasts = _LAST - (_LAST % bounds + np.uint64(1)) % bounds
+        while (refused := np.flatnonzero(drawn > lasts)).size:
+            drawn[refused] = self.words(refused.size)
+        return (drawn % bounds).reshape(shape)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """A uniform permutation of ``0..n-1``: every one of the n! orders is exactly as likely.
+
+        The order that sorts n words is uniform if they all differ, so words with a tie among
+        them (chance about n**2 / 2**65) are all drawn anew.
+        """
+        while True:
+            drawn = self.words(n)
+            order = np.argsort(drawn)
+            ranked = drawn[order]
+            if not np.any(ranked[1:] == ranked[:-1]):
+                return order.astype(np.int64, copy=False)
+
+
+def modulo(words: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """``words % size`` for one size of 1 to 2**64, in place: the given array is overwritten."""
+    if size == WORDS:
+        return words
+    divisor = np.uint64(size)
+    # numpy divides by one number with multiplications, but takes remainders with divisions.
+    quotients = words // divisor
+    quotients *= divisor
+    words -= quotients
+    return words
+
+
+def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (size,) if isinstance(size, int) else size
+
+
+def _cells(size: int | tuple[int, ...]) -> int:
+    cells = 1
+    for length in _shape(size):
+        cells *= length
+    return cells

@@ -1,0 +1,134 @@
+"""What a role may await. A role says what it sends and what it waits for; a machine runs it.
+
+Nothing here performs I/O, and a role that awaits anything else is at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from types import coroutine
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from protocol.messages import RECORD, Message, PartyId
+from protocol.randomness import Stream
+from protocol.roster import Roster
+
+M = TypeVar("M", bound=Message)
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Effect: hand one message to these recipients."""
+
+    recipients: tuple[PartyId, ...]
+    message: Message
+
+
+class Gather(msgspec.Struct, frozen=True):
+    """Effect: wait for one message of a kind from each of these senders."""
+
+    kind: type[Message]
+    senders: tuple[PartyId, ...]
+    round: int | None
+    within: float | None
+    at_least: int
+    noted: bool
+
+
+Effect = Send | Gather
+
+
+@coroutine
+def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
+    return (yield effect)
+
+
+class Seen:
+    """The messages that had been delivered to a member, in order."""
+
+    __slots__ = ("_messages",)
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[PartyId, Message]] = []
+
+    def add(self, sender: PartyId, message: Message) -> None:
+        """Note a delivery."""
+        self._messages.append((sender, message))
+
+    def __iter__(self) -> Iterator[tuple[PartyId, Message]]:
+        return iter(self._messages)
+
+    def last(self, kind: type[M], sender: PartyId | None = None) -> M | None:
+        """The latest message of a kind (from ``sender`` if one is named), or None."""
+        for came_from, message in reversed(self._messages):
+            if type(message) is kind and sender in (None, came_from):
+                return cast(M, message)
+        return None
+
+
+class Me:
+    """A role's own side: who it is, its keystream, and what it can do.
+
+    Attributes:
+        id: this member.
+        roster: all members and their keys.
+        stream: this member's own randomness; ``stream.derive(purpose)`` gives more.
+    """
+
+    __slots__ = ("id", "roster", "stream")
+
+    def __init__(self, name: PartyId, roster: Roster, stream: Stream) -> None:
+        self.id = name
+        self.roster = roster
+        self.stream = stream
+
+    async def send(self, recipient: PartyId, message: Message) -> None:
+        """Hand a message to one member."""
+        await _perform(Send((recipient,), message))
+
+    async def broadcast(self, recipients: Iterable[PartyId], message: Message) -> None:
+        """Hand one message to several members; it is encoded once."""
+        await _perform(Send(tuple(recipients), message))
+
+    async def note(self, message: Message) -> None:
+        """Say something for the record alone."""
+        await _perform(Send((RECORD,), message))
+
+    async def gather(
+        self,
+        kind: type[M],
+        senders: Sequence[PartyId],
+        *,
+        round: int | None = None,
+        within: float | None = None,
+        at_least: int = 0,
+    ) -> dict[PartyId, M]:
+        """Wait for one message of ``kind`` from each of ``senders``.
+
+        Returns when all have answered or are known to be gone, or when ``within`` seconds are
+        over: whoever answered, in the order of ``senders``. Who was counted goes on record. A kind
+        that comes from one sender more than once carries a field ``round``, and ``round`` says
+        which is meant.
+
+        Raises:
+            QuorumError: fewer than ``at_least`` answered; it says who is missing.
+        """
+        effect = Gather(kind, tuple(senders), round, within, at_least, True)
+        return cast("dict[PartyId, M]", await _perform(effect))
+
+    async def receive(
+        self,
+        kind: type[M],
+        sender: PartyId,
+        *,
+        round: int | None = None,
+        within: float | None = None,
+    ) -> M:
+        """Wait for one message of ``kind`` from ``sender``.
+
+        Raises:
+            QuorumError: the sender is gone, or ``within`` seconds are over.
+        """
+        answers = await _perform(Gather(kind, (sender,), round, within, 1, False))
+        return cast(M, answers[sender])

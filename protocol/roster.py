@@ -1,0 +1,124 @@
+"""Who takes part: every member's id and identity key, known to all before the first message."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from protocol.messages import AGGREGATOR, PartyId, party_id
+
+KEY_BYTES = 32
+
+
+class Identity:
+    """A member's Ed25519 identity key. It signs; nothing of it ever shows.
+
+    Args:
+        name: the member.
+        secret: 32 bytes, from a keystream in a simulation, from the operating system otherwise.
+    """
+
+    __slots__ = ("_key", "name")
+
+    def __init__(self, name: PartyId, secret: bytes) -> None:
+        self.name = name
+        self._key = Ed25519PrivateKey.from_private_bytes(secret)
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    @property
+    def private_key(self) -> Ed25519PrivateKey:
+        """The key itself, for certificates."""
+        return self._key
+
+    def sign(self, content: bytes) -> bytes:
+        """An Ed25519 signature, 64 bytes."""
+        return self._key.sign(content)
+
+    def __repr__(self) -> str:
+        return f"Identity({self.name!r})"
+
+
+class Roster(msgspec.Struct, frozen=True, dict=True):
+    """The members of a survey, the aggregator first.
+
+    Args:
+        members: (id, public Ed25519 key of 32 bytes) of each.
+
+    Raises:
+        ValueError: no aggregator first, an id twice, or a key that is no key.
+    """
+
+    members: tuple[tuple[PartyId, bytes], ...]
+
+    def __post_init__(self) -> None:
+        if not self.members or self.members[0][0] != AGGREGATOR:
+            raise ValueError(f"the first member of a roster is {AGGREGATOR!r}")
+        if len(self.position) != len(self.members):
+            raise ValueError("a roster names every member once")
+        for name, key in self.members:
+            party_id(name)
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"the key of {name!r} has {len(key)} bytes, not {KEY_BYTES}")
+
+    @functools.cached_property
+    def position(self) -> dict[PartyId, int]:
+        """Each member's place."""
+        return {name: i for i, (name, _) in enumerate(self.members)}
+
+    @functools.cached_property
+    def parties(self) -> tuple[PartyId, ...]:
+        """All members but the aggregator."""
+        return tuple(name for name, _ in self.members[1:])
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.position
+
+    def __repr__(self) -> str:
+        return f"Roster({len(self.parties)} parties)"
+
+    def key(self, name: PartyId) -> bytes:
+        """A member's public key."""
+        return self.members[self.position[name]][1]
+
+    def verify(self, name: PartyId, signature: bytes, content: bytes) -> bool:
+        """Whether ``name`` signed ``content``."""
+        if name not in self:
+            return False
+        try:
+            Ed25519PublicKey.from_public_bytes(self.key(name)).verify(signature, content)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def bitmap(self, names: Iterable[PartyId]) -> bytes:
+        """A set of members as bits, least significant first, in roster order."""
+        bits = bytearray((len(self.members) + 7) // 8)
+        for name in names:
+            i = self.position[name]
+            bits[i >> 3] |= 1 << (i & 7)
+        return bytes(bits)
+
+    def members_in(self, bitmap: bytes) -> Sequence[PartyId]:
+        """The members of a bitmap, in roster order.
+
+        Raises:
+            ValueError: the bitmap is of another roster's length, or sets bits past its end.
+        """
+        if len(bitmap) != (len(self.members) + 7) // 8:
+            raise ValueError(f"a bitmap of {len(bitmap)} bytes for {len(self.members)} members")
+        value = int.from_bytes(bitmap, "little")
+        if value >> len(self.members):
+            raise ValueError("the bitmap names members that the roster does not have")
+        return [name for i, (name, _) in enumerate(self.members) if bitmap[i >> 3] >> (i & 7) & 1]

@@ -1,0 +1,120 @@
+"""Merkle tree hashes of RFC 9162 over SHA-256; the tree knows nothing of what its leaves say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+HASH_BYTES = 32
+EMPTY_ROOT = hashlib.sha256(b"").digest()
+"""The root of a tree without leaves (RFC 9162, section 2.1.1)."""
+
+_sha256 = hashlib.sha256
+
+
+def leaf_hash(leaf: bytes) -> bytes:
+    """The hash of one leaf, 32 bytes: SHA-256(0x00 || leaf) (RFC 9162, section 2.1.1)."""
+    return _sha256(b"\x00" + leaf).digest()
+
+
+def inner_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of an inner vertex, 32 bytes: SHA-256(0x01 || left || right) (section 2.1.1)."""
+    return _sha256(b"\x01" + left + right).digest()
+
+
+class Tree:
+    """An append-only tree that keeps the roots of its complete subtrees only: O(log n) memory.
+
+    ``count`` is the number of leaves.
+    """
+
+    __slots__ = ("_peaks", "count")
+
+    def __init__(self) -> None:
+        # One root for every one-bit of ``count``, the largest subtree first.
+        self._peaks: list[bytes] = []
+        self.count = 0
+
+    def append(self, leaf: bytes) -> None:
+        """Add one leaf at the end."""
+        top = _sha256(b"\x00" + leaf).digest()
+        count = self.count
+        peaks = self._peaks
+        while count & 1:
+            top = _sha256(b"\x01" + peaks.pop() + top).digest()
+            count >>= 1
+        peaks.append(top)
+        self.count += 1
+
+    def root(self) -> bytes:
+        """The Merkle tree hash of all leaves so far, 32 bytes."""
+        if not self._peaks:
+            return EMPTY_ROOT
+        root = self._peaks[-1]
+        for peak in self._peaks[-2::-1]:
+            root = inner_hash(peak, root)
+        return root
+
+    def __repr__(self) -> str:
+        return f"Tree({self.count} leaves)"
+
+
+def root_of(leaves: Iterable[bytes]) -> bytes:
+    """The Merkle tree hash of these leaves, 32 bytes (RFC 9162, section 2.1.1)."""
+    tree = Tree()
+    for leaf in leaves:
+        tree.append(leaf)
+    return tree.root()
+
+
+def inclusion_path(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
+    """What proves that a leaf is in the tree (RFC 9162, section 2.1.3.1), from the leaf upward.
+
+    Args:
+        hashes: the leaf hashes of the whole tree, in order.
+        index: which leaf, from 0.
+
+    Raises:
+        IndexError: there is no such leaf.
+    """
+    if not 0 <= index < len(hashes):
+        raise IndexError(f"leaf {index} of a tree with {len(hashes)} leaves")
+    path = []
+    level = list(hashes)
+    while len(level) > 1:
+        sibling = index ^ 1
+        if sibling < len(level):
+            path.append(level[sibling])
+        paired = [inner_hash(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        # An odd one out has no sibling at this level; it rises as it is.
+        level = paired + level[len(level) & ~1 :]
+        index >>= 1
+    return tuple(path)
+
+
+def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], root: bytes) -> bool:
+    """Whether ``path`` proves that a tree has this leaf (RFC 9162, section 2.1.3.2).
+
+    Args:
+        leaf: the leaf itself, not its hash.
+        index: its place in the tree, from 0.
+        count: how many leaves the tree has.
+        path: what ``inclusion_path`` gave.
+        root: the tree's root.
+    """
+    if not 0 <= index < count:
+        return False
+    place, last, known = index, count - 1, leaf_hash(leaf)
+    for sibling in path:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            known = inner_hash(sibling, known)
+            while not place & 1 and place:
+                place >>= 1
+                last >>= 1
+        else:
+            known = inner_hash(known, sibling)
+        place >>= 1
+        last >>= 1
+    return last == 0 and known == root

@@ -1,0 +1,401 @@
+"""Judges a transcript from its bytes alone; what its messages say or reveal is not judged here.
+
+The rules, by the names that faults carry:
+
+ 1. ``magic``: the file begins with the line that names the format and its version.
+ 2. ``guard``: a block's type and length fit its guard, which binds them to all that came before.
+ 3. ``chain``: a block's bytes fit its chain value, which binds them to all that came before.
+ 4. ``block-type``: a block is a header, a block of entries or a closing record.
+ 5. ``frame``: a block is stored as one zstandard frame that states its size and keeps to the cap.
+ 6. ``header-first``: the first block is the header, and no other block is.
+ 7. ``header``: the header is canonical msgpack of the declared fields, and they are sound: known
+    format and profile, 16 bytes of session, unique valid ids with the aggregator first, keys of 32
+    bytes, unique kinds with the kernel's among them, a cap on bodies within bounds.
+ 8. ``entries``: a block of entries holds one or more, each canonical msgpack of a known kind of
+    entry; the envelope in a ``Sent`` is canonical too, and its number is not negative.
+ 9. ``session``: every envelope is of the header's session.
+10. ``sender``: its sender is in the roster.
+11. ``recipient``: its recipient is in the roster or is the record.
+12. ``kind``: its kind is one that the header declares.
+13. ``body-size``: its body keeps to the header's cap.
+14. ``seq-gap``: a sender's envelopes are numbered from 0 without gaps.
+15. ``seq-repeat``: no number occurs twice.
+16. ``seq-order``: the numbers occur in rising order.
+17. ``delivery``: what is delivered was sent before, by that sender to that recipient, a member.
+18. ``delivered-twice``: it is delivered once; more often only where marked as a repeat.
+19. ``departed``: who departs is in the roster and sends nothing afterwards.
+20. ``closing``: there is one closing record, canonical msgpack, and nothing after it.
+21. ``closing-count``: it counts the entries that there are.
+22. ``closing-digest``: its canonical digest is that of the envelopes that there are.
+23. ``digest``: the canonical digest is the one that was given from outside, if one was.
+
+A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 22:
+it is incomplete. Whoever holds the file can write it afresh so that those rules hold; only rule 23,
+with a digest that was signed or published elsewhere, tells the original from a consistent forgery.
+A file that breaks off does not have that digest either, unless all that was sent is still in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import itemgetter
+
+from protocol.codec import decode_envelope
+from protocol.errors import ProtocolError, TranscriptError
+from protocol.messages import RECORD, Envelope, PartyId
+from protocol.transcript.entries import (
+    CLOSING,
+    HEADER,
+    CanonicalDigest,
+    Delivered,
+    Departed,
+    Ending,
+    Entry,
+    Header,
+    Refused,
+    Sent,
+    decode_ending,
+    decode_entry,
+    decode_header,
+    problems_of,
+    split_entries,
+)
+from protocol.transcript.reader import Block, Fault, Torn, read
+
+MAX_FAULTS = 10_000
+"""How many faults are kept; a hostile file may have one for every entry."""
+
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What verifying a transcript found.
+
+    Args:
+        faults: every rule that is broken, in the order of the file, at most ``MAX_FAULTS``.
+        faults_left_out: how many more there were.
+        complete: there is a closing record, and it says that the run came to its end.
+        torn: the file ends inside a block.
+        digest: the canonical digest of the envelopes read, 32 bytes; None without a header.
+        compared: a digest from outside was given; without one a consistent forgery passes.
+        header: what the transcript is about, if that could be read.
+        ending: the closing record, if there is one.
+        entries: how many entries were read.
+        messages: how many of them are envelopes sent.
+        undelivered: how many of those, not counting the record's, were never delivered.
+        sent_by: (id, envelopes sent) of every member, in roster order.
+    """
+
+    faults: tuple[Fault, ...]
+    faults_left_out: int
+    complete: bool
+    torn: bool
+    digest: bytes | None
+    compared: bool
+    header: Header | None
+    ending: Ending | None
+    entries: int
+    messages: int
+    undelivered: int
+    sent_by: tuple[tuple[PartyId, int], ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether the record is complete and breaks no rule."""
+        return self.complete and not self.faults
+
+
+def verify(chunks: bytes | Iterable[bytes], *, digest: bytes | None = None) -> Verification:
+    """Check a transcript against all rules, as a stream, going on after a fault where it can.
+
+    Memory holds one block, the roster, and the numbers of what is sent and not yet delivered.
+
+    Args:
+        chunks: the file's bytes, or its parts in order.
+        digest: the canonical digest as signed or published elsewhere.
+    """
+    verifier = _Verifier()
+    for item in read(chunks):
+        match item:
+            case Fault():
+                verifier.take_fault(item)
+            case Torn():
+                verifier.take_torn(item)
+            case Block():
+                verifier.take_block(item)
+    return verifier.finish(digest)
+
+
+class _Recipients:
+    """To whom each envelope of one sender went, in little memory.
+
+    A sender mostly addresses one recipient all the time, or its recipients in roster order; so
+    (first seq, first position, step, length) of each run of evenly spaced positions is kept.
+    """
+
+    __slots__ = ("_next", "_odd", "_runs", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._runs: list[tuple[int, int, int]] = []
+        self._next = 0
+        self._odd: dict[int, int] = {}
+
+    def put(self, seq: int, position: int) -> None:
+        if seq < self._next:
+            self._odd[seq] = position
+            return
+        if self._runs and seq == self._next:
+            first, step, length = self._runs[-1]
+            if length == 1:
+                step = position - first
+            if position == first + step * length:
+                self._runs[-1] = (first, step, length + 1)
+                self._next += 1
+                return
+        self._starts.append(seq)
+        self._runs.append((position, 0, 1))
+        self._next = seq + 1
+
+    def get(self, seq: int) -> int | None:
+        if seq in self._odd:
+            return self._odd[seq]
+        i = bisect_right(self._starts, seq) - 1
+        if i < 0:
+            return None
+        first, step, length = self._runs[i]
+        ahead = seq - self._starts[i]
+        return first + step * ahead if ahead < length else None
+
+
+class _Sender:
+    """What is remembered of one sender."""
+
+    __slots__ = ("departed", "gaps", "next", "recipients", "undelivered")
+
+    def __init__(self) -> None:
+        self.next = 0
+        # (first, end, entry at which it showed) of every range of numbers that was passed over.
+        self.gaps: list[tuple[int, int, int]] = []
+        self.recipients = _Recipients()
+        self.undelivered: set[int] = set()
+        self.departed = False
+
+    def fill(self, seq: int) -> bool:
+        """Take a number out of the gaps; whether it was in one."""
+        i = bisect_right(self.gaps, seq, key=itemgetter(0)) - 1
+        if i < 0 or seq >= self.gaps[i][1]:
+            return False
+        first, end, entry = self.gaps[i]
+        parts = ((first, seq, entry), (seq + 1, end, entry))
+        self.gaps[i : i + 1] = [part for part in parts if part[0] < part[1]]
+        return True
+
+
+class _Verifier:
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._left_out = 0
+        self._torn = False
+        self._blocks = 0
+        self._header: Header | None = None
+        self._canonical: CanonicalDigest | None = None
+        self._positions: dict[str, int] = {}
+        self._kinds: frozenset[str] = frozenset()
+        self._senders: dict[str, _Sender] = {}
+        self._closed = False
+        self._ending: Ending | None = None
+        self._entries = 0
+        self._messages = 0
+
+    def report(
+        self, rule: str, message: str, *, offset: int | None = None, entry: int | None = None
+    ) -> None:
+        if len(self._faults) < MAX_FAULTS:
+            self._faults.append(Fault(rule, message, offset, entry))
+        else:
+            self._left_out += 1
+
+    def take_fault(self, fault: Fault) -> None:
+        self._check_open(fault.offset)
+        self.report(fault.rule, fault.message, offset=fault.offset)
+
+    def take_torn(self, torn: Torn) -> None:
+        self._check_open(torn.offset)
+        self._torn = not self._closed
+
+    def _check_open(self, offset: int | None) -> None:
+        if self._closed:
+            self.report("closing", "there is more after the closing record", offset=offset)
+
+    def take_block(self, block: Block) -> None:
+        self._check_open(block.offset)
+        if (self._blocks == 0) != (block.kind == HEADER):
+            what = "another header" if block.kind == HEADER else "the first block is no header"
+            self.report("header-first", what, offset=block.offset)
+        self._blocks += 1
+        try:
+            content = block.content(self._header)
+        except TranscriptError as error:
+            self.report("frame", str(error), offset=block.offset)
+            self._closed |= block.kind == CLOSING
+            return
+        match block.kind:
+            case b"H":
+                self._take_header(content, block.offset)
+            case b"E":
+                self._take_entries(content, block.offset)
+            case b"C":
+                self._take_ending(content, block.offset)
+            case _:
+                self.report("block-type", f"a block of type {block.kind!r}", offset=block.offset)
+
+    def _take_header(self, content: bytes, offset: int) -> None:
+        try:
+            header = decode_header(content)
+        except TranscriptError as error:
+            self.report("header", str(error), offset=offset)
+            return
+        for problem in problems_of(header):
+            self.report("header", problem, offset=offset)
+        if self._header is None:
+            self._header = header
+            self._canonical = CanonicalDigest(header)
+            self._positions = {name: i for i, (name, _) in enumerate(header.roster)}
+            self._kinds = frozenset(header.kinds)
+
+    def _take_entries(self, content: bytes, offset: int) -> None:
+        try:
+            for encoded in split_entries(content):
+                try:
+                    self._take_entry(decode_entry(encoded), offset)
+                except TranscriptError as error:
+                    self.report("entries", str(error), offset=offset, entry=self._entries)
+                self._entries += 1
+        except TranscriptError as error:
+            self.report("entries", str(error), offset=offset, entry=self._entries)
+
+    def _take_entry(self, entry: Entry, offset: int) -> None:
+        match entry:
+            case Sent():
+                self._messages += 1
+                try:
+                    envelope = decode_envelope(entry.envelope)
+                except ProtocolError as error:
+                    self.report("entries", str(error), offset=offset, entry=self._entries)
+                    return
+                self._take_sent(envelope, entry.envelope, offset)
+            case Delivered():
+                self._take_delivered(entry, offset)
+            case Departed():
+                self._take_departed(entry, offset)
+            case Refused():
+                pass
+
+    def _take_sent(self, envelope: Envelope, encoded: bytes, offset: int) -> None:
+        def report(rule: str, message: str) -> None:
+            self.report(rule, f"{_shown(name)}: {message}", offset=offset, entry=self._entries)
+
+        name, seq = envelope.sender, envelope.seq
+        sender = self._senders.get(name)
+        if sender is None:
+            sender = self._senders[name] = _Sender()
+        position = self._positions.get(envelope.recipient)
+        if self._header is not None:
+            if envelope.session != self._header.session:
+                report("session", f"session {envelope.session.hex():.32} is not the header's")
+            if name not in self._positions:
+                report("sender", "the sender is not in the roster")
+            if position is None and envelope.recipient != RECORD:
+                report("recipient", f"{_shown(envelope.recipient)} is not in the roster")
+            if envelope.kind not in self._kinds:
+                report("kind", f"{_shown(envelope.kind)} is not declared")
+            if len(envelope.body) > self._header.max_body:
+                report("body-size", f"{len(envelope.body)} B, over {self._header.max_body}")
+        if sender.departed:
+            report("departed", f"sent seq {seq} after it had departed")
+        if seq < 0:
+            report("entries", f"seq {seq}")
+        elif seq >= sender.next:
+            if seq > sender.next:
+                sender.gaps.append((sender.next, seq, self._entries))
+            sender.next = seq + 1
+        elif sender.fill(seq):
+            report("seq-order", f"seq {seq} comes after seq {sender.next - 1}")
+        else:
+            report("seq-repeat", f"seq {seq} occurs again")
+        if position is not None:
+            sender.recipients.put(seq, position)
+            sender.undelivered.add(seq)
+        if self._canonical is not None and name in self._positions:
+            self._canonical.trees[name].append(encoded)
+
+    def _take_delivered(self, entry: Delivered, offset: int) -> None:
+        if self._header is None:
+            return
+        sender = self._senders.get(entry.sender)
+        position = self._positions.get(entry.recipient)
+        what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
+        if sender is None or position is None or sender.recipients.get(entry.seq) != position:
+            self.report("delivery", f"{what} was not sent", offset=offset, entry=self._entries)
+        elif not entry.repeat:
+            if entry.seq not in sender.undelivered:
+                message = f"{what} is delivered again"
+                self.report("delivered-twice", message, offset=offset, entry=self._entries)
+            sender.undelivered.discard(entry.seq)
+
+    def _take_departed(self, entry: Departed, offset: int) -> None:
+        if self._header is not None and entry.party not in self._positions:
+            message = f"{_shown(entry.party)} is not in the roster"
+            self.report("departed", message, offset=offset, entry=self._entries)
+        self._senders.setdefault(entry.party, _Sender()).departed = True
+
+    def _take_ending(self, content: bytes, offset: int) -> None:
+        self._closed = True
+        try:
+            ending = decode_ending(content)
+        except TranscriptError as error:
+            self.report("closing", str(error), offset=offset)
+            return
+        if self._ending is None:
+            self._ending = ending
+        if ending.entries != self._entries:
+            message = f"it counts {ending.entries} entries, there are {self._entries}"
+            self.report("closing-count", message, offset=offset)
+        if self._canonical is not None and ending.digest != self._canonical.digest():
+            message = f"it has {ending.digest.hex()}, the envelopes another digest"
+            self.report("closing-digest", message, offset=offset)
+
+    def finish(self, expected: bytes | None) -> Verification:
+        for name, sender in self._senders.items():
+            for first, end, entry in sender.gaps:
+                message = f"{_shown(name)}: seq {first} to {end - 1} are missing"
+                self.report("seq-gap", message, entry=entry)
+        digest = None if self._canonical is None else self._canonical.digest()
+        if expected is not None and digest != expected:
+            found = "none" if digest is None else digest.hex()
+            hint = "" if self._ending is not None else "; the file breaks off"
+            self.report("digest", f"it is {found}, expected {expected.hex()}{hint}")
+        trees = {} if self._canonical is None else self._canonical.trees
+        return Verification(
+            faults=tuple(self._faults),
+            faults_left_out=self._left_out,
+            complete=self._ending is not None and self._ending.complete and not self._torn,
+            torn=self._torn,
+            digest=digest,
+            compared=expected is not None,
+            header=self._header,
+            ending=self._ending,
+            entries=self._entries,
+            messages=self._messages,
+            undelivered=sum(len(sender.undelivered) for sender in self._senders.values()),
+            sent_by=tuple((PartyId(name), tree.count) for name, tree in trees.items()),
+        )
+
+
+def _shown(text: str) -> str:
+    """Text from a file that may be hostile, short and escaped."""
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

@@ -1,0 +1,103 @@
+"""A variant: one whole protocol, as its messages, its two roles, and what every message reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from protocol.codec import Kind
+from protocol.errors import SurveyError
+from protocol.estimators.joint import JointEstimate
+from protocol.messages import Closed, Declined, Message, PartyId
+from protocol.privacy.events import Derived, PrivacyEvent, Public
+from protocol.records import Records
+from protocol.roles import Me, Seen
+from protocol.survey import Survey
+
+V = TypeVar("V", bound="Variant")
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What somebody says about a variant's privacy, to be shown beside what the record says."""
+
+    source: str
+    says: str
+    epsilon: float | None
+
+
+class Variant(
+    msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True
+):
+    """Base of all variants. The fields are the public parameters: they go into the transcript's header.
+
+    Args:
+        survey: the attributes asked for.
+        quorum: how many parties must answer, at least.
+        patience: how long the aggregator waits for a round of answers, in seconds.
+        max_records: the most respondents that one party speaks for; it bounds a report's size.
+    """
+
+    name: ClassVar[str] = ""
+
+    survey: Survey
+    quorum: int = 1
+    patience: float | None = 60.0
+    max_records: int = 1
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        """The kinds of message that are spoken among an aggregator and this many parties."""
+        raise NotImplementedError
+
+    async def party(self, me: Me, records: Records) -> None:
+        """The role of a party that holds the records of one or more respondents."""
+        raise NotImplementedError
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
+        """The role of the aggregator; the message it returns is published as its last word."""
+        raise NotImplementedError
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """What a message tells about its sender's records, given what the sender had seen."""
+        raise NotImplementedError
+
+    def estimate(self, result: Message) -> JointEstimate:
+        """What the published result says about the respondents."""
+        raise NotImplementedError
+
+    def claims(self) -> tuple[Claim, ...]:
+        """What the protocol's authors claim of its privacy."""
+        return ()
+
+
+def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
+    """What any message tells, the kernel's kinds included.
+
+    A closing is a function of what came; a refusal depends on what was asked and on the party's
+    parameters, never on its records.
+    """
+    if isinstance(message, Closed):
+        return Derived()
+    if isinstance(message, Declined):
+        return Public()
+    return variant.reveals(message, seen)
+
+
+def parameters_of(variant: Variant) -> dict[str, Any]:
+    """A variant's parameters as plain values, without the survey."""
+    parameters: dict[str, Any] = msgspec.to_builtins(variant)
+    parameters.pop("survey")
+    return parameters
+
+
+def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -> V:
+    """The inverse of ``parameters_of``: a variant from a transcript's header.
+
+    Raises:
+        SurveyError: the parameters are not those of this variant.
+    """
+    try:
+        return msgspec.convert({**parameters, "survey": survey}, cls)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise SurveyError(f"the header does not fit variant {cls.name!r}: {error}") from error

@@ -1,0 +1,234 @@
+"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives have in common.
+
+The aggregator asks with the randomizers it wants used; each party checks what that would cost, draws
+one report per respondent, and sends it; the aggregator pools what came.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.arrays import Array, ArraySpec, Bounds
+from protocol.codec import SCALAR_BYTES, Kind
+from protocol.errors import LocalProtocolError, PrivacyError
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.privacy.accountants import PureAccountant
+from protocol.privacy.events import Composed, Derived, Plain, PrivacyEvent, Public, Randomized
+from protocol.randomizers import join_codes, randomize_columns, smallest_dtype, split_codes
+from protocol.records import Records
+from protocol.roles import Me, Seen
+from protocol.survey import Survey
+from protocol.variant import Variant
+
+
+class Ask(Message, frozen=True):
+    """The question: which attributes are randomized together, and how."""
+
+    survey: bytes
+    blocks: tuple[Block, ...]
+
+
+class Report(Message, frozen=True):
+    """The randomized answers of one party's respondents.
+
+    Args:
+        codes: (k, b) unsigned; column j is a cell of block j's product domain, row-major.
+    """
+
+    codes: Array
+
+
+class Pooled(Message, frozen=True):
+    """The published result: how often each randomized record was reported.
+
+    Args:
+        codes: (u, m) distinct randomized records, sorted.
+        counts: (u,) how many respondents reported each.
+    """
+
+    codes: Array
+    counts: Array
+
+
+def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
+    """The number of cells of each block.
+
+    Raises:
+        ValueError: the blocks are no partition of the attributes, or a randomizer is not of its
+            block's size.
+    """
+    named = [name for block in blocks for name in block.attributes]
+    if sorted(named) != sorted(survey.names):
+        raise ValueError("the blocks must name every attribute of the survey once")
+    sizes = []
+    for block in blocks:
+        size = math.prod(survey.sizes[axis] for axis in survey.axes(block.attributes))
+        if block.randomizer.size != size:
+            raise ValueError(
+                f"block {'+'.join(block.attributes)} has {size} cells, "
+                f"its randomizer {block.randomizer.size}"
+            )
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def event_of(blocks: tuple[Block, ...]) -> PrivacyEvent:
+    """What one report drawn with these blocks tells."""
+    return Composed(tuple(Randomized(block.randomizer, block.attributes) for block in blocks))
+
+
+def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
+    """Refuse a question that is about another survey, or that costs more than agreed.
+
+    Raises:
+        PrivacyError: names the attribute, what is asked and what was agreed.
+    """
+    if ask.survey != survey.digest:
+        raise PrivacyError("asked about another survey than the one agreed to")
+    if ask.blocks == own:
+        return
+    try:
+        sizes_of(survey, ask.blocks)
+    except ValueError as error:
+        raise PrivacyError(f"asked with randomizers that do not fit: {error}") from error
+    accountant = PureAccountant()
+    asked = accountant.judge(event_of(ask.blocks))
+    agreed = accountant.judge(event_of(own))
+    if asked.record > agreed.record:
+        raise PrivacyError(
+            f"asked for epsilon {asked.record:.6g} per record, agreed to {agreed.record:.6g}"
+        )
+    for name, epsilon in asked.attributes.items():
+        if epsilon > agreed.attributes[name]:
+            raise PrivacyError(
+                f"asked for epsilon {epsilon:.6g} on {name!r}, "
+                f"agreed to {agreed.attributes[name]:.6g}"
+            )
+
+
+def _name(dtype: np.dtype[np.unsignedinteger]) -> str:
+    return f"{dtype.kind}{dtype.itemsize}"
+
+
+class Blockwise(Variant, frozen=True):
+    """Base of the protocols in which every respondent sends one report, randomized block by block.
+
+    A subclass says which attributes are randomized together (``blocks``), and how.
+    """
+
+    def __post_init__(self) -> None:
+        if self.block_sizes and max(self.block_sizes) > 2**64:
+            raise ValueError("a block of more than 2**64 cells")
+
+    @functools.cached_property
+    def block_sizes(self) -> tuple[int, ...]:
+        """The number of cells of each block."""
+        return sizes_of(self.survey, self.blocks)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """A partition of the attributes, each part with its randomizer."""
+        raise NotImplementedError
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Hear the question, consent, report."""
+        ask = await me.receive(Ask, AGGREGATOR)
+        consent(self.survey, self.blocks, ask)
+        randomizers = tuple(block.randomizer for block in ask.blocks)
+        cells = _cells(records, ask.blocks, self.block_sizes)
+        await me.send(AGGREGATOR, Report(randomize_columns(randomizers, cells, me.stream)))
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
+        """Ask, wait, pool."""
+        await me.broadcast(parties, Ask(self.survey.digest, self.blocks))
+        reports = await me.gather(Report, parties, within=self.patience, at_least=self.quorum)
+        cells = np.concatenate([report.codes for report in reports.values()])
+        counts = Counts.of(_codes(self.survey, self.blocks, cells), self.survey.sizes)
+        return Pooled(counts.codes, counts.counts.astype(np.uint32))
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """A report's randomizers are those it was asked with; an answer to nothing may be anything."""
+        match message:
+            case Ask():
+                return Public()
+            case Pooled():
+                return Derived()
+            case Report():
+                ask = seen.last(Ask, AGGREGATOR)
+                if ask is None:
+                    return Plain(self.survey.names)
+                return self.report_event if ask.blocks == self.blocks else event_of(ask.blocks)
+            case _:
+                return Plain(self.survey.names)
+
+    @functools.cached_property
+    def report_event(self) -> PrivacyEvent:
+        """What a report tells that is drawn as agreed."""
+        return event_of(self.blocks)
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        sizes = self.block_sizes
+        respondents = parties * self.max_records
+        return (
+            Kind(Ask, scalar_bytes=SCALAR_BYTES + 2 * len(msgspec.msgpack.encode(self.blocks))),
+            Kind(
+                Report,
+                codes=ArraySpec(
+                    dtype=_name(smallest_dtype(max(sizes))),
+                    shape=(Bounds(1, self.max_records), len(sizes)),
+                    high=sizes,
+                ),
+            ),
+            Kind(
+                Pooled,
+                codes=ArraySpec(
+                    dtype=_name(self.survey.dtype),
+                    shape=(Bounds(1, respondents), len(self.survey.sizes)),
+                    high=self.survey.sizes,
+                ),
+                counts=ArraySpec(
+                    dtype="u4", shape=(Bounds(1, respondents),), low=1, high=respondents + 1
+                ),
+            ),
+        )
+
+    def estimate(self, result: Message) -> JointEstimate:
+        if not isinstance(result, Pooled):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        totals = result.counts.astype(np.int64)
+        counts = Counts(self.survey.sizes, result.codes, totals, int(totals.sum()))
+        return JointEstimate(self.survey, self.blocks, counts)
+
+
+def _cells(
+    records: Records, blocks: tuple[Block, ...], sizes: tuple[int, ...]
+) -> NDArray[np.unsignedinteger]:
+    """Records (k, m) as one cell per block, (k, b), of the dtype of reports."""
+    survey = records.survey
+    dtype = smallest_dtype(max(sizes))
+    if tuple(block.attributes for block in blocks) == tuple((name,) for name in survey.names):
+        return records.codes.astype(dtype, copy=False)
+    cells = np.empty((len(records), len(blocks)), dtype)
+    for column, block in enumerate(blocks):
+        axes = list(survey.axes(block.attributes))
+        cells[:, column] = join_codes(records.codes[:, axes], [survey.sizes[a] for a in axes])
+    return cells
+
+
+def _codes(
+    survey: Survey, blocks: tuple[Block, ...], cells: NDArray[np.unsignedinteger]
+) -> NDArray[np.unsignedinteger]:
+    """The inverse of ``_cells``: (n, b) cells as (n, m) codes of the survey's attributes."""
+    codes = np.empty((len(cells), len(survey.sizes)), survey.dtype)
+    for column, block in enumerate(blocks):
+        axes = list(survey.axes(block.attributes))
+        codes[:, axes] = split_codes(cells[:, column], [survey.sizes[a] for a in axes])
+    return codes

@@ -1,0 +1,1 @@
+"""Experiments, datasets, reports and the command line."""

@@ -1,0 +1,120 @@
+"""Merkle trees against the known answers of Certificate Transparency and the definition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.transcript.merkle import Tree, inclusion_path, is_included, leaf_hash, root_of
+
+# The leaves and roots that Certificate Transparency's implementations test themselves with.
+LEAVES = tuple(
+    bytes.fromhex(text)
+    for text in (
+        "",
+        "00",
+        "10",
+        "2021",
+        "3031",
+        "40414243",
+        "5051525354555657",
+        "606162636465666768696a6b6c6d6e6f",
+    )
+)
+ROOTS = (
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
+    "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
+    "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
+    "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
+    "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
+    "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
+    "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
+    "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
+)
+leaf_lists = st.lists(st.binary(max_size=8), max_size=40)
+
+
+def defined_root(leaves: Sequence[bytes]) -> bytes:
+    """RFC 9162, section 2.1.1, word by word."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\x00" + leaves[0]).digest()
+    k = 1
+    while 2 * k < len(leaves):
+        k *= 2
+    halves = defined_root(leaves[:k]) + defined_root(leaves[k:])
+    return hashlib.sha256(b"\x01" + halves).digest()
+
+
+def defined_path(index: int, leaves: Sequence[bytes]) -> tuple[bytes, ...]:
+    """RFC 9162, section 2.1.3.1, word by word."""
+    if len(leaves) == 1:
+        return ()
+    k = 1
+    while 2 * k < len(leaves):
+        k *= 2
+    if index < k:
+        return (*defined_path(index, leaves[:k]), defined_root(leaves[k:]))
+    return (*defined_path(index - k, leaves[k:]), defined_root(leaves[:k]))
+
+
+@pytest.mark.parametrize("count", range(9))
+def test_known_answers(count: int) -> None:
+    assert root_of(LEAVES[:count]).hex() == ROOTS[count]
+
+
+@settings(deadline=None, max_examples=60)
+@given(leaf_lists)
+def test_streaming_equals_definition_after_every_leaf(leaves: list[bytes]) -> None:
+    tree = Tree()
+    assert tree.root() == defined_root([])
+    for count, leaf in enumerate(leaves, start=1):
+        tree.append(leaf)
+        assert tree.count == count
+        assert tree.root() == defined_root(leaves[:count])
+
+
+@settings(deadline=None, max_examples=40)
+@given(leaf_lists.filter(bool), st.integers(min_value=0))
+def test_inclusion_proof_holds(leaves: list[bytes], pick: int) -> None:
+    index = pick % len(leaves)
+    path = inclusion_path([leaf_hash(leaf) for leaf in leaves], index)
+    root = root_of(leaves)
+    count = len(leaves)
+    assert path == defined_path(index, leaves)
+    assert is_included(leaves[index], index=index, count=count, path=path, root=root)
+
+
+def test_inclusion_proof_of_anything_else_fails() -> None:
+    hashes = [leaf_hash(leaf) for leaf in LEAVES[:7]]
+    root = root_of(LEAVES[:7])
+    for index, leaf in enumerate(LEAVES[:7]):
+        path = inclusion_path(hashes, index)
+        assert is_included(leaf, index=index, count=7, path=path, root=root)
+        assert not is_included(leaf + b"x", index=index, count=7, path=path, root=root)
+        assert not is_included(leaf, index=index ^ 1, count=7, path=path, root=root)
+        assert not is_included(leaf, index=index, count=7, path=path[:-1], root=root)
+        assert not is_included(leaf, index=index, count=7, path=(*path, root), root=root)
+        assert not is_included(leaf, index=index, count=7, path=path[::-1], root=root)
+        assert not is_included(leaf, index=index, count=7, path=path, root=hashes[0])
+    assert not is_included(LEAVES[0], index=7, count=7, path=(), root=root)
+    assert not is_included(LEAVES[0], index=-1, count=7, path=(), root=root)
+
+
+@pytest.mark.parametrize("index", [-1, 3])
+def test_path_of_no_leaf_is_refused(index: int) -> None:
+    with pytest.raises(IndexError, match="tree with 3 leaves"):
+        inclusion_path([b"a" * 32] * 3, index)
+
+
+def test_memory_is_logarithmic() -> None:
+    tree = Tree()
+    for _ in range(1000):
+        tree.append(b"leaf")
+    assert len(tree._peaks) == (1000).bit_count()

@@ -1,0 +1,1 @@
+"""Ways to move envelopes between parties: in memory, over TCP, over TLS."""

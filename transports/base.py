@@ -1,0 +1,67 @@
+"""The contract of a transport: what a link promises, and the limits that every hub keeps."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import msgspec
+import trio
+
+from protocol.messages import Envelope
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hub allows. Times in seconds.
+
+    Args:
+        handshake: from connecting to being welcome.
+        frame: from the first byte of a frame to its last.
+        idle: the longest silence of a connection between frames.
+        stall: how long a member may leave its mail unread while others wait for room.
+        mailbox: how many envelopes wait for one member before its senders wait.
+        unauthenticated: how many connections may be in their handshake at once.
+        write: how many bytes are put into one write.
+    """
+
+    handshake: float = 10.0
+    frame: float = 30.0
+    idle: float = 600.0
+    stall: float = 30.0
+    mailbox: int = 256
+    unauthenticated: int = 64
+    write: int = 65536
+
+
+class Link(trio.abc.Channel[Envelope]):
+    """One member's way to all others.
+
+    Envelopes of one sender arrive in order, once, until the link ends; a cancelled receive loses
+    nothing; whoever sends to a member that does not read has to wait. A send that is cancelled may
+    or may not have happened.
+
+    Raises (all methods):
+        trio.ClosedResourceError: this side closed the link.
+        trio.BrokenResourceError: the world did.
+        trio.EndOfChannel (receiving): the hub closed it; nothing more will come.
+    """
+
+    @abstractmethod
+    def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
+        """Send what can be sent without waiting; returns how many that were, from the front."""
+
+    @abstractmethod
+    async def send_many(self, envelopes: Sequence[Envelope]) -> None:
+        """Send several envelopes in order, in as few writes as can be."""
+
+    @abstractmethod
+    async def receive_many(self) -> list[Envelope]:
+        """Wait for at least one envelope, return all that are there."""
+
+    @abstractmethod
+    def receive_nowait(self) -> list[Envelope]:
+        """All envelopes that are there, perhaps none."""
+
+    async def send(self, value: Envelope) -> None:
+        """Send one envelope."""
+        await self.send_many((value,))

@@ -1,0 +1,91 @@
+"""Makes the certificates of one survey: an authority, and one certificate per identity key."""
+
+from __future__ import annotations
+
+import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from protocol.roster import Identity
+
+
+class Authority:
+    """A certificate authority for one survey. It vouches that a key belongs to a party id.
+
+    Args:
+        key: the authority's own key.
+        now: when the certificates begin to be valid.
+        days: for how long they are.
+    """
+
+    def __init__(self, key: Ed25519PrivateKey, *, now: datetime.datetime, days: int) -> None:
+        self._key = key
+        self._from = now - datetime.timedelta(minutes=5)
+        self._until = now + datetime.timedelta(days=days)
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "survey authority")])
+        usage = x509.KeyUsage(
+            digital_signature=False,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=True,
+            crl_sign=True,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        self._certificate = (
+            self._builder(self._name, key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(self._own_id(), critical=False)
+            .sign(key, None)
+        )
+
+    def __repr__(self) -> str:
+        return "Authority()"
+
+    @property
+    def pem(self) -> bytes:
+        """The authority's certificate."""
+        return self._certificate.public_bytes(Encoding.PEM)
+
+    def issue(self, identity: Identity) -> bytes:
+        """A certificate for an identity key, PEM; its DNS name is the party's id."""
+        key = identity.private_key
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity.name)])
+        uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return (
+            self._builder(name, key)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(identity.name)]), False)
+            .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._own_id()),
+                critical=False,
+            )
+            .sign(self._key, None)
+            .public_bytes(Encoding.PEM)
+        )
+
+    def _own_id(self) -> x509.SubjectKeyIdentifier:
+        return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+
+    def _builder(self, subject: x509.Name, key: Ed25519PrivateKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._from)
+            .not_valid_after(self._until)
+        )
+
+
+def private_pem(key: Ed25519PrivateKey) -> bytes:
+    """A private key as unencrypted PKCS 8 PEM. Whoever reads it is the party."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

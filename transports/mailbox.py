@@ -1,0 +1,87 @@
+"""A bounded queue for one reader that tells its writers when there is room again."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+class Mailbox(Generic[T]):
+    """A queue that is read in batches.
+
+    ``put`` never waits: writers look at ``full`` first and wait for ``room``. So one item too many
+    (a duplicate, a notice) is never a reason to lose something.
+
+    Args:
+        capacity: from how many items on it is full.
+    """
+
+    __slots__ = ("_capacity", "_closed", "_items", "_readers", "_writers")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._items: deque[T] = deque()
+        self._closed = False
+        self._readers = trio.lowlevel.ParkingLot()
+        self._writers = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def full(self) -> bool:
+        """Whether writers should wait."""
+        return len(self._items) >= self._capacity and not self._closed
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is taken in."""
+        return self._closed
+
+    def put(self, item: T) -> None:
+        """Add an item; dropped if the mailbox is closed."""
+        if not self._closed:
+            self._items.append(item)
+            if self._readers:
+                self._readers.unpark()
+
+    async def room(self) -> None:
+        """Wait until the mailbox is not full."""
+        while self.full:
+            await self._writers.park()
+
+    def take_nowait(self, most: int | None = None) -> list[T]:
+        """Everything that is there, or the first ``most`` items."""
+        items = self._items
+        if most is None or most >= len(items):
+            taken = list(items)
+            items.clear()
+        else:
+            taken = [items.popleft() for _ in range(most)]
+        if taken and self._writers:
+            self._writers.unpark_all()
+        return taken
+
+    async def wait(self) -> None:
+        """Wait until there is something to take. A cancelled wait loses nothing.
+
+        Raises:
+            trio.EndOfChannel: closed and empty.
+        """
+        while not self._items:
+            if self._closed:
+                await trio.lowlevel.checkpoint()
+                raise trio.EndOfChannel
+            await self._readers.park()
+
+    def close(self, *, discard: bool = False) -> None:
+        """Take nothing more in; what is there can still be taken unless it is discarded."""
+        self._closed = True
+        if discard:
+            self._items.clear()
+        self._readers.unpark_all()
+        self._writers.unpark_all()

@@ -1,0 +1,120 @@
+"""The memory transport: links inside one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from protocol.errors import RemoteProtocolError
+from protocol.exchange import Delivery
+from protocol.local import LINK_CLOSED
+from protocol.messages import Envelope, PartyId
+from transports.base import Link
+from transports.mailbox import Mailbox
+from transports.switch import Switch
+
+
+class MemoryLink(Link):
+    """A member's link to a switch in the same process."""
+
+    def __init__(self, switch: Switch, member: PartyId) -> None:
+        self._switch = switch
+        self._member = member
+        self._port: Mailbox[Delivery] = switch.attach(member)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"MemoryLink({self._member!r})"
+
+    def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
+        self._check()
+        try:
+            for sent, envelope in enumerate(envelopes):
+                if self._switch.relay_nowait(self._member, envelope) is not None:
+                    return sent
+        except RemoteProtocolError as refusal:
+            raise trio.BrokenResourceError(f"refused: {refusal}") from refusal
+        return len(envelopes)
+
+    async def send_many(self, envelopes: Sequence[Envelope]) -> None:
+        self._check()
+        await trio.lowlevel.checkpoint()
+        try:
+            for envelope in envelopes:
+                await self._switch.relay(self._member, envelope)
+        except RemoteProtocolError as refusal:
+            raise trio.BrokenResourceError(f"refused: {refusal}") from refusal
+
+    async def receive(self) -> Envelope:
+        await self._wait()
+        return self._take(1)[0]
+
+    async def receive_many(self) -> list[Envelope]:
+        await self._wait()
+        return self._take(None)
+
+    def receive_nowait(self) -> list[Envelope]:
+        self._check()
+        return self._take(None)
+
+    async def aclose(self) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Close at once; the others are told that this member is gone."""
+        if not self._closed:
+            self._closed = True
+            self._switch.detach(self._member, LINK_CLOSED)
+
+    async def _wait(self) -> None:
+        self._check()
+        if len(self._port):
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._port.wait()
+
+    def _take(self, most: int | None) -> list[Envelope]:
+        deliveries = self._port.take_nowait(most)
+        self._switch.taken(deliveries)
+        return [delivery.envelope for delivery in deliveries]
+
+    def _check(self) -> None:
+        if self._closed:
+            raise trio.ClosedResourceError(f"the link of {self._member!r} is closed")
+
+
+class MemoryHub:
+    """Connects the members of one session in memory.
+
+    Use it in ``async with open_memory(switch) as hub``.
+    """
+
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
+
+    @asynccontextmanager
+    async def connect(self, member: PartyId) -> AsyncGenerator[Link]:
+        """A member's link, for as long as the block runs."""
+        link = MemoryLink(self._switch, member)
+        try:
+            yield link
+        finally:
+            link.close()
+
+    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
+        """Wait until all members are connected; who has not come by then is gone."""
+        await self._switch.joined(members, within=within)
+
+
+@asynccontextmanager
+async def open_memory(switch: Switch) -> AsyncGenerator[MemoryHub]:
+    """Run a switch in the background and connect members to it."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(switch.run)
+        yield MemoryHub(switch)
+        nursery.cancel_scope.cancel()
+
+

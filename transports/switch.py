@@ -1,0 +1,143 @@
+"""The switch: gives the rules of an exchange a life in time. One mailbox per connected member."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+import trio
+
+from protocol.errors import RemoteProtocolError
+from protocol.exchange import Delivery, Exchange
+from protocol.messages import AGGREGATOR, Envelope, PartyId
+from transports.base import Limits
+from transports.mailbox import Mailbox
+
+
+class Switch:
+    """Relays envelopes between members.
+
+    Times given to the exchange count from the switch's making.
+
+    Args:
+        exchange: the rules, the record and the fates.
+        limits: what members may do to each other.
+    """
+
+    def __init__(self, exchange: Exchange, limits: Limits | None = None) -> None:
+        self.exchange = exchange
+        self.limits = limits or Limits()
+        self._ports: dict[PartyId, Mailbox[Delivery]] = {}
+        self._start = trio.current_time()
+        self._delayed: list[tuple[float, int, Delivery]] = []
+        self._order = 0
+        self._wake = trio.Event()
+        self._changed = trio.Event()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the switch was made."""
+        return trio.current_time() - self._start
+
+    def attach(self, member: PartyId) -> Mailbox[Delivery]:
+        """Connect a member; returns its mailbox.
+
+        Raises:
+            RemoteProtocolError: unknown, connected already, or gone.
+        """
+        self.exchange.attach(member)
+        port = self._ports[member] = Mailbox(self.limits.mailbox)
+        self._changed.set()
+        return port
+
+    def detach(self, member: PartyId, reason: str, *, discard: bool = True) -> None:
+        """A member is gone. Others are told; its unread mail is dropped unless it may still read."""
+        port = self._ports.pop(member, None)
+        if port is not None:
+            port.close(discard=discard)
+        for notice in self.exchange.leave(member, reason, now=self.now):
+            self._dispatch(notice)
+        self._changed.set()
+
+    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
+        """Wait until all are connected; who has not come by then is gone."""
+        expected = set(members)
+        with trio.move_on_after(within):
+            while not expected <= self._ports.keys() | self.exchange.departed.keys():
+                self._changed = trio.Event()
+                await self._changed.wait()
+        for member in sorted(expected - self._ports.keys() - self.exchange.departed.keys()):
+            self.detach(member, "never came")
+
+    def relay_nowait(
+        self, member: PartyId, envelope: Envelope, encoded: bytes | None = None
+    ) -> PartyId | None:
+        """Relay an envelope, or return whose mailbox has no room for it.
+
+        Raises:
+            RemoteProtocolError: it was refused; the member's link has ended.
+            trio.BrokenResourceError: the member's link has ended.
+        """
+        if member not in self._ports:
+            raise trio.BrokenResourceError(f"the link of {member!r} has ended")
+        recipient = envelope.recipient
+        port = self._ports.get(recipient)
+        if port is not None and port.full:
+            return recipient
+        try:
+            ruling = self.exchange.accept(member, envelope, now=self.now, encoded=encoded)
+        except RemoteProtocolError as refusal:
+            self.detach(member, f"refused: {refusal}")
+            raise
+        for delivery in ruling.deliveries:
+            self._dispatch(delivery)
+        if ruling.ends is not None:
+            self.detach(member, ruling.ends)
+            raise trio.BrokenResourceError(f"the link of {member!r} has ended: {ruling.ends}")
+        return None
+
+    async def relay(
+        self, member: PartyId, envelope: Envelope, encoded: bytes | None = None
+    ) -> None:
+        """Relay an envelope, waiting for room. Who does not make room for too long is cut off.
+
+        Raises:
+            RemoteProtocolError, trio.BrokenResourceError: as ``relay_nowait``.
+        """
+        while (reluctant := self.relay_nowait(member, envelope, encoded)) is not None:
+            port = self._ports[reluctant]
+            # The aggregator's own backlog is load, not ill will: it is never cut off for it.
+            patience = float("inf") if reluctant == AGGREGATOR else self.limits.stall
+            with trio.move_on_after(patience) as waited:
+                await port.room()
+            if waited.cancelled_caught and self._ports.get(reluctant) is port:
+                self.detach(reluctant, "does not read its mail")
+
+    def taken(self, deliveries: Iterable[Delivery]) -> None:
+        """Record that these have been handed to their recipient's link."""
+        now = self.now
+        for delivery in deliveries:
+            self.exchange.delivered(delivery, now=now)
+
+    async def run(self) -> None:
+        """Deliver what was delayed when it is due; runs until cancelled."""
+        while True:
+            while self._delayed and self._delayed[0][0] <= self.now:
+                self._put(heapq.heappop(self._delayed)[2])
+            self._wake = trio.Event()
+            due = self._delayed[0][0] + self._start if self._delayed else float("inf")
+            with trio.move_on_at(due):
+                await self._wake.wait()
+
+    def _dispatch(self, delivery: Delivery) -> None:
+        if delivery.due > self.now:
+            self._order += 1
+            heapq.heappush(self._delayed, (delivery.due, self._order, delivery))
+            self._wake.set()
+        else:
+            self._put(delivery)
+
+    def _put(self, delivery: Delivery) -> None:
+        port = self._ports.get(delivery.envelope.recipient)
+        if port is not None:
+            port.put(delivery)
