@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ class Bounds(msgspec.Struct, frozen=True):
     high: int
 
 
-class ArraySpec(msgspec.Struct, frozen=True, kw_only=True):
+class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What one array field of a message may hold.
 
     Args:
@@ -41,6 +42,18 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True):
     shape: tuple[int | Bounds, ...]
     high: int | tuple[int, ...] | None = None
     low: int = 0
+
+    @functools.cached_property
+    def _high(self) -> NDArray[np.float64]:
+        return np.asarray(self.high, np.float64)
+
+    @functools.cached_property
+    def _last(self) -> NDArray[Any]:
+        # Inclusive and of the array's own type: numpy compares mixed integers as floats.
+        largest = np.iinfo(_DTYPES[self.dtype]).max
+        bounds = self.high if isinstance(self.high, tuple) else (self.high or 0,)
+        last = np.array([min(high - 1, largest) for high in bounds], _DTYPES[self.dtype])
+        return last if isinstance(self.high, tuple) else last[0]
 
     @property
     def max_bytes(self) -> int:
@@ -70,6 +83,8 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True):
         self._check_values(array, field)
 
     def _check_values(self, array: NDArray[Any], field: str) -> None:
+        if not array.size:
+            return
         if self.dtype == "f8" and not np.isfinite(array).all():
             raise RemoteProtocolError("a value that is not finite", field=field)
         if self.low > 0 or self.dtype[0] != "u":
@@ -77,7 +92,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True):
             if below.any():
                 raise _out_of_range(array, below, field, f"at least {self.low}")
         if self.high is not None:
-            above = array >= np.asarray(self.high)
+            above = array >= self._high if self.dtype == "f8" else array > self._last
             if above.any():
                 raise _out_of_range(array, above, field, "in range")
 
@@ -122,7 +137,7 @@ def unpack(wanted: type, value: Any) -> Any:
     if not (
         isinstance(shape, list)
         and len(shape) <= 8
-        and all(type(n) is int and n >= 0 for n in shape)
+        and all(type(n) is int and 0 <= n < 2**63 for n in shape)
         and isinstance(content, bytes)
     ):
         raise ValueError("malformed shape or content")

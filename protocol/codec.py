@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,14 @@ ENVELOPE_BYTES = 512
 
 _REMEMBERED = 16
 _WORTH_REMEMBERING = 64
+_UNENCODABLE = (
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    msgspec.MsgspecError,
+)
 _encode_envelope = msgspec.msgpack.Encoder().encode
 _decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
 
@@ -33,7 +42,7 @@ class Kind:
         scalar_bytes: the most bytes of all other fields together.
     """
 
-    __slots__ = ("_path", "arrays", "decoder", "max_bytes", "message", "name")
+    __slots__ = ("_floats", "_path", "arrays", "decoder", "max_bytes", "message", "name")
 
     def __init__(
         self,
@@ -54,10 +63,16 @@ class Kind:
         self.arrays: Mapping[str, ArraySpec] = arrays
         self.max_bytes = scalar_bytes + sum(spec.max_bytes for spec in arrays.values())
         self.decoder = msgspec.msgpack.Decoder(message, dec_hook=unpack)
+        self._floats = tuple(f.name for f in fields if f.type is float)
         self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
 
     def check(self, message: Message) -> None:
-        """Refuse a message whose arrays do not fit; the error names the field."""
+        """Refuse arrays that do not fit and numbers that are not finite; the error names the field."""
+        for field in self._floats:
+            if not math.isfinite(getattr(message, field)):
+                raise RemoteProtocolError(
+                    "a value that is not finite", field=f"{self.name}.{field}"
+                )
         for field, spec in self.arrays.items():
             spec.check(getattr(message, field), f"{self.name}.{field}")
 
@@ -114,9 +129,10 @@ class Codec:
         if kind is None or type(message) is not kind.message:
             raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
         try:
-            kind.check(message)
             body = self._encoder.encode(message)
-        except (RemoteProtocolError, NotImplementedError, AttributeError) as error:
+            # What a recipient would refuse is refused here, where it can be put right.
+            self._decode(kind, body)
+        except (RemoteProtocolError, *_UNENCODABLE) as error:
             raise LocalProtocolError(f"cannot send {kind.name!r}: {error}") from error
         if len(body) > kind.max_bytes:
             raise LocalProtocolError(f"{kind.name!r} takes {len(body)} B, over {kind.max_bytes}")
@@ -161,7 +177,7 @@ class Codec:
             message: Message = kind.decoder.decode(body)
         except msgspec.ValidationError as error:
             raise RemoteProtocolError(str(error), field=kind.field_of(error)) from error
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
             raise RemoteProtocolError(str(error), field=kind.name) from error
         kind.check(message)
         if self._encoder.encode(message) != body:

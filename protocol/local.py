@@ -98,7 +98,9 @@ class _Loop:
             if not self._advance():
                 break
         for machine in machines.values():
-            machine.abandon("everybody waits for somebody else")
+            awaited = machine.awaited
+            what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
+            machine.abandon(f"everybody waits for somebody else{what}")
         endings = {
             name: ending_of(machines[name]) if name in machines else "never came"
             for name in exchange.charter.roster.parties
@@ -111,7 +113,9 @@ class _Loop:
         earliest = min((m.deadline for m in waiting if m.deadline is not None), default=None)
         if self._delayed and (earliest is None or self._delayed[0][0] <= earliest):
             self._now = max(self._now, self._delayed[0][0])
-            self._ready.append(heapq.heappop(self._delayed)[2])
+            # All that is due goes first: nothing that is sent now may overtake it.
+            while self._delayed and self._delayed[0][0] <= self._now:
+                self._ready.append(heapq.heappop(self._delayed)[2])
             return True
         if earliest is None:
             return False

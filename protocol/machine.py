@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from protocol.errors import (
 )
 from protocol.messages import (
     AGGREGATOR,
+    KERNEL_KINDS,
     NO_ROUND,
     RECORD,
     SWITCH,
@@ -173,12 +175,12 @@ class Machine:
         if type(message) is Declined:
             self.gone(sender, f"declined: {message.reason}", now)
             return
-        self._seen.add(sender, message)
         topic = (envelope.kind, _round_of(message))
         waiting = self._waiting
         if waiting is not None and waiting.topic == topic and sender in waiting.pending:
             waiting.pending.discard(sender)
             waiting.answers[sender] = message
+            self._see(sender, message)
             if not waiting.pending:
                 self._close(now)
         elif sender in self._asked.get(topic, ()):
@@ -249,7 +251,13 @@ class Machine:
             self._keep(envelope, "too many messages of this sender are waiting")
         else:
             early[sender] = (envelope, message)
+            self._see(sender, message)
             self._early_count[sender] = self._early_count.get(sender, 0) + 1
+
+    def _see(self, sender: PartyId, message: Message) -> None:
+        # The aggregator's messages are never charged, and what it hears may fill the memory.
+        if self._records is not None:
+            self._seen.add(sender, message)
 
     def _keep(self, envelope: Envelope, reason: str) -> None:
         self.kept_count += 1
@@ -298,8 +306,8 @@ class Machine:
 
     def _stop_role(self) -> None:
         if self._role is not None:
-            # A role that awaits while it is being closed is at fault, but it is over either way.
-            with contextlib.suppress(RuntimeError):
+            # A role that awaits or raises while it is closed is at fault, but it is over either way.
+            with contextlib.suppress(Exception):
                 self._role.close()
 
     def _local(self, message: str, cause: BaseException | None) -> LocalProtocolError:
@@ -361,6 +369,7 @@ class Machine:
 
     def _open(self, effect: Gather, now: float) -> bool:
         """Open a gather; whether the role has to wait."""
+        self._check_kind(effect)
         topic = (effect.kind.kind(), NO_ROUND if effect.round is None else effect.round)
         asked = self._asked.setdefault(topic, set())
         senders = set(effect.senders)
@@ -373,7 +382,7 @@ class Machine:
             if sender == self.me or sender not in self.charter.roster:
                 raise LocalProtocolError(f"{sender!r} is no member that one can hear from")
         asked |= senders
-        deadline = None if effect.within is None else now + effect.within
+        deadline = None if effect.within in (None, math.inf) else now + (effect.within or 0.0)
         waiting = self._waiting = _Waiting(effect, topic, deadline)
         early = self._early.get(topic)
         if early:
@@ -383,6 +392,17 @@ class Machine:
                 self._early_count[sender] -= 1
         waiting.pending.difference_update(self._gone)
         return bool(waiting.pending)
+
+    def _check_kind(self, effect: Gather) -> None:
+        kind = effect.kind
+        if kind in KERNEL_KINDS or kind.kind() not in self.charter.codec.names:
+            raise LocalProtocolError(f"{kind.kind()!r} is no kind that members send each other")
+        if ("round" in kind.__struct_fields__) != (effect.round is not None):
+            raise LocalProtocolError(
+                f"{kind.kind()!r} must be awaited by round if, and only if, it has a field 'round'"
+            )
+        if effect.within is not None and not effect.within >= 0.0:
+            raise LocalProtocolError(f"cannot wait for {effect.within} seconds")
 
     def _close(self, now: float) -> None:
         self._resume(self._outcome(), now)

@@ -45,25 +45,38 @@ def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
 
 
 class Seen:
-    """The messages that had been delivered to a member, in order."""
+    """The messages that had been delivered to a member, in order.
 
-    __slots__ = ("_messages",)
+    Of one sender, kind and round only the first is here: a machine never hands its role another.
+    """
+
+    __slots__ = ("_messages", "_topics")
 
     def __init__(self) -> None:
         self._messages: list[tuple[PartyId, Message]] = []
+        self._topics: set[tuple[PartyId, type[Message], int | None]] = set()
 
     def add(self, sender: PartyId, message: Message) -> None:
         """Note a delivery."""
-        self._messages.append((sender, message))
+        topic = (sender, type(message), getattr(message, "round", None))
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._messages.append((sender, message))
 
     def __iter__(self) -> Iterator[tuple[PartyId, Message]]:
         return iter(self._messages)
 
-    def last(self, kind: type[M], sender: PartyId | None = None) -> M | None:
-        """The latest message of a kind (from ``sender`` if one is named), or None."""
+    def last(
+        self, kind: type[M], sender: PartyId | None = None, *, round: int | None = None
+    ) -> M | None:
+        """The latest message of a kind, or None; of one sender or one round if these are given."""
         for came_from, message in reversed(self._messages):
-            if type(message) is kind and sender in (None, came_from):
-                return cast(M, message)
+            if (
+                type(message) is kind
+                and sender in (None, came_from)
+                and round in (None, getattr(message, "round", None))
+            ):
+                return message
         return None
 
 

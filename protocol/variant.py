@@ -10,8 +10,8 @@ import msgspec
 from protocol.codec import Kind
 from protocol.errors import SurveyError
 from protocol.estimators.joint import JointEstimate
-from protocol.messages import Closed, Declined, Message, PartyId
-from protocol.privacy.events import Derived, PrivacyEvent, Public
+from protocol.messages import Closed, Declined, Left, Message, PartyId
+from protocol.privacy.events import Derived, Plain, PrivacyEvent, Public
 from protocol.records import Records
 from protocol.roles import Me, Seen
 from protocol.survey import Survey
@@ -75,12 +75,14 @@ def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
     """What any message tells, the kernel's kinds included.
 
     A closing is a function of what came; a refusal depends on what was asked and on the party's
-    parameters, never on its records.
+    parameters, never on its records. A member that sends the switch's notices may say anything.
     """
     if isinstance(message, Closed):
         return Derived()
     if isinstance(message, Declined):
         return Public()
+    if isinstance(message, Left):
+        return Plain(variant.survey.names)
     return variant.reveals(message, seen)
 
 

@@ -38,7 +38,7 @@ class Forgery:
         self.before: list[tuple[bytes, bytes]] = []
         self.blocks: list[tuple[bytes, bytes]] = []
         self.after: list[tuple[bytes, bytes]] = []
-        self.frame: Callable[[bytes], bytes] = zstandard.ZstdCompressor().compress
+        self.frame: Callable[[bytes], bytes] = zstandard.compress
 
     def sent(self, i: int) -> list[Any]:
         """The i-th envelope sent: session, sender, recipient, seq, kind, body."""
@@ -91,7 +91,7 @@ class Forgery:
 
 def chained(
     blocks: list[tuple[bytes, bytes]],
-    frame: Callable[[bytes], bytes] = zstandard.ZstdCompressor().compress,
+    frame: Callable[[bytes], bytes] = zstandard.compress,
 ) -> bytes:
     """The file of these blocks, given by type and content."""
     chain = hashlib.blake2b(b"sottovoce transcript 1\n", digest_size=32).digest()

@@ -50,7 +50,7 @@ class Mailbox(Generic[T]):
                 self._readers.unpark()
 
     async def room(self) -> None:
-        """Wait until the mailbox is not full."""
+        """Wait until the mailbox is not full. As many writers are woken as there is room for."""
         while self.full:
             await self._writers.park()
 
@@ -63,8 +63,13 @@ class Mailbox(Generic[T]):
         else:
             taken = [items.popleft() for _ in range(most)]
         if taken and self._writers:
-            self._writers.unpark_all()
+            self._writers.unpark(count=max(0, self._capacity - len(items)))
         return taken
+
+    def pass_on(self) -> None:
+        """Called by a writer that was told of room and does not use it: the next one may."""
+        if self._writers and not self.full:
+            self._writers.unpark()
 
     async def wait(self) -> None:
         """Wait until there is something to take. A cancelled wait loses nothing.

@@ -32,7 +32,8 @@ class Switch:
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
         self._wake = trio.Event()
-        self._changed = trio.Event()
+        self._missing: set[PartyId] = set()
+        self._all_here = trio.Event()
 
     @property
     def now(self) -> float:
@@ -46,8 +47,12 @@ class Switch:
             RemoteProtocolError: unknown, connected already, or gone.
         """
         self.exchange.attach(member)
-        port = self._ports[member] = Mailbox(self.limits.mailbox)
-        self._changed.set()
+        capacity = self.limits.mailbox
+        if member == AGGREGATOR:
+            # Everybody may answer at once, and leave.
+            capacity = max(capacity, 2 * len(self.exchange.charter.roster))
+        port = self._ports[member] = Mailbox(capacity)
+        self._came(member)
         return port
 
     def detach(self, member: PartyId, reason: str, *, discard: bool = True) -> None:
@@ -57,16 +62,16 @@ class Switch:
             port.close(discard=discard)
         for notice in self.exchange.leave(member, reason, now=self.now):
             self._dispatch(notice)
-        self._changed.set()
+        self._came(member)
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         """Wait until all are connected; who has not come by then is gone."""
-        expected = set(members)
-        with trio.move_on_after(within):
-            while not expected <= self._ports.keys() | self.exchange.departed.keys():
-                self._changed = trio.Event()
-                await self._changed.wait()
-        for member in sorted(expected - self._ports.keys() - self.exchange.departed.keys()):
+        self._missing = set(members) - self._ports.keys() - self.exchange.departed.keys()
+        self._all_here = trio.Event()
+        if self._missing:
+            with trio.move_on_after(within):
+                await self._all_here.wait()
+        for member in sorted(self._missing):
             self.detach(member, "never came")
 
     def relay_nowait(
@@ -104,14 +109,20 @@ class Switch:
         Raises:
             RemoteProtocolError, trio.BrokenResourceError: as ``relay_nowait``.
         """
-        while (reluctant := self.relay_nowait(member, envelope, encoded)) is not None:
-            port = self._ports[reluctant]
-            # The aggregator's own backlog is load, not ill will: it is never cut off for it.
-            patience = float("inf") if reluctant == AGGREGATOR else self.limits.stall
-            with trio.move_on_after(patience) as waited:
-                await port.room()
-            if waited.cancelled_caught and self._ports.get(reluctant) is port:
-                self.detach(reluctant, "does not read its mail")
+        waited: Mailbox[Delivery] | None = None
+        try:
+            while (reluctant := self.relay_nowait(member, envelope, encoded)) is not None:
+                waited = self._ports[reluctant]
+                # The aggregator's backlog is load, not ill will: it is never cut off for it.
+                patience = float("inf") if reluctant == AGGREGATOR else self.limits.stall
+                with trio.move_on_after(patience) as scope:
+                    await waited.room()
+                if scope.cancelled_caught and self._ports.get(reluctant) is waited:
+                    self.detach(reluctant, "does not read its mail")
+        except BaseException:
+            if waited is not None:
+                waited.pass_on()
+            raise
 
     def taken(self, deliveries: Iterable[Delivery]) -> None:
         """Record that these have been handed to their recipient's link."""
@@ -128,6 +139,11 @@ class Switch:
             due = self._delayed[0][0] + self._start if self._delayed else float("inf")
             with trio.move_on_at(due):
                 await self._wake.wait()
+
+    def _came(self, member: PartyId) -> None:
+        self._missing.discard(member)
+        if not self._missing:
+            self._all_here.set()
 
     def _dispatch(self, delivery: Delivery) -> None:
         if delivery.due > self.now:

@@ -80,7 +80,7 @@ class PureAccountant:
                 return NOTHING
             case Randomized(randomizer, attributes):
                 epsilon = randomizer.epsilon
-                reasons = ()
+                reasons: tuple[str, ...] = ()
                 if math.isinf(epsilon):
                     reasons = (f"a report on {_names(attributes)} can rule an answer out",)
                 return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)

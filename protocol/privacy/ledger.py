@@ -13,7 +13,7 @@ from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.privacy.events import PrivacyEvent
+from protocol.privacy.events import Plain, PrivacyEvent
 from protocol.roles import Seen
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variant import event_of
@@ -61,7 +61,7 @@ class Ledger(msgspec.Struct, frozen=True):
         worst = dict.fromkeys(self.attributes, 0.0)
         for loss in {id(a.loss): a.loss for a in self.accounts.values()}.values():
             for name, epsilon in loss.attributes.items():
-                worst[name] = max(worst[name], epsilon)
+                worst[name] = max(worst.get(name, 0.0), epsilon)
         return worst
 
     @property
@@ -123,8 +123,12 @@ class LedgerWriter:
             message = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
             self.malformed.append(f"{sender} #{envelope.seq}: {error}")
-            return
-        event = event_of(self._charter.variant, message, self._seen.get(sender, Seen()))
+            # Nobody knows what these bytes say; they may be the answers themselves.
+            event: PrivacyEvent = Plain(self._charter.variant.survey.names)
+        else:
+            event = event_of(self._charter.variant, message, self._seen.get(sender, Seen()))
+        if sender == AGGREGATOR:
+            return  # It holds no records.
         loss = self._accountant.judge(event)
         if loss is NOTHING:
             return

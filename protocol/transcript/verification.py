@@ -111,7 +111,7 @@ class Verification:
 def verify(chunks: bytes | Iterable[bytes], *, digest: bytes | None = None) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
-    Memory holds one block, the roster, and the numbers of what is sent and not yet delivered.
+    Memory holds one block, the roster and the numbers of what is sent and not yet delivered.
 
     Args:
         chunks: the file's bytes, or its parts in order.
@@ -272,7 +272,7 @@ class _Verifier:
             for encoded in split_entries(content):
                 try:
                     self._take_entry(decode_entry(encoded), offset)
-                except TranscriptError as error:
+                except ProtocolError as error:
                     self.report("entries", str(error), offset=offset, entry=self._entries)
                 self._entries += 1
         except TranscriptError as error:
@@ -282,18 +282,13 @@ class _Verifier:
         match entry:
             case Sent():
                 self._messages += 1
-                try:
-                    envelope = decode_envelope(entry.envelope)
-                except ProtocolError as error:
-                    self.report("entries", str(error), offset=offset, entry=self._entries)
-                    return
-                self._take_sent(envelope, entry.envelope, offset)
+                self._take_sent(decode_envelope(entry.envelope), entry.envelope, offset)
             case Delivered():
                 self._take_delivered(entry, offset)
             case Departed():
                 self._take_departed(entry, offset)
             case Refused():
-                pass
+                pass  # Any sender may be refused, for any reason.
 
     def _take_sent(self, envelope: Envelope, encoded: bytes, offset: int) -> None:
         def report(rule: str, message: str) -> None:

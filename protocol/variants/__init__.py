@@ -9,6 +9,8 @@ from protocol.variant import Variant
 from protocol.variants.rr_independent import RRIndependent
 from protocol.variants.rr_joint import RRJoint
 
+__all__ = ["BUILT_IN", "RRIndependent", "RRJoint"]
+
 BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
     {cls.name: cls for cls in (RRIndependent, RRJoint)}
 )

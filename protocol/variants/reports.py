@@ -95,6 +95,8 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
         raise PrivacyError("asked about another survey than the one agreed to")
     if ask.blocks == own:
         return
+    if [block.attributes for block in ask.blocks] != [block.attributes for block in own]:
+        raise PrivacyError("asked to randomize other attributes together than agreed")
     try:
         sizes_of(survey, ask.blocks)
     except ValueError as error:
@@ -125,6 +127,10 @@ class Blockwise(Variant, frozen=True):
     """
 
     def __post_init__(self) -> None:
+        if self.quorum < 1 or self.max_records < 1:
+            raise ValueError("quorum and max_records: expected at least 1")
+        if self.patience is not None and not self.patience > 0:
+            raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
         if self.block_sizes and max(self.block_sizes) > 2**64:
             raise ValueError("a block of more than 2**64 cells")
 
@@ -163,11 +169,18 @@ class Blockwise(Variant, frozen=True):
                 return Derived()
             case Report():
                 ask = seen.last(Ask, AGGREGATOR)
-                if ask is None:
+                if ask is None or not self._fits(ask):
                     return Plain(self.survey.names)
                 return self.report_event if ask.blocks == self.blocks else event_of(ask.blocks)
             case _:
                 return Plain(self.survey.names)
+
+    def _fits(self, ask: Ask) -> bool:
+        """Whether one can answer; what comes after a question that is none may be anything."""
+        try:
+            return ask.survey == self.survey.digest and bool(sizes_of(self.survey, ask.blocks))
+        except ValueError:
+            return False
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:

@@ -22,7 +22,8 @@ from protocol.randomizers import (
     smallest_dtype,
     split_codes,
 )
-from protocol.randomness import WORDS, Stream, secret_of
+from protocol.randomness import WORDS
+from tests.scripted import Scripted, crossed, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 HALF = WORDS // 2
@@ -30,23 +31,6 @@ ROWS = [[0.7, 0.2, 0.1], [0.0, 0.6, 0.4], [0.25, 0.25, 0.5]]
 
 sizes = st.integers(2, 40)
 probabilities = st.floats(1e-6, 1 - 1e-6)
-
-
-class Scripted(Stream):
-    """A stream that yields the given words and then fails."""
-
-    def __init__(self, *words: int) -> None:
-        super().__init__(bytes(32))
-        self._script = list(words)
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        drawn, self._script = self._script[:n], self._script[n:]
-        assert len(drawn) == n, "more words drawn than scripted"
-        return np.array(drawn, np.uint64)
-
-
-def stream(seed: int = 1) -> Stream:
-    return Stream(secret_of(seed))
 
 
 # Keep, else draw uniformly: the law
@@ -191,7 +175,7 @@ def test_shape_and_type_stay_and_the_codes_are_not_changed(
     for randomizer in (KeepUniform(3, 1), MatrixRandomizer.from_probabilities(ROWS)):
         codes = np.full(shape, 2, dtype)
         codes.flags.writeable = False
-        reports = randomizer.randomize(codes, stream())
+        reports = randomizer.randomize(codes, seeded())
         assert reports.shape == shape
         assert reports.dtype == dtype
         assert np.all(reports < 3)
@@ -209,22 +193,14 @@ def test_shape_and_type_stay_and_the_codes_are_not_changed(
 def test_codes_outside_the_domain_are_refused(codes: NDArray[np.uint8], size: int) -> None:
     randomizer = KeepUniform(size, HALF)
     with pytest.raises(ValueError, match="code"):
-        randomizer.randomize(codes, stream())
+        randomizer.randomize(codes, seeded())
     with pytest.raises(ValueError, match="code"):
-        randomize_columns((randomizer,), codes.reshape(1, 1), stream())
+        randomize_columns((randomizer,), codes.reshape(1, 1), seeded())
     with pytest.raises(ValueError, match="code"):
-        randomize_columns((randomizer,), np.tile(codes, (2000, 1)), stream())
+        randomize_columns((randomizer,), np.tile(codes, (2000, 1)), seeded())
     if size == 3:
         with pytest.raises(ValueError, match="code"):
-            MatrixRandomizer.from_probabilities(ROWS).randomize(codes, stream())
-
-
-def crossed(randomizer: Randomizer, n: int) -> NDArray[np.int64]:
-    """Counts of (true code, report), n reports for each true code."""
-    true = np.repeat(np.arange(randomizer.size, dtype=np.uint16), n)
-    reports = randomizer.randomize(true, stream(11))
-    joint = true.astype(np.int64) * randomizer.size + reports
-    return np.bincount(joint, minlength=randomizer.size**2).reshape(randomizer.size, -1)
+            MatrixRandomizer.from_probabilities(ROWS).randomize(codes, seeded())
 
 
 @pytest.mark.parametrize(("size", "p"), [(2, 0.3), (16, 0.7), (5, 0.5), (300, 0.4)])
@@ -238,100 +214,10 @@ def test_keep_sampler_follows_its_matrix(size: int, p: float) -> None:
 def test_keep_sampler_is_uniform_where_a_quarter_of_the_words_is_refused() -> None:
     # Without the refusal every report below 2**62 would be twice as likely as the others.
     size = 3 * 2**62
-    reports = KeepUniform(size, 1).randomize(np.zeros(200_000, np.uint64), stream())
+    reports = KeepUniform(size, 1).randomize(np.zeros(200_000, np.uint64), seeded())
     observed = np.bincount((reports >> np.uint64(60)).astype(np.int64), minlength=12)
     assert chi_square_p_value(observed, np.full(12, 1 / 12)) > ALPHA
     wrong = np.repeat([WRONG / 12, (3 - WRONG) / 24], [4, 8])
-    assert chi_square_p_value(observed, wrong) < ALPHA
-
-
-# Any matrix
-
-
-def test_matrix_of_probabilities_is_exact_to_a_word() -> None:
-    randomizer = MatrixRandomizer.from_probabilities(ROWS)
-    for weights, row in zip(randomizer.weights, ROWS, strict=True):
-        assert sum(weights) == WORDS
-        for weight, p in zip(weights, row, strict=True):
-            assert abs(Fraction(weight, WORDS) - Fraction(p)) < Fraction(2, 2**53)
-            assert (weight == 0) == (p == 0)
-    np.testing.assert_allclose(randomizer.matrix(), ROWS, atol=1e-15)
-
-
-def test_residual_goes_to_the_largest_entry_and_the_least_stays_positive() -> None:
-    randomizer = MatrixRandomizer.from_probabilities([[1 - 1e-16, 1e-30], [1e-9, 1 - 1.5e-9]])
-    assert randomizer.weights[0][1] == 1
-    assert randomizer.weights[1][0] == round(Fraction(1e-9) * WORDS)
-    assert sum(randomizer.weights[1]) == WORDS
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.integers(2, 12), st.floats(0.01, 0.99))
-def test_matrix_randomizer_of_a_keep_matrix_has_its_epsilon(size: int, p: float) -> None:
-    keep = KeepUniform.with_keep(size, p=p)
-    randomizer = MatrixRandomizer.from_probabilities(keep.matrix())
-    assert randomizer.epsilon == pytest.approx(keep.epsilon, rel=1e-12)
-    np.testing.assert_allclose(randomizer.matrix(), keep.matrix(), rtol=1e-12)
-
-
-def test_epsilon_of_a_matrix_is_the_largest_over_columns() -> None:
-    rows = [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.125, 0.625]]
-    assert MatrixRandomizer.from_probabilities(rows).epsilon == math.log(6)
-    assert MatrixRandomizer.from_probabilities(ROWS).epsilon == math.inf
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [[1.0]],
-        [[0.5, 0.5]],
-        [0.5, 0.5],
-        [[0.5, 0.5], [0.6, 0.5]],
-        [[1.2, -0.2], [0.5, 0.5]],
-        [[0.5, 0.5], [0.5, 0.5]],
-        [[1.0, 0.0], [0.5, 0.5]],
-        [[math.nan, 0.5], [0.5, 0.5]],
-        [[math.inf, -math.inf], [0.5, 0.5]],
-    ],
-)
-def test_matrices_that_are_no_randomization_are_refused(rows: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match=r"row|shape|singular|finite"):
-        MatrixRandomizer.from_probabilities(rows)
-
-
-@pytest.mark.parametrize(
-    "weights",
-    [
-        ((HALF, HALF), (1, WORDS - 2)),
-        ((HALF, HALF), (-1, WORDS + 1)),
-        ((HALF, HALF), (1, 1, WORDS - 2)),
-        ((HALF, HALF), (0, WORDS)),
-        ((HALF, HALF), (HALF, HALF)),
-        ((WORDS,),),
-        (),
-    ],
-)
-def test_weights_that_are_no_randomization_are_refused(
-    weights: tuple[tuple[int, ...], ...],
-) -> None:
-    with pytest.raises(ValueError, match=r"row|singular"):
-        MatrixRandomizer(weights)
-
-
-def test_words_map_to_reports_by_the_exact_cumulative_weights() -> None:
-    randomizer = MatrixRandomizer(((0, 5, WORDS - 5), (WORDS - 1, 1, 0), (1, WORDS - 2, 1)))
-    codes = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2], np.uint8)
-    words = [0, 4, 5, WORDS - 1, WORDS - 2, WORDS - 1, 0, 1, WORDS - 1]
-    reports = randomizer.randomize(codes, Scripted(*words))
-    assert reports.tolist() == [1, 1, 2, 2, 0, 1, 0, 1, 2]
-
-
-def test_matrix_sampler_follows_its_matrix() -> None:
-    rows = [[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.25, 0.25, 0.5]]
-    observed = crossed(MatrixRandomizer.from_probabilities(rows), 200_000)
-    assert chi_square_p_value(observed, rows) > ALPHA
-    wrong = np.array(rows)
-    wrong[1] = [0.1, 0.5 * WRONG, 0.5 - 0.5 * WRONG + 0.4]
     assert chi_square_p_value(observed, wrong) < ALPHA
 
 
@@ -344,10 +230,10 @@ ADULT = (9, 16, 7, 15, 6, 5, 2, 2)
 @pytest.mark.parametrize("k", [0, 1, 100, 512, 513, 2000])
 def test_columns_are_randomized_in_turn_from_one_stream(k: int) -> None:
     randomizers = tuple(KeepUniform.with_keep(size, p=0.6) for size in ADULT)
-    codes = stream(2).integers(np.array(ADULT), (k, 8)).astype(np.uint8)
-    drawn = stream(3)
+    codes = seeded(2).integers(np.array(ADULT), (k, 8)).astype(np.uint8)
+    drawn = seeded(3)
     expected = [r.randomize(codes[:, j], drawn) for j, r in enumerate(randomizers)]
-    reports = randomize_columns(randomizers, codes, stream(3))
+    reports = randomize_columns(randomizers, codes, seeded(3))
     assert reports.dtype == codes.dtype
     assert reports.flags.c_contiguous
     np.testing.assert_array_equal(reports, np.array(expected).T)
@@ -366,16 +252,16 @@ def test_columns_with_refused_words_are_uniform_on_their_sizes() -> None:
 def test_columns_of_different_kinds_are_randomized_one_by_one() -> None:
     randomizers = (KeepUniform(4, HALF), MatrixRandomizer.from_probabilities(ROWS))
     codes = np.tile(np.array([[3, 1]], np.uint8), (5, 1))
-    drawn = stream(3)
+    drawn = seeded(3)
     expected = [r.randomize(codes[:, j], drawn) for j, r in enumerate(randomizers)]
-    reports = randomize_columns(randomizers, codes, stream(3))
+    reports = randomize_columns(randomizers, codes, seeded(3))
     np.testing.assert_array_equal(reports, np.array(expected).T)
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1), (3, 3)])
 def test_columns_need_one_randomizer_each(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="shape"):
-        randomize_columns((KeepUniform(2, HALF),) * 2, np.zeros(shape, np.uint8), stream())
+        randomize_columns((KeepUniform(2, HALF),) * 2, np.zeros(shape, np.uint8), seeded())
 
 
 @settings(deadline=None, max_examples=50)

@@ -16,26 +16,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from protocol.randomness import WORDS, Stream, Streams, expand, modulo, secret_of, session_of
+from tests.scripted import Scripted
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 KEY = bytes(range(32))
-
-
-class Scripted(Stream):
-    """A stream that yields the given words and then fails."""
-
-    def __init__(self, words: list[int]) -> None:
-        super().__init__(KEY)
-        self._script = words
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        drawn, self._script = self._script[:n], self._script[n:]
-        assert len(drawn) == n, "more words drawn than scripted"
-        return np.array(drawn, np.uint64)
-
-    @property
-    def left(self) -> int:
-        return len(self._script)
 
 
 def keystream(key: bytes, blocks: int) -> bytes:
@@ -173,10 +157,10 @@ def test_secrets_and_keys_have_32_bytes(length: int) -> None:
 
 def test_bernoulli_is_true_below_the_threshold_exactly() -> None:
     words = [0, 4, 5, 6, WORDS - 1]
-    assert Scripted(words).bernoulli(5, 5).tolist() == [True, True, False, False, False]
-    assert not Scripted(words).bernoulli(0, 5).any()
-    assert Scripted(words).bernoulli(WORDS - 1, 5).tolist() == [True] * 4 + [False]
-    assert Scripted(words).bernoulli(WORDS, 5).all()
+    assert Scripted(*words).bernoulli(5, 5).tolist() == [True, True, False, False, False]
+    assert not Scripted(*words).bernoulli(0, 5).any()
+    assert Scripted(*words).bernoulli(WORDS - 1, 5).tolist() == [True] * 4 + [False]
+    assert Scripted(*words).bernoulli(WORDS, 5).all()
 
 
 def test_bernoulli_takes_one_word_each_whatever_the_threshold() -> None:
@@ -194,11 +178,11 @@ def test_bernoulli_refuses_what_is_no_probability(threshold: int) -> None:
 
 def test_integers_refuse_exactly_the_incomplete_last_run() -> None:
     high = 2**63 + 1
-    stream = Scripted([high, high - 1, WORDS - 1, 0, 5])
+    stream = Scripted(high, high - 1, WORDS - 1, 0, 5)
     # The words high and 2**64 - 1 lie in the incomplete run and are replaced in order by 0 and 5.
     assert stream.integers(high, 3).tolist() == [0, high - 1, 5]
-    assert Scripted([WORDS - 2, 3]).integers(3, 2).tolist() == [(WORDS - 2) % 3, 0]
-    stream = Scripted([WORDS - 1, WORDS - 1, 7])
+    assert Scripted(WORDS - 2, 3).integers(3, 2).tolist() == [(WORDS - 2) % 3, 0]
+    stream = Scripted(WORDS - 1, WORDS - 1, 7)
     assert stream.integers(3, 1).tolist() == [1]
     assert stream.left == 0
 
@@ -206,10 +190,10 @@ def test_integers_refuse_exactly_the_incomplete_last_run() -> None:
 @pytest.mark.parametrize("high", [1, 2, 2**40, 2**63, WORDS])
 def test_integers_refuse_no_word_when_the_bound_divides(high: int) -> None:
     words = [0, 1, 2**63, WORDS - 1]
-    assert Scripted(words).integers(high, 4).tolist() == [word % high for word in words]
+    assert Scripted(*words).integers(high, 4).tolist() == [word % high for word in words]
     if high < WORDS:
         bounds = np.full(4, high, np.uint64)
-        assert Scripted(words).integers(bounds).tolist() == [word % high for word in words]
+        assert Scripted(*words).integers(bounds).tolist() == [word % high for word in words]
 
 
 @settings(deadline=None, max_examples=100)
@@ -220,11 +204,11 @@ def test_integers_refuse_no_word_when_the_bound_divides(high: int) -> None:
 def test_bounds_in_an_array_are_held_one_by_one(bounds: list[int], words: list[int]) -> None:
     # What follows the scripted words is accepted for any bound.
     given_words = [*words[: len(bounds)], *([0] * len(bounds))]
-    drawn = Scripted(given_words).integers(np.array(bounds, np.uint64)).tolist()
+    drawn = Scripted(*given_words).integers(np.array(bounds, np.uint64)).tolist()
     for value, high, word in zip(drawn, bounds, words, strict=False):
         accepted = word < WORDS - WORDS % high
         assert value == (word % high if accepted else 0)
-        assert Scripted([word, 0]).integers(high, 1).tolist() == [value]
+        assert Scripted(word, 0).integers(high, 1).tolist() == [value]
 
 
 def test_bounds_are_broadcast_to_the_size() -> None:
@@ -286,7 +270,7 @@ def test_every_permutation_of_four_is_equally_likely() -> None:
 
 
 def test_permutation_draws_anew_while_words_are_tied() -> None:
-    stream = Scripted([5, 9, 5, 30, 10, 20])
+    stream = Scripted(5, 9, 5, 30, 10, 20)
     assert stream.permutation(3).tolist() == [1, 2, 0]
     assert stream.left == 0
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import TranscriptError
-from protocol.transcript.entries import MAGIC
+from protocol.transcript.entries import MAGIC, expand, split_entries
 from protocol.transcript.reader import RULES, Block, TranscriptReader, read
 from protocol.transcript.verification import verify
 from tests.forgeries import Forgery, chained, pack, rules
@@ -19,7 +21,7 @@ from tests.transcripts import HEADER, sample
 def cut(file: bytes) -> list[bytes]:
     """The first line and the blocks of a file."""
     starts = [0, *(item.offset for item in read(file) if isinstance(item, Block)), len(file)]
-    return [file[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    return [file[a:b] for a, b in pairwise(starts)]
 
 
 def test_a_truncated_file_has_not_the_digest_given() -> None:
@@ -124,11 +126,81 @@ def test_a_vast_length_is_refused() -> None:
     assert not found.torn
 
 
+def header_with(parameters: bytes) -> bytes:
+    """A header's map whose parameters are these bytes."""
+    fields = {**Forgery().header, "parameters": "here"}
+    return pack(fields).replace(b"\xa4here", parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "accepted"),
+    [
+        (b"\x82\xa1a\x01\xa1b\x02", True),
+        (b"\x82\xa1b\x01\xa1a\x02", False),  # keys out of order
+        (b"\x82\xa1a\x01\xa1a\x02", False),  # a key twice
+        (b"\x81\xa1a\xcc\x01", False),  # a number longer than it needs to be
+        (b"\x81\xa1a\xca\x3f\x80\x00\x00", False),  # a float of 32 bits
+        (b"\x81\xa1a\x81\x01\x02", False),  # a key that is no text
+        (b"\x81\xa1a\x82\x01\x02\xa1a\x03", False),  # keys that cannot be sorted
+        (b"\x81\xa1a\xd6\xff\x00\x00\x00\x01", False),  # a timestamp
+        (b"\x81\xa1a\xd4\x05\x00", False),  # an extension
+        (b"\x81\xa1a\xa1\xff", False),  # text that is no UTF-8
+        (b"\x90", False),  # a list
+    ],
+)
+def test_header_has_one_encoding(parameters: bytes, accepted: bool) -> None:
+    found = verify(chained([(b"H", header_with(parameters))]))
+    assert rules(found) == (set() if accepted else {"header"})
+    assert (found.header is not None) == accepted
+
+
+def test_closing_record_has_one_encoding() -> None:
+    empty = Forgery()
+    empty.header["parameters"] = {}
+    empty.entries = []
+    digest = empty.digest()
+    for count, expected in ((b"\x00", set()), (b"\xcc\x00", {"closing"})):
+        ending = b"\x95\xa6Ending" + count + b"\xc4\x20" + digest + b"\xc3\xa0"
+        found = verify(chained([(b"H", header_with(b"\x80")), (b"C", ending)]))
+        assert rules(found) == expected
+        assert found.intact == (not expected)
+
+
+def test_an_unreadable_closing_record_is_still_the_last_block() -> None:
+    """A broken frame is a closing record all the same: nothing may come after it."""
+    parts = cut(sample()[0])
+    parts[-1] = parts[-1][:20] + bytes([parts[-1][20] ^ 1]) + parts[-1][21:]
+    assert rules(verify(b"".join(parts))) == {"chain", "frame"}
+    assert rules(verify(b"".join(parts) + b"more")) == {"chain", "frame", "closing"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (b"", "no zstandard frame"),
+        (b"\x50\x2a\x4d\x18\x01\x00\x00\x00x", "no zstandard frame"),
+        (zstandard.ZstdCompressor(write_content_size=False).compress(b"x" * 9), "not state"),
+        (zstandard.compress(b""), "without content"),
+        (zstandard.compress(bytes(101)), "at most 100"),
+        (zstandard.compress(b"x")[:-1], "broken"),
+        (zstandard.compress(b"x") + b"x", "broken"),
+    ],
+)
+def test_expanding_refuses(stored: bytes, message: str) -> None:
+    assert expand(zstandard.compress(bytes(100)), limit=100) == bytes(100)
+    with pytest.raises(TranscriptError, match=message):
+        expand(stored, limit=100)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"\0\0\0\2x"])
+def test_splitting_refuses_what_is_no_list_of_entries(content: bytes) -> None:
+    with pytest.raises(TranscriptError):
+        list(split_entries(content))
+
+
 def test_deep_nesting_is_refused() -> None:
     nested = b"\x91" * 100_000 + b"\xc0"
-    header = pack({**Forgery().header, "parameters": {"x": 1}}, order="sorted")
-    header = header.replace(b"\xa1x\x01", b"\xa1x" + nested)
-    assert rules(verify(chained([(b"H", header)]))) == {"header"}
+    assert rules(verify(chained([(b"H", header_with(b"\x81\xa1x" + nested))]))) == {"header"}
 
 
 @settings(deadline=None, max_examples=150)

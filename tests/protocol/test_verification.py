@@ -6,6 +6,7 @@ import copy
 import io
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -270,5 +271,8 @@ def test_repeats_are_judged_by_recipient_whatever_the_pattern() -> None:
 def test_every_rule_is_listed_and_has_a_planted_violation() -> None:
     listed = re.findall(r"^ *\d+\. ``([a-z-]+)``:", verification.__doc__ or "", re.MULTILINE)
     assert tuple(listed) == RULES
+    page = Path(__file__).parents[2] / "docs" / "transcript-format.md"
+    described = re.findall(r"^\| \d+ +\| `([a-z-]+)`", page.read_text("utf-8"), re.MULTILINE)
+    assert tuple(described) == RULES
     by_bytes = {"magic", "guard", "chain", "digest"}
     assert by_bytes.union(*(expected for _, expected in PLANTED.values())) == set(RULES)

@@ -1,0 +1,260 @@
+"""Judges a transcript with the variant at hand: who was counted, what was learned, does the result follow.
+
+It works from the record alone and shares nothing with the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from protocol.charter import Charter
+from protocol.codec import decode_envelope
+from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
+from protocol.estimators.joint import JointEstimate
+from protocol.local import LINK_CLOSED, ROLE_STREAM
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.privacy.ledger import Ledger, LedgerWriter
+from protocol.randomness import Streams, secret_of, session_of
+from protocol.replay import Replay, replay_aggregator
+from protocol.roster import Roster
+from protocol.transcript.entries import Delivered, Departed, Entry, Header, Refused, Sent
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import Verification, verify
+from protocol.variant import Claim, Variant, build
+
+Chunks = Callable[[], Iterable[bytes]]
+"""Opens a transcript anew: its bytes in parts, from the start."""
+
+_LISTED = 20
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """A gather of the aggregator, as it went on record."""
+
+    kind: str
+    round: int
+    awaited: int
+    counted: int
+    missing: tuple[PartyId, ...]
+
+
+class Completeness(msgspec.Struct, frozen=True):
+    """Who took part.
+
+    Args:
+        parties: how many the roster has.
+        answered: how many of them were counted in at least one gather.
+        closings: every gather of the aggregator.
+        departed: who left otherwise than by closing its link, and why.
+        refused: how often something was refused, by reason.
+        lost: how many envelopes were sent and never delivered.
+    """
+
+    parties: int
+    answered: int
+    closings: tuple[Closing, ...]
+    departed: Mapping[PartyId, str]
+    refused: Mapping[str, int]
+    lost: int
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit found.
+
+    Args:
+        verification: whether the record is what was recorded.
+        completeness: who took part.
+        ledger: what the observer learned.
+        replay: whether the published result follows; None if nothing was published.
+        estimate: what the result says.
+        claims: what the variant's authors claim of its privacy.
+        simulated: the record names its seed, so whoever holds it can undo every randomization.
+        findings: what is wrong, in words.
+    """
+
+    verification: Verification
+    completeness: Completeness
+    ledger: Ledger
+    replay: Replay | None
+    estimate: JointEstimate | None
+    claims: tuple[Claim, ...]
+    simulated: bool
+    findings: tuple[str, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the record is intact and its result follows from it."""
+        return self.verification.intact and not self.findings
+
+
+def charter_of(header: Header, variant: type[Variant]) -> Charter:
+    """What the members knew before the first message, from a transcript's header.
+
+    Raises:
+        SurveyError: the header is not one of this variant.
+    """
+    if header.variant != variant.name:
+        raise SurveyError(
+            f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
+        )
+    charter = Charter(
+        session=header.session,
+        variant=build(variant, parameters=header.parameters, survey=header.survey),
+        roster=Roster(header.roster),
+    )
+    if charter.codec.names != header.kinds or charter.codec.max_body != header.max_body:
+        raise SurveyError(
+            f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "
+            f"variant {variant.name!r} has {', '.join(charter.codec.names)} "
+            f"of at most {charter.codec.max_body} B"
+        )
+    return charter
+
+
+def audit(
+    chunks: Chunks,
+    variant: type[Variant],
+    *,
+    observer: PartyId = AGGREGATOR,
+    digest: bytes | None = None,
+) -> Audit:
+    """Judge a transcript.
+
+    Args:
+        chunks: opens the transcript; it is read twice.
+        variant: the variant's class, chosen by the auditor and never by the transcript.
+        observer: whose knowledge to account for: a member, or ``record`` for the file's holder.
+        digest: the canonical digest as published elsewhere.
+
+    Raises:
+        SurveyError: no readable header, one of another variant, or an observer who was not there.
+    """
+    verification = verify(chunks(), digest=digest)
+    header = verification.header
+    if header is None:
+        first = f": {verification.faults[0]}" if verification.faults else ""
+        raise SurveyError(f"the transcript has no readable header{first}")
+    charter = charter_of(header, variant)
+    if observer != RECORD and observer not in charter.roster:
+        raise SurveyError(f"{observer!r} is not on the roster of {len(charter.roster)} members")
+    reading = _Reading(charter, observer)
+    for entry in TranscriptReader(chunks()):
+        # An entry whose envelope is malformed is a fault that the verification has named.
+        with contextlib.suppress(RemoteProtocolError):
+            reading.add(entry)
+    replay = reading.replay(header.seed)
+    estimate = None
+    findings = [str(fault) for fault in verification.faults[:_LISTED]]
+    if verification.torn or verification.ending is None:
+        findings.append("the record is incomplete: it has no end")
+    elif not verification.complete:
+        findings.append(f"the run did not come to its end: {verification.ending.reason}")
+    findings += reading.ledger.malformed[:_LISTED]
+    published = reading.published()
+    if published is None:
+        findings.append("nothing was published")
+    else:
+        try:
+            estimate = charter.variant.estimate(published)
+        except (ProtocolError, ValueError) as error:
+            findings.append(f"the published result is no result: {error}")
+    if replay.follows is False and published is not None:
+        findings += [f"the result does not follow: {why}" for why in replay.differences[:_LISTED]]
+    return Audit(
+        verification=verification,
+        completeness=reading.completeness(verification),
+        ledger=reading.ledger.ledger(observer),
+        replay=replay if published is not None else None,
+        estimate=estimate,
+        claims=charter.variant.claims(),
+        simulated=header.seed is not None,
+        findings=tuple(findings),
+    )
+
+
+class _Reading:
+    """What one pass over the entries collects."""
+
+    def __init__(self, charter: Charter, observer: PartyId) -> None:
+        self._charter = charter
+        self.ledger = LedgerWriter(charter, (observer,))
+        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._heard: dict[PartyId, list[Envelope]] = {}
+        self._said: list[Envelope] = []
+        self._departed: dict[PartyId, str] = {}
+        self._refused: dict[str, int] = {}
+
+    def add(self, entry: Entry) -> None:
+        self.ledger.add(entry)
+        match entry:
+            case Sent():
+                envelope = decode_envelope(entry.envelope)
+                if envelope.sender == AGGREGATOR:
+                    self._said.append(envelope)
+                elif envelope.recipient == AGGREGATOR:
+                    self._under_way[envelope.sender, envelope.seq] = envelope
+            case Delivered():
+                delivered = self._under_way.pop((entry.sender, entry.seq), None)
+                if delivered is not None:
+                    self._heard.setdefault(entry.sender, []).append(delivered)
+            case Departed():
+                self._departed[entry.party] = entry.reason
+            case Refused():
+                self._refused[entry.reason] = self._refused.get(entry.reason, 0) + 1
+
+    def replay(self, seed: int | None) -> Replay:
+        stream = None
+        if seed is not None:
+            secret = secret_of(seed)
+            streams = Streams(secret, session_of(secret))
+            stream = streams.stream(AGGREGATOR, ROLE_STREAM)
+        return replay_aggregator(
+            self._charter, heard=self._heard, said=self._said, stream=stream
+        )
+
+    def published(self) -> Message | None:
+        """The aggregator's last entry, if it is a result."""
+        if not self._said:
+            return None
+        last = self._said[-1]
+        if last.recipient != RECORD or last.kind == Closed.kind():
+            return None
+        try:
+            return self._charter.codec.decode(last.kind, last.body)
+        except RemoteProtocolError:
+            return None
+
+    def completeness(self, verification: Verification) -> Completeness:
+        roster = self._charter.roster
+        closings = []
+        answered: set[PartyId] = set()
+        for envelope in self._said:
+            if envelope.kind != Closed.kind():
+                continue
+            try:
+                closed = self._charter.codec.decode(envelope.kind, envelope.body)
+                if isinstance(closed, Closed):
+                    awaited = roster.members_in(closed.awaited)
+                    counted = set(roster.members_in(closed.counted))
+                    missing = tuple(name for name in awaited if name not in counted)
+                    answered |= counted
+                    closings.append(
+                        Closing(closed.of, closed.round, len(awaited), len(counted), missing)
+                    )
+            except (RemoteProtocolError, ValueError):
+                continue  # The replay says that this closing does not follow.
+        return Completeness(
+            parties=len(roster.parties),
+            answered=len(answered),
+            closings=tuple(closings),
+            departed={
+                name: reason
+                for name, reason in self._departed.items()
+                if name != AGGREGATOR and reason != LINK_CLOSED
+            },
+            refused=self._refused,
+            lost=verification.undelivered,
+        )

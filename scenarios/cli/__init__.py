@@ -1,0 +1,63 @@
+"""The command line, ``sottovoce``: bad input is one line and exit code 2, a failed check exit 1."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from protocol.errors import ProtocolError, SurveyError
+from scenarios.cli.inspect import audit, query, show, verify
+from scenarios.cli.run import list_, run
+from scenarios.cli.survey import aggregate, answer, keys
+from scenarios.datasets import DatasetError
+from scenarios.errors import UsageError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sottovoce", prog_name="sottovoce")
+def commands() -> None:
+    """Run survey protocols that protect every answer, record what was said, audit the record."""
+
+
+for command in (list_, run, verify, audit, query, show, keys, aggregate, answer):
+    commands.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit."""
+    try:
+        code = commands.main(
+            args=None if arguments is None else list(arguments), standalone_mode=False
+        )
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (UsageError, DatasetError, SurveyError) as error:
+        _complain(error)
+        sys.exit(2)
+    except ProtocolError as error:
+        _complain(error)
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"sottovoce: {where}{error.strerror or error}", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def script(file: str) -> None:
+    """Run a scenario file as a script: ``file.py [NAME] [OPTIONS]``, like ``sottovoce run``."""
+    arguments = sys.argv[1:]
+    target = str(Path(file))
+    if arguments and not arguments[0].startswith("-"):
+        target = f"{target}:{arguments.pop(0)}"
+    main(["run", target, *arguments])
+
+
+def _complain(error: Exception) -> None:
+    click.echo(f"sottovoce: {' '.join(str(error).split())}", err=True)

@@ -1,0 +1,100 @@
+"""``sottovoce keys``, ``aggregate`` and ``answer``: a survey among real parties, over TLS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from scenarios.deployment import (
+    Member,
+    Plan,
+    aggregate_survey,
+    answer_survey,
+    make_keys,
+    read_member,
+    read_plan,
+)
+from scenarios.errors import UsageError
+
+_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--party", "parties", multiple=True, metavar="ID", help="A party; repeat for each.")
+@click.option("--count", type=click.IntRange(1, 100_000), help="Or: party-1 to party-N.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--days", type=click.IntRange(1), default=30, show_default=True)
+def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, days: int) -> None:
+    """Make keys and certificates for the survey that PLAN (a TOML file) describes.
+
+    Every member gets a folder of its own, to be handed to it alone.
+    """
+    if bool(parties) == bool(count):
+        raise UsageError("say who takes part: --party ID for each, or --count N")
+    if count:
+        width = len(str(count))
+        parties = tuple(f"party-{i:0{width}}" for i in range(1, count + 1))
+    read: Plan = read_plan(plan)
+    made = make_keys(read, parties, out, days=days)
+    click.echo(f"{made} folders in {out}; each holds one member's private key")
+
+
+@click.command()
+@_folder
+@click.option("--listen", metavar="HOST:PORT", required=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option("--joining", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
+def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: bool) -> None:
+    """Ask, as the aggregator whose keys are in FOLDER, and publish the result."""
+    member: Member = read_member(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    host, port = _address(listen)
+    outcome = aggregate_survey(
+        member,
+        host=host,
+        port=port,
+        transcript=out / "transcript.svt",
+        joining=joining,
+        listening=lambda where: click.echo(f"listening on {where}", err=True),
+    )
+    from scenarios.cli.run import RESULT, write_whole
+
+    text = json.dumps(outcome.summary(), indent=1, allow_nan=False)
+    write_whole(out / RESULT, text + "\n")
+    if as_json:
+        click.echo(text)
+        return
+    from rich.console import Console
+
+    from scenarios.report.text import outcome_report
+    from scenarios.scenario import Finished
+
+    console = Console()
+    for part in outcome_report("survey", Finished(outcome=outcome)):
+        console.print(part)
+
+
+@click.command()
+@_folder
+@click.option("--connect", metavar="HOST:PORT", required=True)
+@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@click.option("--budget", type=click.FloatRange(min=0), help="The most epsilon to spend.")
+def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
+    """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
+    host, port = _address(connect)
+    ending, spent = answer_survey(
+        read_member(folder), host=host, port=port, records=records, budget=budget
+    )
+    click.echo(f"{ending}; epsilon {spent:.6g} spent per respondent")
+    return 0 if ending == "done" else 1
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"{text!r}: expected HOST:PORT")
+    return host.strip("[]"), int(port)

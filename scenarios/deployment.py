@@ -1,0 +1,319 @@
+"""A survey among real parties: its plan, everybody's keys, and the two sides over TLS."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import trio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Meta
+
+from parties.actor import run_aggregator, run_party
+from protocol.charter import Charter
+from protocol.errors import SurveyError
+from protocol.exchange import Exchange
+from protocol.local import DONE, ending_of, outcome_of
+from protocol.messages import AGGREGATOR, PartyId, party_id
+from protocol.randomness import SECRET_BYTES, SESSION_BYTES, Streams, expand
+from protocol.records import Records
+from protocol.roster import Identity, Roster
+from protocol.survey import Attribute, Survey
+from protocol.transcript.recorder import Recorder
+from protocol.variant import Variant, build, parameters_of
+from protocol.variants import RRIndependent, RRJoint
+from scenarios.errors import UsageError
+from scenarios.loading import find_variant
+from scenarios.outcome import Outcome
+from scenarios.simulation import allow_connections, program
+from scenarios.transcripts import Transcript
+from transports.certificates import Authority, private_pem
+from transports.recording import recording
+from transports.switch import Switch
+from transports.tcp import TcpHub, connect_tcp
+from transports.tls import client_context, server_context
+
+CHARTER, AUTHORITY = "charter.json", "authority.pem"
+CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a survey's TOML file says: what is asked, by which protocol, on what terms."""
+
+    title: str
+    attributes: tuple[Attribute, ...]
+    variant: str = RRIndependent.name
+    p: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    epsilon: Annotated[float, Meta(gt=0)] | None = None
+    quorum: Annotated[int, Meta(ge=1)] = 1
+    patience: Annotated[float, Meta(gt=0)] = 60.0
+    max_records: Annotated[int, Meta(ge=1)] = 1
+
+    def build(self) -> Variant:
+        """The variant that the plan describes."""
+        survey = Survey(self.title, self.attributes)
+        cls = find_variant(self.variant)
+        if not issubclass(cls, RRIndependent | RRJoint):
+            raise UsageError(f"variant {self.variant!r} cannot be planned in TOML")
+        if (self.p is None) == (self.epsilon is None):
+            raise UsageError("a plan sets p or epsilon, one of them")
+        if self.p is not None:
+            variant = cls.with_keep(survey, self.p)
+        else:
+            variant = cls.with_epsilon(survey, self.epsilon or 0.0)
+        return msgspec.structs.replace(
+            variant, quorum=self.quorum, patience=self.patience, max_records=self.max_records
+        )
+
+
+class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    variant: str
+    parameters: dict[str, Any]
+    survey: dict[str, Any]
+    session: bytes
+    roster: tuple[tuple[PartyId, bytes], ...]
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's folder, read."""
+
+    folder: Path
+    charter: Charter
+    identity: Identity
+
+
+def read_plan(path: Path) -> Plan:
+    """A survey's plan.
+
+    Raises:
+        UsageError: not there, no TOML, or not a plan; says which field.
+    """
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> int:
+    """Make every member's folder: charter, authority, certificate and identity key.
+
+    Whoever runs this has seen all private keys. Nothing is overwritten.
+
+    Raises:
+        UsageError: a bad id, an id twice, or a folder that is there already.
+    """
+    try:
+        names = [AGGREGATOR, *(party_id(name) for name in parties)]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if len(set(names)) != len(names):
+        raise UsageError("a party is named twice, or is called like the aggregator")
+    variant = plan.build()
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out}: is there already and is not empty; keys are never overwritten")
+    identities = [Identity(name, os.urandom(SECRET_BYTES)) for name in names]
+    charter = _CharterFile(
+        variant.name,
+        parameters_of(variant),
+        msgspec.to_builtins(variant.survey),
+        os.urandom(SESSION_BYTES),
+        tuple((identity.name, identity.public) for identity in identities),
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    authority = Authority(Ed25519PrivateKey.generate(), now=now, days=days)
+    encoded = msgspec.json.format(msgspec.json.encode(charter), indent=1)
+    for identity in identities:
+        folder = out / identity.name
+        folder.mkdir(parents=True)
+        (folder / CHARTER).write_bytes(encoded)
+        (folder / AUTHORITY).write_bytes(authority.pem)
+        (folder / CERTIFICATE).write_bytes(authority.issue(identity))
+        _write_private(folder / KEY, private_pem(identity.private_key))
+    return len(identities)
+
+
+def read_member(folder: Path) -> Member:
+    """A member's folder.
+
+    Raises:
+        UsageError: a file is missing, or they do not belong together.
+    """
+    try:
+        read = msgspec.json.decode((folder / CHARTER).read_bytes(), type=_CharterFile)
+        charter = Charter(
+            session=read.session,
+            variant=build(
+                find_variant(read.variant), parameters=read.parameters, survey=read.survey
+            ),
+            roster=Roster(read.roster),
+        )
+        identity = _read_identity(folder, charter.roster)
+    except FileNotFoundError as error:
+        raise UsageError(f"{error.filename}: no such file, {folder} is no member's") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{folder / CHARTER}: {error}") from error
+    return Member(folder=folder, charter=charter, identity=identity)
+
+
+def aggregate_survey(
+    member: Member,
+    *,
+    host: str,
+    port: int,
+    transcript: Path,
+    joining: float,
+    listening: Callable[[str], object],
+) -> Outcome:
+    """Wait for the parties over TLS, ask, publish, and record it all.
+
+    Args:
+        joining: how long to wait for parties to connect, in seconds.
+        listening: is told where the aggregator listens.
+    """
+    if member.identity.name != AGGREGATOR:
+        raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")
+    return trio.run(_aggregate, member, host, port, transcript, joining, listening)
+
+
+async def _aggregate(
+    member: Member,
+    host: str,
+    port: int,
+    path: Path,
+    joining: float,
+    listening: Callable[[str], object],
+) -> Outcome:
+    started = time.perf_counter()
+    charter = member.charter
+    allow_connections(len(charter.roster))
+    tls = server_context(
+        authority=member.folder / AUTHORITY,
+        certificate=member.folder / CERTIFICATE,
+        key=member.folder / KEY,
+    )
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    with path.open("wb", buffering=0) as file:
+        recorder = Recorder(file.write, charter.header(transport="tls", program=program()))
+        exchange = Exchange(charter, recorder=recorder)
+        async with recording(recorder):
+            switch = Switch(exchange)
+            hub = TcpHub(switch, member.identity, tls=tls)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(switch.run)
+                for listener in listeners:
+                    nursery.start_soon(hub.serve, listener)
+                where = listeners[0].socket.getsockname()
+                listening(f"{where[0]}:{where[1]}")
+                async with hub.connect(AGGREGATOR) as link:
+                    await hub.joined(charter.roster.parties, within=joining)
+                    streams = Streams(os.urandom(SECRET_BYTES), charter.session)
+                    machine = await run_aggregator(charter, link, streams=streams)
+                with trio.move_on_after(30.0):
+                    await hub.emptied()
+                nursery.cancel_scope.cancel()
+    counted = {name: DONE for name in charter.roster.parties if name not in machine.departed}
+    return Outcome(
+        charter=charter,
+        result=outcome_of(machine),
+        transcript=Transcript(path),
+        digest=recorder.digest(),
+        endings={
+            name: counted.get(name, machine.departed.get(name, ""))
+            for name in charter.roster.parties
+        },
+        records=None,
+        seed=None,
+        transport="tls",
+        messages=exchange.messages,
+        bytes=exchange.bytes,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def answer_survey(
+    member: Member, *, host: str, port: int, records: Path, budget: float | None
+) -> tuple[str, float]:
+    """Answer once with the records of a CSV file.
+
+    A party that is asked again in the same session, with the same records, gives the same report:
+    its randomness follows from a secret that stays in its folder, and from the records.
+
+    Returns:
+        How it ended, and the epsilon that was spent per respondent.
+    """
+    charter = member.charter
+    try:
+        with records.open(encoding="utf-8", newline="") as file:
+            held = Records.from_csv(charter.variant.survey, file)
+    except (SurveyError, UnicodeDecodeError) as error:
+        raise UsageError(f"{records}: {error}") from error
+    if len(held) > charter.variant.max_records:
+        raise UsageError(
+            f"{records}: {len(held)} records, the survey allows {charter.variant.max_records}"
+        )
+    secret = _own_secret(member.folder)
+    about = hashlib.sha256(held.codes.tobytes()).digest()
+    streams = Streams(expand(secret, b"sottovoce records 1" + about), charter.session)
+    return trio.run(_answer, member, host, port, held, streams, budget)
+
+
+async def _answer(
+    member: Member, host: str, port: int, held: Records, streams: Streams, budget: float | None
+) -> tuple[str, float]:
+    tls = client_context(
+        authority=member.folder / AUTHORITY,
+        certificate=member.folder / CERTIFICATE,
+        key=member.folder / KEY,
+    )
+    async with connect_tcp(
+        host, port, charter=member.charter, identity=member.identity, tls=tls
+    ) as link:
+        machine = await run_party(
+            member.charter,
+            member.identity.name,
+            link,
+            streams=streams,
+            records=held,
+            budget=budget,
+        )
+    return ending_of(machine), machine.spent.record
+
+
+def _read_identity(folder: Path, roster: Roster) -> Identity:
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    key = load_pem_private_key((folder / KEY).read_bytes(), None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"{folder / KEY}: not an Ed25519 key")
+    secret = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+    anonymous = Identity(AGGREGATOR, secret)
+    for name, public in roster.members:
+        if public == anonymous.public:
+            return Identity(name, secret)
+    raise UsageError(f"{folder / KEY}: its public key is not on the roster")
+
+
+def _own_secret(folder: Path) -> bytes:
+    path = folder / SECRET
+    if not path.exists():
+        _write_private(path, os.urandom(SECRET_BYTES))
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
+    return secret
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)

@@ -1,0 +1,106 @@
+"""Finds scenarios and variants by name or in a file that a person names, never a transcript."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from protocol.errors import ProtocolError
+from protocol.variant import Variant
+from protocol.variants import BUILT_IN
+from scenarios.errors import UsageError
+from scenarios.scenario import Scenario, scenarios_in
+
+MODULES = ("scenarios.quickstart", "scenarios.adult")
+"""The files of this project that define scenarios."""
+
+
+def all_scenarios() -> tuple[Scenario[Any], ...]:
+    """The project's own scenarios, in the order of their files."""
+    return tuple(s for name in MODULES for s in scenarios_in(importlib.import_module(name)))
+
+
+def find_scenario(text: str) -> Scenario[Any]:
+    """A scenario by its name, or as ``path.py`` or ``path.py:name``.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    path, name = _split(text)
+    candidates = all_scenarios() if path is None else scenarios_in(load_module(path))
+    if path is not None and name is None and len(candidates) == 1:
+        return candidates[0]
+    for scenario in candidates:
+        if scenario.name == (name or text):
+            return scenario
+    names = ", ".join(s.name for s in candidates)
+    if path is not None and name is None:
+        raise UsageError(f"{path} defines several scenarios: say {path}:NAME with one of {names}")
+    raise UsageError(f"no scenario {name or text!r}; there are {names}")
+
+
+def find_variant(text: str) -> type[Variant]:
+    """A variant's class by its name, or as ``path.py:Class``.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    path, name = _split(text)
+    if path is None:
+        if text in BUILT_IN:
+            return BUILT_IN[text]
+        raise UsageError(
+            f"variant {text!r} is none of {', '.join(BUILT_IN)}; "
+            "if it is your own, name its class with --variant path.py:Class"
+        )
+    found = getattr(load_module(path), name or "", None)
+    if not (isinstance(found, type) and issubclass(found, Variant)):
+        raise UsageError(f"{path}: no variant class {name!r}; say path.py:Class")
+    return found
+
+
+def load_module(path: Path) -> types.ModuleType:
+    """Run a Python file as a module. Whoever names the file vouches for it.
+
+    Raises:
+        UsageError: it is not there, or it fails.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    name = f"sottovoce_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # msgspec resolves annotations by the module's name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        where = _line_in(error, path)
+        raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    if isinstance(error, SyntaxError | ProtocolError):
+        return ""
+    trace, line = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f":{line}" if line else ""
+
+
+def _split(text: str) -> tuple[Path | None, str | None]:
+    """``path.py:name`` as its parts; a text without ``.py`` is no path."""
+    head, colon, tail = text.rpartition(":")
+    if colon and head.endswith(".py"):
+        return Path(head), tail
+    return (Path(text), None) if text.endswith(".py") else (None, None)

@@ -1,0 +1,168 @@
+"""What a run came to: the published result, the estimate, the transcript and the ledger."""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.charter import Charter
+from protocol.estimators.joint import JointEstimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Table
+from protocol.local import DONE
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.privacy.ledger import Ledger, LedgerWriter
+from protocol.records import Records
+from protocol.variant import Variant
+from scenarios.report.tables import privacy_values
+from scenarios.transcripts import Transcript
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A run, finished.
+
+    Args:
+        charter: session, variant and roster.
+        result: what the aggregator published.
+        transcript: the record; ``digest`` is its canonical digest, 32 bytes.
+        endings: how each party ended; ``"done"`` is how it should.
+        records: the true answers, if this was a simulation.
+        seed: of the simulation, or None.
+        transport: ``local``, ``memory``, ``tcp`` or ``tls``.
+        messages, bytes: the traffic that was sent.
+        seconds: how long the run took.
+    """
+
+    charter: Charter
+    result: Message
+    transcript: Transcript
+    digest: bytes
+    endings: Mapping[PartyId, str]
+    records: Records | None
+    seed: int | None
+    transport: str
+    messages: int
+    bytes: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Outcome: {self.variant.name}, {len(self.endings)} parties over {self.transport}, "
+            f"digest {self.digest.hex()[:16]}>"
+        )
+
+    @property
+    def variant(self) -> Variant:
+        """The protocol that was run."""
+        return self.charter.variant
+
+    @functools.cached_property
+    def estimate(self) -> JointEstimate:
+        """What the published result says about the respondents."""
+        return self.variant.estimate(self.result)
+
+    @functools.cached_property
+    def ledger(self) -> Ledger:
+        """What the aggregator learned, from the transcript."""
+        writer = LedgerWriter(self.charter, (AGGREGATOR,))
+        for entry in self.transcript.entries():
+            writer.add(entry)
+        return writer.ledger(AGGREGATOR)
+
+    @property
+    def answered(self) -> int:
+        """How many parties ended as they should."""
+        return sum(ending == DONE for ending in self.endings.values())
+
+    @property
+    def trouble(self) -> dict[str, int]:
+        """How many parties ended otherwise, by what became of them."""
+        kinds = Counter(
+            ending.split(": ", 1)[-1] for ending in self.endings.values() if ending != DONE
+        )
+        return dict(kinds.most_common())
+
+    def summary(self, projection: Projection = "none") -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's own keys."""
+        marginals = self.estimate.marginals(projection)
+        pairs = self.estimate.pairs(projection)
+        claims = [msgspec.to_builtins(claim) for claim in self.variant.claims()]
+        return {
+            "variant": self.variant.name,
+            "seed": self.seed,
+            "transport": self.transport,
+            "respondents": self.estimate.n if self.records is None else len(self.records),
+            "parties": len(self.endings),
+            "answered": self.answered,
+            "estimate": {
+                "respondents": self.estimate.n,
+                "projection": projection,
+                "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
+                "standard_errors": {
+                    name: _labelled(t, t.standard_errors) for name, t in marginals.items()
+                },
+                "pairs": [{"attributes": list(t.names), "table": t.values.tolist()} for t in pairs],
+            },
+            **({} if self.records is None else _compared(self.records, marginals, pairs)),
+            "traffic": {"messages": self.messages, "bytes": self.bytes},
+            "transcript": {
+                "path": str(self.transcript.path) if self.transcript.path else None,
+                "digest": self.digest.hex(),
+            },
+            "privacy": {**privacy_values(self.ledger), "claims": claims},
+            "trouble": self.trouble,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _repr_html_(self) -> str:
+        tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())
+        title = html.escape(self.variant.survey.title)
+        return (
+            f"<h4>{title}: {html.escape(self.variant.name)}</h4>"
+            f"<p>{self.answered} of {len(self.endings)} parties answered over "
+            f"{html.escape(self.transport)}; {self.messages} messages, {self.bytes} bytes; "
+            f"epsilon {self.ledger.record_epsilon:.4g} per record; "
+            f"digest <code>{self.digest.hex()}</code></p>{tables}"
+        )
+
+
+def _compared(
+    records: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
+) -> dict[str, Any]:
+    """The truth beside the estimates, and how far apart they are."""
+    true_marginals = {name: records.distribution([name]) for name in marginals}
+    true_pairs = [records.distribution(table.names) for table in pairs]
+    pairs_tv = [_total_variation(t.values, x) for t, x in zip(pairs, true_pairs, strict=True)]
+    return {
+        "truth": {
+            "marginals": {
+                name: _labelled(marginals[name], values) for name, values in true_marginals.items()
+            },
+            "pairs": [
+                {"attributes": list(t.names), "table": x.tolist()}
+                for t, x in zip(pairs, true_pairs, strict=True)
+            ],
+        },
+        "error": {
+            "marginals_tv": {
+                name: _total_variation(table.values, true_marginals[name])
+                for name, table in marginals.items()
+            },
+            "pairs_tv": float(np.mean(pairs_tv)) if pairs_tv else None,
+        },
+    }
+
+
+def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip(table.categories[0], values.tolist(), strict=True))
+
+
+def _total_variation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    return float(np.abs(left - right).sum() / 2)

@@ -1,0 +1,137 @@
+"""A transcript as rounds: what was said between two closings of the aggregator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from protocol.codec import Codec, decode_envelope
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.roster import Roster
+from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+
+
+@dataclass(slots=True)
+class Flow:
+    """All messages of one kind from one side to another in one round.
+
+    ``senders`` and ``recipients`` are the one member, or all the members, of that side.
+    """
+
+    kind: str
+    senders: tuple[str, ...]
+    recipients: tuple[str, ...]
+    messages: int
+    delivered: int | None
+    bytes: int
+
+
+@dataclass(slots=True)
+class Round:
+    """What was said between two closings, and what else happened meanwhile."""
+
+    flows: list[Flow] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class RoundWriter:
+    """Collects rounds from entries in the order they were recorded.
+
+    A message belongs to the round in which it was sent.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self._codec = Codec((), members=len(roster))
+        self._roster = roster
+        self._tallies: list[dict[tuple[str, str, str], _Tally]] = [{}]
+        self._notes: list[dict[str, int]] = [{}]
+        self._under_way: dict[tuple[PartyId, int], _Tally] = {}
+
+    @property
+    def number(self) -> int:
+        """The round that entries belong to now, from 1."""
+        return len(self._tallies)
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry."""
+        match entry:
+            case Sent():
+                self._sent(decode_envelope(entry.envelope), len(entry.envelope))
+            case Delivered():
+                tally = self._under_way.pop((entry.sender, entry.seq), None)
+                if tally is not None:
+                    tally.delivered += 1
+            case Refused():
+                self._note(f"refused from {entry.link or 'a stranger'}: {entry.reason}")
+            case Departed():
+                self._note(f"left: {entry.reason}")
+
+    def rounds(self) -> list[Round]:
+        """The rounds so far."""
+        rounds = []
+        for tallies, notes in zip(self._tallies, self._notes, strict=True):
+            if tallies or notes:
+                flows = [tally.flow(*key) for key, tally in tallies.items()]
+                shown = [f"{note} ({n:,} times)" if n > 1 else note for note, n in notes.items()]
+                rounds.append(Round(flows, shown))
+        return rounds
+
+    def _sent(self, envelope: Envelope, size: int) -> None:
+        key = (envelope.kind, _side(envelope.sender), _side(envelope.recipient))
+        tally = self._tallies[-1].setdefault(key, _Tally())
+        tally.senders.add(envelope.sender)
+        tally.recipients.add(envelope.recipient)
+        tally.messages += 1
+        tally.bytes += size
+        if envelope.recipient != RECORD:
+            self._under_way[envelope.sender, envelope.seq] = tally
+        if envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
+            self._closed(envelope)
+
+    def _closed(self, envelope: Envelope) -> None:
+        try:
+            closed = self._codec.decode(envelope.kind, envelope.body)
+            if isinstance(closed, Closed):
+                awaited = len(self._roster.members_in(closed.awaited))
+                counted = len(self._roster.members_in(closed.counted))
+                self._note(f"closed: {closed.of} of {counted:,} of {awaited:,} parties counted")
+        except (RemoteProtocolError, ValueError) as error:
+            self._note(f"a malformed closing: {error}")
+        self._tallies.append({})
+        self._notes.append({})
+
+    def _note(self, text: str) -> None:
+        notes = self._notes[-1]
+        notes[text] = notes.get(text, 0) + 1
+
+
+@dataclass(slots=True)
+class _Tally:
+    senders: set[str] = field(default_factory=set)
+    recipients: set[str] = field(default_factory=set)
+    messages: int = 0
+    delivered: int = 0
+    bytes: int = 0
+
+    def flow(self, kind: str, _sender: str, recipient: str) -> Flow:
+        return Flow(
+            kind,
+            tuple(sorted(self.senders)),
+            tuple(sorted(self.recipients)),
+            self.messages,
+            None if recipient == RECORD else self.delivered,
+            self.bytes,
+        )
+
+
+def _side(member: str) -> str:
+    return member if member in (AGGREGATOR, RECORD) else "parties"
+
+
+def rounds_of(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
+    """The rounds of a transcript."""
+    writer = RoundWriter(roster)
+    for entry in entries:
+        writer.add(entry)
+    return writer.rounds()

@@ -1,0 +1,124 @@
+"""A transcript as tables in SQLite, in memory and read-only."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from protocol.codec import decode_envelope
+from protocol.errors import ProtocolError
+from protocol.roster import Roster
+from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+from protocol.transcript.reader import TranscriptReader
+from scenarios.errors import UsageError
+from scenarios.report.rounds import RoundWriter
+
+SCHEMA = """
+CREATE TABLE header (key TEXT PRIMARY KEY, value);
+CREATE TABLE roster (position INTEGER PRIMARY KEY, member TEXT, key TEXT);
+CREATE TABLE sent (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, sender TEXT, recipient TEXT,
+                   seq INTEGER, kind TEXT, bytes INTEGER, body BLOB);
+CREATE TABLE delivered (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, sender TEXT,
+                        recipient TEXT, seq INTEGER, repeated INTEGER);
+CREATE TABLE refused (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, link TEXT, reason TEXT,
+                      excerpt BLOB);
+CREATE TABLE departed (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, member TEXT, reason TEXT);
+"""
+"""Times in seconds since the start; ``round`` counts the aggregator's closings, from 1."""
+
+_BATCH = 10_000
+_READING = frozenset(
+    (
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    )
+)
+
+
+def load(reader: TranscriptReader) -> sqlite3.Connection:
+    """Load what can be read of a transcript."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(SCHEMA)
+    header = reader.header
+    values = [
+        (name, value if isinstance(value, str | int) else None)
+        for name, value in (
+            ("format", header.format),
+            ("variant", header.variant),
+            ("session", header.session.hex()),
+            ("transport", header.transport),
+            ("seed", None if header.seed is None else str(header.seed)),
+            ("program", header.program),
+            ("recording", header.recording),
+        )
+    ]
+    database.executemany("INSERT INTO header VALUES (?, ?)", values)
+    members = [(i, name, key.hex()) for i, (name, key) in enumerate(header.roster)]
+    database.executemany("INSERT INTO roster VALUES (?, ?, ?)", members)
+    pending: dict[str, list[tuple[object, ...]]] = {}
+    waiting = 0
+    for table, row in _rows(Roster(header.roster), reader):
+        pending.setdefault(table, []).append(row)
+        waiting += 1
+        if waiting == _BATCH:
+            _insert(database, pending)
+            waiting = 0
+    _insert(database, pending)
+    database.commit()
+    database.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+    )
+    return database
+
+
+def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tuple[object, ...]]]:
+    """The columns and rows that a SELECT gives.
+
+    Raises:
+        UsageError: SQLite's complaint, or that this is no question.
+    """
+    try:
+        cursor = database.execute(question)
+        rows = cursor.fetchall()
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise UsageError(f"query: {error} (tables: {', '.join(_tables())})") from error
+    if cursor.description is None:
+        raise UsageError("query: expected a SELECT")
+    return [column[0] for column in cursor.description], rows
+
+
+def _tables() -> list[str]:
+    words = SCHEMA.split()
+    return [words[i + 2] for i, word in enumerate(words) if word == "CREATE"]
+
+
+def _insert(database: sqlite3.Connection, pending: dict[str, list[tuple[object, ...]]]) -> None:
+    for table, rows in pending.items():
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+            rows.clear()
+
+
+def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple[object, ...]]]:
+    rounds = RoundWriter(roster)
+    for number, entry in enumerate(entries):
+        about = (number, entry.at / 1e6, rounds.number)
+        try:
+            rounds.add(entry)
+            match entry:
+                case Sent():
+                    e = decode_envelope(entry.envelope)
+                    said = (e.sender, e.recipient, e.seq, e.kind, len(entry.envelope), e.body)
+                    yield "sent", (*about, *said)
+                case Delivered():
+                    handed = (entry.sender, entry.recipient, entry.seq, int(entry.repeat))
+                    yield "delivered", (*about, *handed)
+                case Refused():
+                    yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
+                case Departed():
+                    yield "departed", (*about, entry.party, entry.reason)
+        except ProtocolError:
+            continue  # Malformed: `verify` names it.

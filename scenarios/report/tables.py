@@ -1,0 +1,113 @@
+"""Reports as plain values, for ``--json``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from protocol.audit import Audit
+from protocol.privacy.ledger import Account, Ledger
+from protocol.transcript.verification import Verification
+
+EXAMPLES = 5
+
+
+def privacy_values(ledger: Ledger) -> dict[str, Any]:
+    """A ledger's figures; what is unbounded is None, with the reasons beside it."""
+    record = ledger.record_epsilon
+    if math.isinf(record):
+        return {
+            "record_epsilon": None,
+            "attribute_epsilon": None,
+            "unbounded": list(ledger.unbounded),
+        }
+    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon}
+
+
+def verification_values(verification: Verification) -> dict[str, Any]:
+    """What verifying found."""
+    digest = verification.digest
+    return {
+        "intact": verification.intact,
+        "complete": verification.complete,
+        "torn": verification.torn,
+        "compared": verification.compared,
+        "digest": digest.hex() if digest else None,
+        "entries": verification.entries,
+        "messages": verification.messages,
+        "undelivered": verification.undelivered,
+        "faults": [
+            {"rule": f.rule, "message": f.message, "offset": f.offset, "entry": f.entry}
+            for f in verification.faults
+        ],
+    }
+
+
+def account_values(account: Account) -> dict[str, Any]:
+    """What one party told, with the messages behind each figure."""
+    return {
+        "party": account.party,
+        "record_epsilon": _finite(account.loss.record),
+        "attribute_epsilon": {n: _finite(e) for n, e in account.loss.attributes.items()},
+        "trail": [
+            {
+                "seq": charge.seq,
+                "kind": charge.kind,
+                "record_epsilon": _finite(charge.loss.record),
+                "attributes": {n: _finite(e) for n, e in charge.loss.attributes.items()},
+            }
+            for charge in account.trail
+        ],
+    }
+
+
+def accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
+    """All accounts, those that are alike but for the party's name together."""
+    groups: dict[tuple[object, ...], list[Account]] = {}
+    for account in ledger.accounts.values():
+        key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
+        groups.setdefault(key, []).append(account)
+    return [
+        {
+            "parties": len(alike),
+            "examples": [account.party for account in alike[:EXAMPLES]],
+            **{k: v for k, v in account_values(alike[0]).items() if k != "party"},
+        }
+        for alike in groups.values()
+    ]
+
+
+def audit_values(audit: Audit) -> dict[str, Any]:
+    """An audit as ``audit --json`` prints it."""
+    replay = audit.replay
+    estimate = audit.estimate
+    return {
+        "accepted": audit.accepted,
+        "simulated": audit.simulated,
+        "findings": list(audit.findings),
+        "verification": verification_values(audit.verification),
+        "completeness": msgspec.to_builtins(audit.completeness),
+        "privacy": {
+            "observer": audit.ledger.observer,
+            **privacy_values(audit.ledger),
+            "claims": [msgspec.to_builtins(claim) for claim in audit.claims],
+            "accounts": accounts_values(audit.ledger),
+        },
+        "result": {
+            "published": replay is not None,
+            "follows": None if replay is None else replay.follows,
+            "respondents": None if estimate is None else estimate.n,
+            "marginals": None
+            if estimate is None
+            else {
+                name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
+                for name, table in estimate.marginals().items()
+            },
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else value

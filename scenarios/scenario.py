@@ -1,0 +1,141 @@
+"""What a scenario is: a named experiment with typed parameters that runs and reports."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from protocol.estimators.projection import Projection
+from protocol.exchange import Exchange
+from protocol.records import Records
+from protocol.variant import Variant
+from scenarios.errors import UsageError
+from scenarios.outcome import Outcome
+from scenarios.simulation import TransportName, simulate
+from transports.faults import Fault
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a run is given beside its parameters.
+
+    Args:
+        seed: decides all randomness.
+        transport: what carries the messages.
+        data: where public data lies, or None.
+        transcript: where to write the transcript, or None to keep it in memory.
+        watch: is handed the exchange before the run.
+    """
+
+    seed: int = 1
+    transport: TransportName = "local"
+    data: Path | None = None
+    transcript: Path | None = None
+    watch: Callable[[Exchange], object] | None = None
+
+    def simulate(
+        self,
+        variant: Variant,
+        records: Records,
+        *,
+        parties: int | None = None,
+        rules: Sequence[Fault] = (),
+    ) -> Outcome:
+        """Run a variant on known records, as this context says."""
+        return simulate(
+            variant,
+            records,
+            seed=self.seed,
+            transport=self.transport,
+            parties=parties,
+            rules=rules,
+            path=self.transcript,
+            watch=self.watch,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run of a scenario: its outcome and how to report it.
+
+    Args:
+        projection: applied to the tables that are reported.
+        extra: the scenario's own keys of ``result.json``.
+    """
+
+    outcome: Outcome
+    projection: Projection = "none"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario(Generic[P]):
+    """A named experiment.
+
+    Args:
+        name: how it is called on the command line.
+        summary: one sentence.
+        parameters: a frozen ``msgspec.Struct`` with a default for every field; a field's
+            ``msgspec.Meta(description=...)`` documents it, and its bounds are checked.
+        run: runs it.
+    """
+
+    name: str
+    summary: str
+    parameters: type[P]
+    run: Callable[[P, Context], Finished]
+
+    def configure(self, given: Mapping[str, Any]) -> P:
+        """Parameters from values or texts.
+
+        Raises:
+            UsageError: names the parameter that is unknown or out of range, and what was expected.
+        """
+        known = [f.name for f in msgspec.structs.fields(self.parameters)]
+        for name in given:
+            if name not in known:
+                raise UsageError(
+                    f"scenario {self.name!r} has no parameter {name!r}; it has {', '.join(known)}"
+                )
+        try:
+            return msgspec.convert(dict(given), self.parameters, strict=False)
+        except msgspec.ValidationError as error:
+            what, _, place = str(error).partition(" - at `$.")
+            name = place.rstrip("`")
+            if not name:
+                raise UsageError(f"scenario {self.name!r}: {what}") from error
+            raise UsageError(f"parameter {name!r} = {given.get(name)!r}: {what}") from error
+
+    def describe(self) -> list[tuple[str, str, str]]:
+        """(name, default, description) of every parameter."""
+        described = []
+        for info in msgspec.structs.fields(self.parameters):
+            default = "" if info.default is None else str(info.default).lower()
+            described.append((info.name, default, _description(info.type)))
+        return described
+
+
+def _description(annotation: object) -> str:
+    metas = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
+    return next((meta.description for meta in metas if meta.description), "")
+
+
+def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
+    """The scenarios that a file defines: what it calls ``SCENARIOS``.
+
+    Raises:
+        UsageError: it does not define any.
+    """
+    found = getattr(module, "SCENARIOS", None)
+    if not isinstance(found, tuple) or not all(isinstance(s, Scenario) for s in found) or not found:
+        raise UsageError(
+            f"{module.__file__}: expected SCENARIOS, a tuple of scenarios.scenario.Scenario"
+        )
+    return found

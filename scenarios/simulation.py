@@ -1,0 +1,351 @@
+"""Runs a variant on known records, with every party live, over any transport."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+import trio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from parties.session import Hub, run_session
+from protocol.charter import Charter
+from protocol.exchange import Exchange
+from protocol.local import Run, run_locally
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.randomness import Streams, secret_of, session_of
+from protocol.records import Records
+from protocol.roster import Identity, Roster
+from protocol.transcript.recorder import Recorder
+from protocol.variant import Variant
+from scenarios.errors import UsageError
+from scenarios.outcome import Outcome
+from scenarios.transcripts import Transcript
+from transports.certificates import Authority, private_pem
+from transports.faults import Fault, faults
+from transports.memory import open_memory
+from transports.recording import recording
+from transports.switch import Switch
+from transports.tcp import TcpHub, connect_tcp
+from transports.tls import client_context, server_context
+
+if TYPE_CHECKING:
+    import ssl
+
+    from transports.base import Link
+
+TransportName = Literal["local", "memory", "tcp", "tls"]
+TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
+
+LOOPBACK = "127.0.0.1"
+IDENTITY_STREAM = "identity"
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a simulation is made of, derived from a seed."""
+
+    charter: Charter
+    streams: Streams
+    identities: Mapping[PartyId, Identity]
+    holdings: Mapping[PartyId, Records]
+
+
+def setting_of(
+    variant: Variant, records: Records, *, seed: int, parties: int | None = None
+) -> Setting:
+    """Spread records over parties and give everybody an identity.
+
+    Args:
+        parties: how many there are; by default one per respondent.
+    """
+    if records.survey != variant.survey:
+        raise UsageError("the records are of another survey than the variant's")
+    held = records.split(len(records) if parties is None else parties)
+    width = len(str(len(held)))
+    names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
+    secret = secret_of(seed)
+    session = session_of(secret)
+    streams = Streams(secret, session)
+    identities = {
+        name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
+        for name in (AGGREGATOR, *names)
+    }
+    roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
+    fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
+    return Setting(
+        charter=Charter(session=session, variant=fitted, roster=roster),
+        streams=streams,
+        identities=identities,
+        holdings=dict(zip(names, held, strict=True)),
+    )
+
+
+def simulate(
+    variant: Variant,
+    records: Records,
+    *,
+    seed: int = 1,
+    transport: TransportName = "local",
+    parties: int | None = None,
+    rules: Sequence[Fault] = (),
+    budget: float | None = None,
+    path: Path | None = None,
+    watch: Callable[[Exchange], object] | None = None,
+) -> Outcome:
+    """Run a whole survey on known records.
+
+    Every party is live: it gets its own role, keystream and identity, and speaks in messages that
+    are recorded. The same seed gives the same digest on every transport.
+
+    Args:
+        variant: the protocol; its ``max_records`` is set to the largest holding.
+        records: the true answers.
+        seed: decides all randomness, below 2**64. A simulation protects nobody.
+        transport: ``local`` (one loop), ``memory``, ``tcp`` or ``tls`` (live actors).
+        parties: over how many the records are spread; by default one per respondent.
+        rules: faults to inject (``transports.faults``), decided by the seed.
+        budget: the most that a party spends per respondent, in nats.
+        path: where to write the transcript; by default it stays in memory.
+        watch: is handed the exchange before the run, to follow its counters.
+
+    Raises:
+        ProtocolError: the survey failed, for example for want of a quorum.
+        UsageError: parameters that do not fit together.
+    """
+    if transport != "local":
+
+        async def live() -> Outcome:
+            return await simulate_async(
+                variant,
+                records,
+                seed=seed,
+                transport=transport,
+                parties=parties,
+                rules=rules,
+                budget=budget,
+                path=path,
+                watch=watch,
+            )
+
+        return trio.run(live)
+    started = time.perf_counter()
+    setting = setting_of(variant, records, seed=seed, parties=parties)
+    with _recorder(setting, seed, transport, path) as (recorder, transcript), _collector_paused():
+        exchange = Exchange(setting.charter, recorder=recorder, fate=faults(rules, seed=seed))
+        if watch is not None:
+            watch(exchange)
+        try:
+            run = run_locally(exchange, setting.streams, setting.holdings, budget=budget)
+        except BaseException as error:
+            recorder.close(complete=False, reason=type(error).__name__)
+            raise
+        digest = recorder.close()
+    return _outcome(setting, run, exchange, transcript(), digest, records, seed, transport, started)
+
+
+async def simulate_async(
+    variant: Variant,
+    records: Records,
+    *,
+    seed: int = 1,
+    transport: TransportName = "memory",
+    parties: int | None = None,
+    rules: Sequence[Fault] = (),
+    budget: float | None = None,
+    path: Path | None = None,
+    watch: Callable[[Exchange], object] | None = None,
+) -> Outcome:
+    """As ``simulate``, inside a trio program, over ``memory``, ``tcp`` or ``tls``."""
+    if transport == "local":
+        raise UsageError("the local executor is not asynchronous: call simulate")
+    started = time.perf_counter()
+    setting = setting_of(variant, records, seed=seed, parties=parties)
+    with _recorder(setting, seed, transport, path) as (recorder, transcript), _collector_paused():
+        exchange = Exchange(setting.charter, recorder=recorder, fate=faults(rules, seed=seed))
+        if watch is not None:
+            watch(exchange)
+        async with recording(recorder):
+            switch = Switch(exchange)
+            opened: AbstractAsyncContextManager[Hub] = (
+                open_memory(switch)
+                if transport == "memory"
+                else _open_tcp(switch, setting, secured=transport == "tls")
+            )
+            async with opened as hub:
+                run = await run_session(
+                    setting.charter, hub, setting.streams, setting.holdings, budget=budget
+                )
+        digest = recorder.digest()
+    return _outcome(setting, run, exchange, transcript(), digest, records, seed, transport, started)
+
+
+class _Loopback:
+    """All members in this process, the parties over sockets."""
+
+    def __init__(
+        self,
+        hub: TcpHub,
+        setting: Setting,
+        port: int,
+        contexts: Callable[[PartyId], ssl.SSLContext | None],
+    ) -> None:
+        self._hub = hub
+        self._setting = setting
+        self._port = port
+        self._contexts = contexts
+
+    def connect(self, member: PartyId) -> AbstractAsyncContextManager[Link]:
+        if member == AGGREGATOR:
+            return self._hub.connect(member)
+        return connect_tcp(
+            LOOPBACK,
+            self._port,
+            charter=self._setting.charter,
+            identity=self._setting.identities[member],
+            tls=self._contexts(member),
+        )
+
+    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
+        await self._hub.joined(members, within=within)
+
+
+@asynccontextmanager
+async def _open_tcp(
+    switch: Switch, setting: Setting, *, secured: bool
+) -> AsyncGenerator[_Loopback]:
+    allow_connections(2 * len(setting.holdings))
+    with tempfile.TemporaryDirectory(prefix="sottovoce-") as folder:
+        contexts = _Contexts(setting, Path(folder)) if secured else None
+        hub = TcpHub(
+            switch,
+            setting.identities[AGGREGATOR],
+            tls=contexts.server() if contexts else None,
+        )
+        [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
+        port: int = listener.socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(switch.run)
+            nursery.start_soon(hub.serve, listener)
+            yield _Loopback(hub, setting, port, contexts.client if contexts else lambda _: None)
+            nursery.cancel_scope.cancel()
+
+
+class _Contexts:
+    """TLS contexts of a simulated survey; OpenSSL wants keys in files."""
+
+    def __init__(self, setting: Setting, folder: Path) -> None:
+        key = Ed25519PrivateKey.from_private_bytes(
+            setting.streams.stream(AGGREGATOR, "authority").bytes(32)
+        )
+        now = datetime.datetime.now(datetime.UTC)
+        self._authority = Authority(key, now=now, days=1)
+        self._setting = setting
+        self._folder = folder
+        self._root = folder / "authority.pem"
+        self._root.write_bytes(self._authority.pem)
+
+    def server(self) -> ssl.SSLContext:
+        certificate, key = self._files(AGGREGATOR)
+        return server_context(authority=self._root, certificate=certificate, key=key)
+
+    def client(self, member: PartyId) -> ssl.SSLContext:
+        certificate, key = self._files(member)
+        return client_context(authority=self._root, certificate=certificate, key=key)
+
+    def _files(self, member: PartyId) -> tuple[Path, Path]:
+        identity = self._setting.identities[member]
+        certificate, key = self._folder / f"{member}.pem", self._folder / f"{member}.key"
+        certificate.write_bytes(self._authority.issue(identity))
+        key.write_bytes(private_pem(identity.private_key))
+        return certificate, key
+
+
+def allow_connections(sockets: int) -> None:
+    """Raise the limit on open files as far as needed and allowed.
+
+    Raises:
+        UsageError: the system does not allow that many.
+    """
+    try:
+        import resource
+    except ImportError:
+        return
+    needed = sockets + 64
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise UsageError(
+            f"{sockets} sockets in one process, the system allows {hard} open files: "
+            "use fewer parties, or the memory transport"
+        )
+    if soft != resource.RLIM_INFINITY and needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+@contextmanager
+def _recorder(
+    setting: Setting, seed: int, transport: str, path: Path | None
+) -> Generator[tuple[Recorder, Callable[[], Transcript]]]:
+    """A recorder, and how to get the transcript once it is closed.
+
+    A file grows under a provisional name, so that only a closed record replaces an earlier one.
+    """
+    header = setting.charter.header(seed=seed, transport=transport, program=program())
+    if path is None:
+        parts: list[bytes] = []
+        yield Recorder(parts.append, header), lambda: Transcript(content=b"".join(parts))
+        return
+    growing = path.with_name(path.name + ".partial")
+    with growing.open("wb", buffering=0) as file:
+        yield Recorder(file.write, header), lambda: Transcript(path)
+    growing.replace(path)
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """No garbage collection meanwhile: tens of thousands of tasks are no garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def program() -> str:
+    """The name and version of this program."""
+    return f"sottovoce {version('sottovoce')}"
+
+
+def _outcome(
+    setting: Setting,
+    run: Run,
+    exchange: Exchange,
+    transcript: Transcript,
+    digest: bytes,
+    records: Records,
+    seed: int,
+    transport: str,
+    started: float,
+) -> Outcome:
+    return Outcome(
+        charter=setting.charter,
+        result=run.result,
+        transcript=transcript,
+        digest=digest,
+        endings=run.endings,
+        records=records,
+        seed=seed,
+        transport=transport,
+        messages=exchange.messages,
+        bytes=exchange.bytes,
+        seconds=time.perf_counter() - started,
+    )

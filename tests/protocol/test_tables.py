@@ -1,0 +1,99 @@
+"""Tables of estimates: rows, projections, and how they are shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.tables import Table
+from tests.enumeration import (
+    keep,
+    survey_of,
+)
+
+
+def small_table() -> Table:
+    return Table(
+        names=("sex", "<b>"),
+        categories=(("f", "m"), ("x & y", "z")),
+        values=np.array([[0.7, 0.4], [-0.1, 0.0]]),
+        standard_errors=np.full((2, 2), 0.05),
+        population_errors=np.full((2, 2), 0.06),
+        n=20,
+    )
+
+
+def test_rows_of_a_table() -> None:
+    rows = small_table().rows()
+    assert len(rows) == 4
+    assert rows[1] == {"sex": "f", "<b>": "z", "value": 0.4, "standard_error": 0.05}
+    assert [row["value"] for row in rows] == [0.7, 0.4, -0.1, 0.0]
+
+
+def test_projected_tables_keep_the_errors_of_the_raw_values() -> None:
+    raw = small_table()
+    clipped, nearest = raw.projected("clip"), raw.projected("simplex")
+    assert (raw.projection, clipped.projection, nearest.projection) == ("none", "clip", "simplex")
+    np.testing.assert_allclose(clipped.values, [[7 / 11, 4 / 11], [0, 0]])
+    np.testing.assert_allclose(nearest.values, [[0.65, 0.35], [0, 0]])
+    assert raw.values[1, 0] == -0.1
+    np.testing.assert_array_equal(clipped.standard_errors, raw.standard_errors)
+    np.testing.assert_array_equal(nearest.population_errors, raw.population_errors)
+    assert clipped.projected("clip") is clipped
+    with pytest.raises(ValueError, match="before"):
+        clipped.projected("simplex")
+    with pytest.raises(ValueError, match="expected 'none'"):
+        raw.projected("euclid")  # type: ignore[arg-type]
+
+
+def test_tables_are_short_in_text_and_escaped_in_html() -> None:
+    table = small_table()
+    assert repr(table) == "<Table: sex[2] x <b>[2], n=20, projection=none>"
+    shown = table._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert "x &amp; y" in shown
+    assert shown.count("<tr>") == 5
+
+
+def test_html_of_a_large_table_is_cut() -> None:
+    estimate = JointEstimate(
+        survey_of(200),
+        (Block(("a",), keep(200, 0.5)),),
+        Counts.of(np.zeros((1, 1), np.uint8), (200,)),
+    )
+    shown = estimate.table("a")._repr_html_()
+    assert shown.count("<tr>") == 61
+    assert "and 140 more cells" in shown
+
+
+def test_tables_are_consistent_and_read_only() -> None:
+    table = small_table()
+    with pytest.raises(ValueError, match="read-only"):
+        table.values[0, 0] = 1
+    square = np.zeros((2, 2))
+    with pytest.raises(ValueError, match="shape"):
+        Table(
+            names=("a", "b"),
+            categories=(("x", "y"), ("x", "y", "z")),
+            values=square,
+            standard_errors=square,
+            population_errors=square,
+            n=1,
+        )
+
+
+def test_a_table_whose_attribute_is_named_like_a_column_has_no_rows() -> None:
+    line = np.array([0.5, 0.5])
+    table = Table(
+        names=("value",),
+        categories=(("x", "y"),),
+        values=line,
+        standard_errors=line,
+        population_errors=line,
+        n=1,
+    )
+    with pytest.raises(ValueError, match="'value'"):
+        table.rows()
