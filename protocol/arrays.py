@@ -65,10 +65,10 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Refuse an array that does not fit.
 
         Raises:
-            RemoteProtocolError: wrong dtype, shape or value; names ``field`` and the first bad place.
+            RemoteProtocolError: wrong dtype, shape or value; names ``field`` and the first place.
         """
         if array.dtype != _DTYPES[self.dtype]:
-            raise RemoteProtocolError(f"dtype {array.dtype.str}, expected {self.dtype}", field=field)
+            raise RemoteProtocolError(f"dtype {array.dtype}, expected {self.dtype}", field=field)
         if array.ndim != len(self.shape):
             raise RemoteProtocolError(f"{array.ndim} axes, expected {len(self.shape)}", field=field)
         for axis, (n, allowed) in enumerate(zip(array.shape, self.shape, strict=True)):

@@ -1,4 +1,4 @@
-"""Judges a transcript with the variant at hand: who was counted, what was learned, does the result follow.
+"""Judges a transcript: who was counted, what was learned, and does the result follow.
 
 It works from the record alone and shares nothing with the run.
 """
@@ -6,21 +6,22 @@ It works from the record alone and shares nothing with the run.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
+from protocol.completeness import Completeness, CompletenessWriter
 from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
 from protocol.estimators.joint import JointEstimate
-from protocol.local import LINK_CLOSED, ROLE_STREAM
+from protocol.local import ROLE_STREAM
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.privacy.ledger import Ledger, LedgerWriter
 from protocol.randomness import Streams, secret_of, session_of
 from protocol.replay import Replay, replay_aggregator
 from protocol.roster import Roster
-from protocol.transcript.entries import Delivered, Departed, Entry, Header, Refused, Sent
+from protocol.transcript.entries import Delivered, Entry, Header, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import Verification, verify
 from protocol.variant import Claim, Variant, build
@@ -29,36 +30,6 @@ Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
 
 _LISTED = 20
-
-
-class Closing(msgspec.Struct, frozen=True):
-    """A gather of the aggregator, as it went on record."""
-
-    kind: str
-    round: int
-    awaited: int
-    counted: int
-    missing: tuple[PartyId, ...]
-
-
-class Completeness(msgspec.Struct, frozen=True):
-    """Who took part.
-
-    Args:
-        parties: how many the roster has.
-        answered: how many of them were counted in at least one gather.
-        closings: every gather of the aggregator.
-        departed: who left otherwise than by closing its link, and why.
-        refused: how often something was refused, by reason.
-        lost: how many envelopes were sent and never delivered.
-    """
-
-    parties: int
-    answered: int
-    closings: tuple[Closing, ...]
-    departed: Mapping[PartyId, str]
-    refused: Mapping[str, int]
-    lost: int
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +136,7 @@ def audit(
         findings += [f"the result does not follow: {why}" for why in replay.differences[:_LISTED]]
     return Audit(
         verification=verification,
-        completeness=reading.completeness(verification),
+        completeness=reading.completeness.completeness(),
         ledger=reading.ledger.ledger(observer),
         replay=replay if published is not None else None,
         estimate=estimate,
@@ -181,14 +152,14 @@ class _Reading:
     def __init__(self, charter: Charter, observer: PartyId) -> None:
         self._charter = charter
         self.ledger = LedgerWriter(charter, (observer,))
+        self.completeness = CompletenessWriter(charter)
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
         self._heard: dict[PartyId, list[Envelope]] = {}
         self._said: list[Envelope] = []
-        self._departed: dict[PartyId, str] = {}
-        self._refused: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
         self.ledger.add(entry)
+        self.completeness.add(entry)
         match entry:
             case Sent():
                 envelope = decode_envelope(entry.envelope)
@@ -200,10 +171,6 @@ class _Reading:
                 delivered = self._under_way.pop((entry.sender, entry.seq), None)
                 if delivered is not None:
                     self._heard.setdefault(entry.sender, []).append(delivered)
-            case Departed():
-                self._departed[entry.party] = entry.reason
-            case Refused():
-                self._refused[entry.reason] = self._refused.get(entry.reason, 0) + 1
 
     def replay(self, seed: int | None) -> Replay:
         stream = None
@@ -211,9 +178,7 @@ class _Reading:
             secret = secret_of(seed)
             streams = Streams(secret, session_of(secret))
             stream = streams.stream(AGGREGATOR, ROLE_STREAM)
-        return replay_aggregator(
-            self._charter, heard=self._heard, said=self._said, stream=stream
-        )
+        return replay_aggregator(self._charter, heard=self._heard, said=self._said, stream=stream)
 
     def published(self) -> Message | None:
         """The aggregator's last entry, if it is a result."""
@@ -226,35 +191,3 @@ class _Reading:
             return self._charter.codec.decode(last.kind, last.body)
         except RemoteProtocolError:
             return None
-
-    def completeness(self, verification: Verification) -> Completeness:
-        roster = self._charter.roster
-        closings = []
-        answered: set[PartyId] = set()
-        for envelope in self._said:
-            if envelope.kind != Closed.kind():
-                continue
-            try:
-                closed = self._charter.codec.decode(envelope.kind, envelope.body)
-                if isinstance(closed, Closed):
-                    awaited = roster.members_in(closed.awaited)
-                    counted = set(roster.members_in(closed.counted))
-                    missing = tuple(name for name in awaited if name not in counted)
-                    answered |= counted
-                    closings.append(
-                        Closing(closed.of, closed.round, len(awaited), len(counted), missing)
-                    )
-            except (RemoteProtocolError, ValueError):
-                continue  # The replay says that this closing does not follow.
-        return Completeness(
-            parties=len(roster.parties),
-            answered=len(answered),
-            closings=tuple(closings),
-            departed={
-                name: reason
-                for name, reason in self._departed.items()
-                if name != AGGREGATOR and reason != LINK_CLOSED
-            },
-            refused=self._refused,
-            lost=verification.undelivered,
-        )

@@ -1,4 +1,4 @@
-"""Every error that the protocol layer raises; each says whose fault it is and carries the objects concerned."""
+"""The errors of the protocol layer: each says whose fault it is and carries what it is about."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """Somebody else broke the rules: a message that must be refused. ``field`` names the part that is wrong."""
+    """Somebody else broke the rules: a message to refuse; ``field`` names what is wrong."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(f"{field}: {message}" if field else message)
@@ -44,9 +44,7 @@ class RemoteProtocolError(ProtocolError):
 class QuorumError(ProtocolError):
     """Fewer messages came than the role needs; ``missing`` names who did not send one."""
 
-    def __init__(
-        self, *, kind: str, answered: int, at_least: int, missing: Sequence[str]
-    ) -> None:
+    def __init__(self, *, kind: str, answered: int, at_least: int, missing: Sequence[str]) -> None:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         super().__init__(
             f"{answered} of {answered + len(missing)} sent {kind!r}, at least {at_least} needed; "
@@ -67,11 +65,12 @@ class UnsupportedEventError(PrivacyError):
 
 
 class SurveyError(ProtocolError, ValueError):
-    """A survey's definition or data is wrong; ``row`` (from 1, the header not counted) and ``column`` say where."""
+    """A survey's definition or data is wrong; ``row`` and ``column`` say where.
 
-    def __init__(
-        self, message: str, *, row: int | None = None, column: str | None = None
-    ) -> None:
+    Rows count from 1, and a header is not counted.
+    """
+
+    def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
         where = []
         if row is not None:
             where.append(f"row {row}")

@@ -23,8 +23,8 @@ class Verdict(Enum):
 class Fate(msgspec.Struct, frozen=True):
     """A verdict, and for what passes a delay in seconds.
 
-    ``DROP`` loses the envelope; ``DUPLICATE`` delivers it twice; ``CUT`` loses it and the sender's link
-    with it; ``CRASH`` ends the sender before it has sent it.
+    ``DROP`` loses the envelope; ``DUPLICATE`` delivers it twice; ``CUT`` loses it and the sender's
+    link with it; ``CRASH`` ends the sender before it has sent it.
     """
 
     verdict: Verdict = Verdict.PASS

@@ -98,6 +98,8 @@ class _Loop:
             if not self._advance():
                 break
         for machine in machines.values():
+            if machine.finished:
+                continue
             awaited = machine.awaited
             what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
             machine.abandon(f"everybody waits for somebody else{what}")
@@ -150,10 +152,10 @@ class _Loop:
                 self._end(machine, ruling.ends)
                 return
         if machine.finished:
-            self._end(machine, LINK_CLOSED)
+            self._queue(exchange.leave(name, LINK_CLOSED, now=self._now))
 
     def _end(self, machine: Machine, reason: str) -> None:
-        machine.abandon(reason)
+        machine.abandon(f"its link has ended: {reason}")
         self._queue(self._exchange.leave(machine.me, reason, now=self._now))
 
     def _queue(self, deliveries: tuple[Delivery, ...] | list[Delivery]) -> None:

@@ -209,10 +209,14 @@ class Machine:
             self._close(now)
 
     def abandon(self, reason: str) -> None:
-        """End the role from outside: its link or its session is over."""
+        """End the role from outside: its link or its session is over before all is said."""
+        lost = ProtocolError(f"{self.role} {self.me!r}: {reason}")
         if not self.finished:
             self._stop_role()
-            self._end(ProtocolError(f"{self.role} {self.me!r}: {reason}"))
+            self._end(lost)
+        elif self.failure is None:
+            # The role had ended, but its last words were not heard.
+            self.failure = lost
 
     def _admit(self, envelope: Envelope) -> Message:
         sender = envelope.sender

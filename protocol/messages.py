@@ -1,4 +1,4 @@
-"""Ids, messages and envelopes: the nouns of every protocol. No encoding (codec) and no rules (machine, exchange)."""
+"""Ids, messages and envelopes: the nouns of every protocol, without encoding and without rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGGREGATOR = PartyId("aggregator")
 """The party that asks and publishes. Every survey has one."""
 
 RECORD = PartyId("record")
-"""The addressee of what a party says for the transcript alone: closings and the published result."""
+"""The addressee of what is said for the transcript alone: closings and the published result."""
 
 SWITCH = PartyId("switch")
 """The sender of notices about links; never a member of a roster."""
@@ -67,7 +67,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 class Closed(Message, frozen=True):
     """Said to the record when a ``gather`` returns: who was counted.
 
-    ``counted`` is a bitmap over the roster (``Roster.bitmap``), ``awaited`` likewise who was asked for.
+    ``counted`` and ``awaited`` (who was asked for) are bitmaps over the roster (``Roster.bitmap``).
     """
 
     of: str

@@ -103,13 +103,12 @@ def replay_aggregator(
         differences.append(f"{kept.envelope.sender} #{kept.envelope.seq}: {kept.reason}")
     if expected and not differences:
         differences.append(f"{len(expected)} envelopes of the aggregator do not follow")
-    machine.abandon("the record has ended")
+    if not machine.finished:
+        machine.abandon("the record has ended")
     return Replay(not differences, machine.result, tuple(differences))
 
 
-def _compare(
-    spoken: Iterable[Envelope], expected: deque[Envelope], differences: list[str]
-) -> None:
+def _compare(spoken: Iterable[Envelope], expected: deque[Envelope], differences: list[str]) -> None:
     for envelope in spoken:
         if not expected:
             differences.append(f"#{envelope.seq}: {envelope.kind!r} follows but is not on record")

@@ -27,10 +27,8 @@ class Claim(msgspec.Struct, frozen=True):
     epsilon: float | None
 
 
-class Variant(
-    msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True
-):
-    """Base of all variants. The fields are the public parameters: they go into the transcript's header.
+class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+    """Base of all variants. The fields are public parameters: the transcript's header holds them.
 
     Args:
         survey: the attributes asked for.

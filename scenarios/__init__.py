@@ -1,1 +1,8 @@
 """Experiments, datasets, reports and the command line."""
+
+from __future__ import annotations
+
+from scenarios.outcome import Outcome
+from scenarios.simulation import EXECUTORS, simulate, simulate_async
+
+__all__ = ["EXECUTORS", "Outcome", "simulate", "simulate_async"]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.charter import Charter
+from protocol.completeness import Completeness, CompletenessWriter
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
@@ -68,26 +69,39 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What the published result says about the respondents."""
         return self.variant.estimate(self.result)
 
-    @functools.cached_property
+    @property
     def ledger(self) -> Ledger:
         """What the aggregator learned, from the transcript."""
-        writer = LedgerWriter(self.charter, (AGGREGATOR,))
-        for entry in self.transcript.entries():
-            writer.add(entry)
-        return writer.ledger(AGGREGATOR)
+        return self._read[0]
+
+    @property
+    def completeness(self) -> Completeness:
+        """Who took part, from the transcript."""
+        return self._read[1]
 
     @property
     def answered(self) -> int:
-        """How many parties ended as they should."""
-        return sum(ending == DONE for ending in self.endings.values())
+        """How many parties were counted."""
+        return self.completeness.answered
+
+    @functools.cached_property
+    def _read(self) -> tuple[Ledger, Completeness]:
+        ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
+        for entry in self.transcript.entries():
+            ledger.add(entry)
+            completeness.add(entry)
+        return ledger.ledger(AGGREGATOR), completeness.completeness()
 
     @property
     def trouble(self) -> dict[str, int]:
-        """How many parties ended otherwise, by what became of them."""
-        kinds = Counter(
-            ending.split(": ", 1)[-1] for ending in self.endings.values() if ending != DONE
+        """How many parties ended otherwise than they should, by what became of them."""
+        departed = self.completeness.departed
+        reasons = Counter(
+            departed.get(name, ending)
+            for name, ending in self.endings.items()
+            if name in departed or ending != DONE
         )
-        return dict(kinds.most_common())
+        return dict(reasons.most_common())
 
     def summary(self, projection: Projection = "none") -> dict[str, Any]:
         """Everything of ``result.json`` but the scenario's own keys."""

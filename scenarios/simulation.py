@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import gc
 import tempfile
 import time
@@ -10,20 +11,18 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
-import msgspec
 import trio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.session import Hub, run_session
-from protocol.charter import Charter
 from protocol.exchange import Exchange
 from protocol.local import Run, run_locally
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomness import Streams, secret_of, session_of
 from protocol.records import Records
-from protocol.roster import Identity, Roster
+from protocol.setting import Setting, setting_of
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant
 from scenarios.errors import UsageError
@@ -46,46 +45,6 @@ TransportName = Literal["local", "memory", "tcp", "tls"]
 TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
 
 LOOPBACK = "127.0.0.1"
-IDENTITY_STREAM = "identity"
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a simulation is made of, derived from a seed."""
-
-    charter: Charter
-    streams: Streams
-    identities: Mapping[PartyId, Identity]
-    holdings: Mapping[PartyId, Records]
-
-
-def setting_of(
-    variant: Variant, records: Records, *, seed: int, parties: int | None = None
-) -> Setting:
-    """Spread records over parties and give everybody an identity.
-
-    Args:
-        parties: how many there are; by default one per respondent.
-    """
-    if records.survey != variant.survey:
-        raise UsageError("the records are of another survey than the variant's")
-    held = records.split(len(records) if parties is None else parties)
-    width = len(str(len(held)))
-    names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
-    secret = secret_of(seed)
-    session = session_of(secret)
-    streams = Streams(secret, session)
-    identities = {
-        name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
-        for name in (AGGREGATOR, *names)
-    }
-    roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
-    fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
-    return Setting(
-        charter=Charter(session=session, variant=fitted, roster=roster),
-        streams=streams,
-        identities=identities,
-        holdings=dict(zip(names, held, strict=True)),
-    )
 
 
 def simulate(
@@ -138,7 +97,7 @@ def simulate(
         return trio.run(live)
     started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorder(setting, seed, transport, path) as (recorder, transcript), _collector_paused():
+    with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
         exchange = Exchange(setting.charter, recorder=recorder, fate=faults(rules, seed=seed))
         if watch is not None:
             watch(exchange)
@@ -148,7 +107,7 @@ def simulate(
             recorder.close(complete=False, reason=type(error).__name__)
             raise
         digest = recorder.close()
-    return _outcome(setting, run, exchange, transcript(), digest, records, seed, transport, started)
+    return _outcome(setting, run, exchange, transcript(), digest, records, transport, started)
 
 
 async def simulate_async(
@@ -168,7 +127,7 @@ async def simulate_async(
         raise UsageError("the local executor is not asynchronous: call simulate")
     started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorder(setting, seed, transport, path) as (recorder, transcript), _collector_paused():
+    with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
         exchange = Exchange(setting.charter, recorder=recorder, fate=faults(rules, seed=seed))
         if watch is not None:
             watch(exchange)
@@ -184,7 +143,13 @@ async def simulate_async(
                     setting.charter, hub, setting.streams, setting.holdings, budget=budget
                 )
         digest = recorder.digest()
-    return _outcome(setting, run, exchange, transcript(), digest, records, seed, transport, started)
+    return _outcome(setting, run, exchange, transcript(), digest, records, transport, started)
+
+
+EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
+    {name: functools.partial(simulate, transport=name) for name in TRANSPORTS}
+)
+"""``simulate`` on every transport, by name: for ``protocol.testing.contract``."""
 
 
 class _Loopback:
@@ -291,13 +256,13 @@ def allow_connections(sockets: int) -> None:
 
 @contextmanager
 def _recorder(
-    setting: Setting, seed: int, transport: str, path: Path | None
+    setting: Setting, transport: str, path: Path | None
 ) -> Generator[tuple[Recorder, Callable[[], Transcript]]]:
     """A recorder, and how to get the transcript once it is closed.
 
     A file grows under a provisional name, so that only a closed record replaces an earlier one.
     """
-    header = setting.charter.header(seed=seed, transport=transport, program=program())
+    header = setting.charter.header(seed=setting.seed, transport=transport, program=program())
     if path is None:
         parts: list[bytes] = []
         yield Recorder(parts.append, header), lambda: Transcript(content=b"".join(parts))
@@ -332,7 +297,6 @@ def _outcome(
     transcript: Transcript,
     digest: bytes,
     records: Records,
-    seed: int,
     transport: str,
     started: float,
 ) -> Outcome:
@@ -343,7 +307,7 @@ def _outcome(
         digest=digest,
         endings=run.endings,
         records=records,
-        seed=seed,
+        seed=setting.seed,
         transport=transport,
         messages=exchange.messages,
         bytes=exchange.bytes,

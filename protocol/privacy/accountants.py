@@ -1,4 +1,4 @@
-"""Accountants: they judge privacy events. Unknown events are refused, what is not private costs infinity."""
+"""Accountants judge privacy events: unknown ones are refused, the unprotected cost infinity."""
 
 from __future__ import annotations
 

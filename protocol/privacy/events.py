@@ -1,4 +1,4 @@
-"""Privacy events: what a message can tell about its sender's records. Facts and parameters only; accountants judge.
+"""Privacy events: what a message can tell about its sender's records. Accountants judge them.
 
 The meaning of an event never changes; a new meaning is a new class. Every figure is per respondent:
 an event of a party that speaks for many respondents holds for each of them.
@@ -34,7 +34,7 @@ class Randomized(PrivacyEvent, frozen=True):
 
 
 class Masked(PrivacyEvent, frozen=True):
-    """Values hidden by masks shared with ``peers``; the exact sum over a component of honest peers is told."""
+    """Values hidden by masks shared with ``peers``: the exact sum over honest peers is told."""
 
     attributes: tuple[str, ...]
     peers: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives have in common.
+"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives share.
 
-The aggregator asks with the randomizers it wants used; each party checks what that would cost, draws
-one report per respondent, and sends it; the aggregator pools what came.
+The aggregator asks with the randomizers it wants used; each party checks what that would cost,
+draws one report per respondent, and sends it; the aggregator pools what came.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Blockwise(Variant, frozen=True):
         return Pooled(counts.codes, counts.counts.astype(np.uint32))
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A report's randomizers are those it was asked with; an answer to nothing may be anything."""
+        """A report's randomizers are those it was asked with; unasked, it may be anything."""
         match message:
             case Ask():
                 return Public()

@@ -1,0 +1,151 @@
+"""Benchmarks of whole surveys: live actors, the local executor, recording."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import trio
+
+from benchmarks.timing import Benchmark, Side, elapsed
+from parties.session import run_session
+from protocol.exchange import Exchange
+from protocol.local import ROLE_STREAM, run_locally
+from protocol.randomizers import randomize_columns
+from protocol.records import Records
+from protocol.transcript.recorder import Recorder
+from protocol.variants import RRIndependent
+from protocol.variants.reports import Report
+from scenarios.datasets.adult import VARIABLE, adult
+from scenarios.datasets.town import town
+from scenarios.simulation import Setting, TransportName, setting_of, simulate
+from transports.memory import open_memory
+from transports.switch import Switch
+
+RESPONDENTS = 32_561
+KEEP = 0.7
+SEED = 1
+
+
+def actors() -> Benchmark:
+    """A survey of one live actor per respondent over memory, from records to digest.
+
+    The floor is three times the same survey by the local executor, and the time that trio takes
+    for as many empty tasks. Aim: no slower than that.
+    """
+    records = _records()
+    variant = RRIndependent.with_keep(records.survey, KEEP)
+
+    def run(transport: TransportName) -> float:
+        return elapsed(lambda: simulate(variant, records, seed=SEED, transport=transport))
+
+    return Benchmark(
+        title=f"{_what(records)}, simulate over memory, against the local executor",
+        unit="respondent",
+        units=len(records),
+        product=Side(name="memory", run=lambda: run("memory")),
+        floors=(
+            Side(name="local", run=lambda: run("local"), weight=3.0),
+            Side(name="empty tasks", run=lambda: trio.run(_empty_tasks, len(records))),
+        ),
+        aim=1.0,
+        repeats=3,
+    )
+
+
+def session() -> Benchmark:
+    """As ``actors``, but the session alone: no identities made, nothing recorded."""
+    setting = _setting()
+
+    async def live() -> float:
+        async with open_memory(Switch(Exchange(setting.charter))) as hub:
+            started = time.perf_counter()
+            await run_session(setting.charter, hub, setting.streams, setting.holdings)
+            return time.perf_counter() - started
+
+    respondents = len(setting.holdings)
+    return Benchmark(
+        title=f"{respondents:,} actors, run_session alone, against run_locally",
+        unit="respondent",
+        units=respondents,
+        product=Side(name="memory", run=lambda: trio.run(live)),
+        floors=(
+            Side(name="local", run=lambda: _locally(setting), weight=3.0),
+            Side(name="empty tasks", run=lambda: trio.run(_empty_tasks, respondents)),
+        ),
+        repeats=3,
+    )
+
+
+def local() -> Benchmark:
+    """The local executor, without recording.
+
+    The floor is what every respondent costs under any executor: a keystream, one randomized
+    record, one encoded report.
+    """
+    setting = _setting()
+    variant = setting.charter.variant
+    if not isinstance(variant, RRIndependent):
+        raise TypeError(f"{variant.name}: expected {RRIndependent.name}")
+    randomizers, codec = variant.randomizers, setting.charter.codec
+
+    def alone() -> None:
+        for name, records in setting.holdings.items():
+            stream = setting.streams.stream(name, ROLE_STREAM)
+            codec.encode(Report(randomize_columns(randomizers, records.codes, stream)))
+
+    return Benchmark(
+        title=f"{len(setting.holdings):,} respondents, run_locally, against their own work alone",
+        unit="respondent",
+        units=len(setting.holdings),
+        product=Side(name="run_locally", run=lambda: _locally(setting)),
+        floors=(Side(name="keystream, record, report", run=lambda: elapsed(alone)),),
+        repeats=5,
+    )
+
+
+def recording() -> Benchmark:
+    """The local executor with a recorder that writes nowhere, against none."""
+    setting = _setting()
+    return Benchmark(
+        title=f"{len(setting.holdings):,} respondents, run_locally, recording on against off",
+        unit="respondent",
+        units=len(setting.holdings),
+        product=Side(name="recorded", run=lambda: _locally(setting, recorded=True)),
+        floors=(Side(name="not recorded", run=lambda: _locally(setting)),),
+        repeats=5,
+    )
+
+
+def _records() -> Records:
+    """Adult if its folder is named, else a town of the same size."""
+    return adult(None) if os.environ.get(VARIABLE) else town(RESPONDENTS, seed=SEED)
+
+
+def _what(records: Records) -> str:
+    return f"{len(records):,} actors on {records.survey.title}"
+
+
+def _setting() -> Setting:
+    records = _records()
+    return setting_of(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
+
+
+def _locally(setting: Setting, *, recorded: bool = False) -> float:
+    started = time.perf_counter()
+    recorder = Recorder(len, setting.charter.header()) if recorded else None
+    run_locally(Exchange(setting.charter, recorder=recorder), setting.streams, setting.holdings)
+    if recorder is not None:
+        recorder.close()
+    return time.perf_counter() - started
+
+
+async def _empty_tasks(count: int) -> float:
+    async def nothing() -> None:
+        pass
+
+    started = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(nothing)
+    return time.perf_counter() - started

@@ -1,0 +1,98 @@
+"""Who took part, from a transcript: who was counted, who left, what was refused or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from protocol.charter import Charter
+from protocol.codec import decode_envelope
+from protocol.errors import RemoteProtocolError
+from protocol.local import LINK_CLOSED
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """A gather of the aggregator, as it went on record."""
+
+    kind: str
+    round: int
+    awaited: int
+    counted: int
+    missing: tuple[PartyId, ...]
+
+
+class Completeness(msgspec.Struct, frozen=True):
+    """Who took part.
+
+    Args:
+        parties: how many the roster has.
+        answered: how many of them were counted in at least one gather.
+        closings: every gather of the aggregator.
+        departed: who left otherwise than by closing its link, and why.
+        refused: how often something was refused, by reason.
+        lost: how many envelopes were sent and never delivered.
+    """
+
+    parties: int
+    answered: int
+    closings: tuple[Closing, ...]
+    departed: Mapping[PartyId, str]
+    refused: Mapping[str, int]
+    lost: int
+
+
+class CompletenessWriter:
+    """Collects who took part from entries in the order they were recorded."""
+
+    def __init__(self, charter: Charter) -> None:
+        self._charter = charter
+        self._closings: list[Closing] = []
+        self._answered: set[PartyId] = set()
+        self._departed: dict[PartyId, str] = {}
+        self._refused: dict[str, int] = {}
+        self._lost = 0
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry."""
+        match entry:
+            case Sent():
+                envelope = decode_envelope(entry.envelope)
+                if envelope.recipient != RECORD:
+                    self._lost += 1
+                elif envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
+                    self._close(envelope)
+            case Delivered():
+                self._lost -= not entry.repeat
+            case Departed():
+                if entry.party != AGGREGATOR and entry.reason != LINK_CLOSED:
+                    self._departed[entry.party] = entry.reason
+            case Refused():
+                self._refused[entry.reason] = self._refused.get(entry.reason, 0) + 1
+
+    def completeness(self) -> Completeness:
+        """Who took part so far."""
+        return Completeness(
+            parties=len(self._charter.roster.parties),
+            answered=len(self._answered),
+            closings=tuple(self._closings),
+            departed=dict(self._departed),
+            refused=dict(self._refused),
+            lost=self._lost,
+        )
+
+    def _close(self, envelope: Envelope) -> None:
+        roster = self._charter.roster
+        try:
+            closed = self._charter.codec.decode(envelope.kind, envelope.body)
+            if not isinstance(closed, Closed):
+                return
+            awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
+        except (RemoteProtocolError, ValueError):
+            return  # A replay says that this closing does not follow.
+        self._answered.update(counted)
+        there = set(counted)
+        missing = tuple(name for name in awaited if name not in there)
+        self._closings.append(Closing(closed.of, closed.round, len(awaited), len(counted), missing))

@@ -1,0 +1,73 @@
+"""A simulated survey's setting: charter, identities, keystreams and holdings, all from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from protocol.charter import Charter
+from protocol.errors import SurveyError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.randomness import Streams, secret_of, session_of
+from protocol.records import Records
+from protocol.roster import Identity, Roster
+from protocol.variant import Variant
+
+IDENTITY_STREAM = "identity"
+"""The purpose of the stream that a simulated member's identity key comes from."""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a simulation is made of.
+
+    Args:
+        seed: what everything below follows from.
+        charter: session, variant and roster.
+        streams: everybody's randomness.
+        identities: everybody's keys.
+        holdings: the records of each party.
+    """
+
+    seed: int
+    charter: Charter
+    streams: Streams
+    identities: Mapping[PartyId, Identity]
+    holdings: Mapping[PartyId, Records]
+
+
+def setting_of(
+    variant: Variant, records: Records, *, seed: int, parties: int | None = None
+) -> Setting:
+    """Spread records over parties and give everybody an identity.
+
+    Args:
+        variant: the protocol; its ``max_records`` is set to the largest holding.
+        records: the true answers.
+        seed: a simulation protects nobody: whoever knows the seed can undo every randomization.
+        parties: how many there are; by default one per respondent.
+
+    Raises:
+        SurveyError: the records are of another survey, or fewer than the parties.
+    """
+    if records.survey != variant.survey:
+        raise SurveyError("the records are of another survey than the variant's")
+    held = records.split(len(records) if parties is None else parties)
+    width = len(str(len(held)))
+    names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
+    secret = secret_of(seed)
+    session = session_of(secret)
+    streams = Streams(secret, session)
+    identities = {
+        name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
+        for name in (AGGREGATOR, *names)
+    }
+    roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
+    fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
+    return Setting(
+        seed=seed,
+        charter=Charter(session=session, variant=fitted, roster=roster),
+        streams=streams,
+        identities=identities,
+        holdings=dict(zip(names, held, strict=True)),
+    )

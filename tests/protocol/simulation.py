@@ -1,0 +1,220 @@
+"""Small sessions for the tests of the kernel: talks written in the test, run locally or over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import trio
+import trio.testing
+
+from parties.session import run_session
+from protocol.arrays import Array, ArraySpec, Bounds
+from protocol.charter import Charter
+from protocol.codec import Kind
+from protocol.exchange import Exchange
+from protocol.fates import FateRule, deliver_all
+from protocol.local import ROLE_STREAM, Run, run_locally
+from protocol.machine import Machine
+from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.privacy.events import PrivacyEvent, Public
+from protocol.privacy.ledger import LedgerWriter
+from protocol.randomness import Streams, secret_of, session_of
+from protocol.records import Records
+from protocol.roles import Me, Seen
+from protocol.roster import Identity, Roster
+from protocol.survey import Attribute, Survey
+from protocol.transcript.entries import Entry
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.recorder import Recorder
+from protocol.transcript.verification import verify
+from protocol.variant import Variant
+from transports.memory import open_memory
+from transports.switch import Switch
+
+SURVEY = Survey(
+    "habits",
+    (
+        Attribute(name="smokes", categories=("no", "yes")),
+        Attribute(name="drinks", categories=("never", "seldom", "often")),
+    ),
+)
+SECRET = secret_of(1)
+SESSION = session_of(SECRET)
+STREAMS = Streams(SECRET, SESSION)
+
+
+class Word(Message, frozen=True):
+    """A kind that one party sends another once."""
+
+    text: str
+
+
+class Turn(Message, frozen=True):
+    """A kind that comes again and again."""
+
+    round: int
+    text: str
+
+
+class Numbers(Message, frozen=True):
+    """A kind with an array."""
+
+    values: Array
+
+
+Role = Callable[[Me], Awaitable[Message | None]]
+
+
+async def silent(me: Me) -> None:
+    """A role that says nothing."""
+
+
+def talk(
+    *,
+    party: Role = silent,
+    aggregator: Role = silent,
+    event: PrivacyEvent | None = None,
+) -> Variant:
+    """A variant whose roles a test writes; ``event`` is what a party's words tell."""
+
+    class Talk(Variant, frozen=True):
+        name = "talk"
+
+        def kinds(self, parties: int) -> tuple[Kind, ...]:
+            values = ArraySpec(dtype="u2", shape=(Bounds(0, 1000),))
+            return (Kind(Word), Kind(Turn), Kind(Numbers, values=values))
+
+        async def party(self, me: Me, records: Records) -> Any:
+            return await party(me)
+
+        async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Any:
+            return await aggregator(me)
+
+        def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+            return event or Public()
+
+    return Talk(survey=SURVEY)
+
+
+def roster_of(parties: int) -> Roster:
+    """The aggregator and ``party-1`` to ``party-n``."""
+    names = (AGGREGATOR, *(PartyId(f"party-{i}") for i in range(1, parties + 1)))
+    return Roster(
+        tuple((n, Identity(n, STREAMS.stream(n, "identity").bytes(32)).public) for n in names)
+    )
+
+
+def charter_of(variant: Variant, parties: int = 3) -> Charter:
+    """The charter of a session of this many parties."""
+    return Charter(session=SESSION, variant=variant, roster=roster_of(parties))
+
+
+def answers(survey: Survey, respondents: int, seed: int = 5) -> Records:
+    """Records that a test can have at no risk."""
+    drawn = np.random.default_rng(seed).integers(0, survey.sizes, (respondents, len(survey.sizes)))
+    return Records.from_codes(survey, drawn.astype(np.uint8))
+
+
+def machine_of(
+    charter: Charter,
+    me: str,
+    *,
+    budget: float | None = None,
+) -> Machine:
+    """A machine of a member; a party holds one record."""
+    name = PartyId(me)
+    records = None if name == AGGREGATOR else answers(charter.variant.survey, 1)
+    stream = STREAMS.stream(name, ROLE_STREAM)
+    return Machine(charter, name, stream, records=records, budget=budget)
+
+
+def envelope(
+    charter: Charter,
+    sender: str,
+    seq: int,
+    message: Message,
+    *,
+    to: str = AGGREGATOR,
+) -> Envelope:
+    """A message under way."""
+    body = charter.codec.encode(message)
+    return Envelope(charter.session, PartyId(sender), PartyId(to), seq, message.kind(), body)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run, its canonical digest and its transcript."""
+
+    charter: Charter
+    run: Run
+    digest: bytes
+    file: bytes
+
+    def entries(self) -> list[Entry]:
+        """The transcript's entries; the transcript is intact."""
+        assert verify(self.file).intact
+        return list(TranscriptReader(self.file))
+
+    def ledgers(self, *observers: PartyId) -> LedgerWriter:
+        """The ledgers of these observers."""
+        writer = LedgerWriter(self.charter, observers)
+        for entry in self.entries():
+            writer.add(entry)
+        return writer
+
+
+def holdings_of(charter: Charter, records: Records) -> dict[PartyId, Records]:
+    """Records dealt out evenly."""
+    parties = charter.roster.parties
+    return dict(zip(parties, records.split(len(parties)), strict=True))
+
+
+def locally(
+    charter: Charter,
+    holdings: Mapping[PartyId, Records],
+    *,
+    fate: FateRule = deliver_all,
+    budget: float | None = None,
+) -> Outcome:
+    """Run a session in the local executor."""
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, charter.header(seed=1))
+    exchange = Exchange(charter, recorder=recorder, fate=fate)
+    run = run_locally(exchange, STREAMS, holdings, budget=budget)
+    return Outcome(charter, run, recorder.close(), b"".join(parts))
+
+
+def over_memory(
+    charter: Charter,
+    holdings: Mapping[PartyId, Records],
+    *,
+    fate: FateRule = deliver_all,
+    budget: float | None = None,
+) -> Outcome:
+    """Run a session as trio tasks over the memory transport, on a clock that jumps."""
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, charter.header(seed=1))
+
+    async def session() -> Run:
+        switch = Switch(Exchange(charter, recorder=recorder, fate=fate))
+        async with open_memory(switch) as hub:
+            return await run_session(charter, hub, STREAMS, holdings, budget=budget)
+
+    run = trio.run(session, clock=trio.testing.MockClock(autojump_threshold=0))
+    return Outcome(charter, run, recorder.close(), b"".join(parts))
+
+
+def everywhere(
+    charter: Charter, holdings: Mapping[PartyId, Records], *, fate: FateRule = deliver_all
+) -> Outcome:
+    """Run locally and over memory: result and digest are the same."""
+    local = locally(charter, holdings, fate=fate)
+    memory = over_memory(charter, holdings, fate=fate)
+    assert memory.digest == local.digest
+    assert charter.codec.encode(memory.run.result) == charter.codec.encode(local.run.result)
+    return local
+
+
