@@ -104,22 +104,35 @@ def _out_of_range(
     return RemoteProtocolError(f"value {array[at]} at {list(at)}, expected {wanted}", field=field)
 
 
-def dtype_for(high: int) -> str:
-    """The smallest unsigned dtype that holds the values below ``high``."""
-    for name in ("u1", "u2", "u4", "u8"):
-        if high <= 2 ** (8 * int(name[1])):
-            return name
-    raise ValueError(f"no unsigned dtype holds values up to {high - 1}")
+def smallest_dtype(size: int) -> np.dtype[np.unsignedinteger]:
+    """The smallest unsigned little-endian type that holds ``0..size-1``.
+
+    Raises:
+        ValueError: ``size`` is above 2**64.
+    """
+    for octets in (1, 2, 4, 8):
+        if size <= 1 << 8 * octets:
+            return np.dtype(f"<u{octets}")
+    raise ValueError(f"{size} values do not fit in 64 bits")
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """A dtype's name in an ``ArraySpec`` and on the wire, without its byte order."""
+    return f"{dtype.kind}{dtype.itemsize}"
 
 
 def pack(value: Any) -> Any:
     """Encode an array as ``[dtype, shape, bytes]`` (msgspec's ``enc_hook``)."""
     if not isinstance(value, np.ndarray):
         raise NotImplementedError(f"messages cannot carry {type(value).__name__}")
-    name = f"{value.dtype.kind}{value.dtype.itemsize}"
+    name = name_of(value.dtype)
     if name not in _DTYPES:
         raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
     return name, value.shape, value.astype(_DTYPES[name], copy=False).tobytes()
+
+
+encode_message = msgspec.msgpack.Encoder(enc_hook=pack).encode
+"""A message's fields as msgpack, arrays included; ``Codec.encode`` checks them too."""
 
 
 def unpack(wanted: type, value: Any) -> Any:

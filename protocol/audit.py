@@ -57,7 +57,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether the record is intact and its result follows from it."""
+        """Whether the record is intact and nothing in it speaks against the result."""
         return self.verification.intact and not self.findings
 
 
@@ -71,11 +71,15 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         raise SurveyError(
             f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
         )
-    charter = Charter(
-        session=header.session,
-        variant=build(variant, parameters=header.parameters, survey=header.survey),
-        roster=Roster(header.roster),
-    )
+    try:
+        charter = Charter(
+            session=header.session,
+            variant=build(variant, parameters=header.parameters, survey=header.survey),
+            roster=Roster(header.roster),
+        )
+        charter.codec  # noqa: B018 - made here, for hostile parameters may not fit together
+    except ValueError as error:
+        raise SurveyError(f"the header is not sound: {error}") from error
     if charter.codec.names != header.kinds or charter.codec.max_body != header.max_body:
         raise SurveyError(
             f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "
@@ -124,6 +128,11 @@ def audit(
     elif not verification.complete:
         findings.append(f"the run did not come to its end: {verification.ending.reason}")
     findings += reading.ledger.malformed[:_LISTED]
+    completeness = reading.completeness.completeness()
+    for closing in completeness.closings:
+        if closing.left_out:
+            names = ", ".join(closing.left_out[:_LISTED])
+            findings.append(f"{closing.kind!r} was delivered in time and not counted: {names}")
     published = reading.published()
     if published is None:
         findings.append("nothing was published")
@@ -136,7 +145,7 @@ def audit(
         findings += [f"the result does not follow: {why}" for why in replay.differences[:_LISTED]]
     return Audit(
         verification=verification,
-        completeness=reading.completeness.completeness(),
+        completeness=completeness,
         ledger=reading.ledger.ledger(observer),
         replay=replay if published is not None else None,
         estimate=estimate,

@@ -1,4 +1,4 @@
-"""Messages and envelopes to bytes and back: strict, bounded and canonical (equal values, equal bytes)."""
+"""Messages and envelopes to bytes and back: strict, bounded, canonical."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from protocol.arrays import ArraySpec, pack, unpack
+from protocol.arrays import ArraySpec, encode_message, unpack
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import KERNEL_KINDS, Envelope, Message
 
@@ -67,7 +67,7 @@ class Kind:
         self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
 
     def check(self, message: Message) -> None:
-        """Refuse arrays that do not fit and numbers that are not finite; the error names the field."""
+        """Refuse arrays that do not fit and numbers that are not finite; says in which field."""
         for field in self._floats:
             if not math.isfinite(getattr(message, field)):
                 raise RemoteProtocolError(
@@ -101,7 +101,6 @@ class Codec:
             if message.kind() in self._kinds:
                 raise LocalProtocolError(f"kind {message.kind()!r} belongs to the kernel")
             self._kinds[message.kind()] = Kind(message, scalar_bytes=bitmap)
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=pack)
         self._recent: OrderedDict[bytes, Message] = OrderedDict()
 
     @property
@@ -123,13 +122,13 @@ class Codec:
         """Encode a message of this side.
 
         Raises:
-            LocalProtocolError: a kind that the variant does not declare, or a value that it forbids.
+            LocalProtocolError: a kind that the variant does not declare, or a forbidden value.
         """
         kind = self._kinds.get(message.kind())
         if kind is None or type(message) is not kind.message:
             raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
         try:
-            body = self._encoder.encode(message)
+            body = encode_message(message)
             # What a recipient would refuse is refused here, where it can be put right.
             self._decode(kind, body)
         except (RemoteProtocolError, *_UNENCODABLE) as error:
@@ -180,7 +179,7 @@ class Codec:
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
             raise RemoteProtocolError(str(error), field=kind.name) from error
         kind.check(message)
-        if self._encoder.encode(message) != body:
+        if encode_message(message) != body:
             raise RemoteProtocolError("the encoding is not canonical", field=kind.name)
         return message
 

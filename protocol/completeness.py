@@ -10,18 +10,27 @@ from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.local import LINK_CLOSED
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Declined, Envelope, PartyId
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """A gather of the aggregator, as it went on record."""
+    """A gather of the aggregator, as it went on record.
+
+    Args:
+        kind, round: what was awaited.
+        awaited, counted: from how many, and how many of them were counted.
+        missing: who was awaited and not counted.
+        left_out: who of those had been heard before the gather closed. A machine counts everybody
+            it has heard, so this is no accident.
+    """
 
     kind: str
     round: int
     awaited: int
     counted: int
     missing: tuple[PartyId, ...]
+    left_out: tuple[PartyId, ...]
 
 
 class Completeness(msgspec.Struct, frozen=True):
@@ -54,18 +63,26 @@ class CompletenessWriter:
         self._departed: dict[PartyId, str] = {}
         self._refused: dict[str, int] = {}
         self._lost = 0
+        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._heard: dict[tuple[str, int], set[PartyId]] = {}
+        self._declined: set[PartyId] = set()
 
     def add(self, entry: Entry) -> None:
         """Take the next entry."""
         match entry:
             case Sent():
                 envelope = decode_envelope(entry.envelope)
+                if envelope.recipient == AGGREGATOR:
+                    self._under_way[envelope.sender, envelope.seq] = envelope
                 if envelope.recipient != RECORD:
                     self._lost += 1
                 elif envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
                     self._close(envelope)
             case Delivered():
                 self._lost -= not entry.repeat
+                heard = self._under_way.pop((entry.sender, entry.seq), None)
+                if heard is not None:
+                    self._hear(heard)
             case Departed():
                 if entry.party != AGGREGATOR and entry.reason != LINK_CLOSED:
                     self._departed[entry.party] = entry.reason
@@ -83,6 +100,18 @@ class CompletenessWriter:
             lost=self._lost,
         )
 
+    def _hear(self, envelope: Envelope) -> None:
+        sender = envelope.sender
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError:
+            return  # Nobody could have counted it.
+        if isinstance(message, Declined):
+            self._declined.add(sender)
+        elif sender not in self._declined:
+            topic = envelope.kind, getattr(message, "round", NO_ROUND)
+            self._heard.setdefault(topic, set()).add(sender)
+
     def _close(self, envelope: Envelope) -> None:
         roster = self._charter.roster
         try:
@@ -95,4 +124,8 @@ class CompletenessWriter:
         self._answered.update(counted)
         there = set(counted)
         missing = tuple(name for name in awaited if name not in there)
-        self._closings.append(Closing(closed.of, closed.round, len(awaited), len(counted), missing))
+        heard = self._heard.get((closed.of, closed.round), set())
+        left_out = tuple(name for name in missing if name in heard)
+        self._closings.append(
+            Closing(closed.of, closed.round, len(awaited), len(counted), missing, left_out)
+        )

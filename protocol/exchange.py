@@ -12,11 +12,13 @@ from typing import NamedTuple
 from protocol.charter import Charter
 from protocol.codec import encode_envelope
 from protocol.errors import RemoteProtocolError
-from protocol.fates import FateRule, Verdict, deliver_all
+from protocol.fates import PASS, FateRule, Verdict, deliver_all
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
 from protocol.transcript.recorder import Recorder
 
 EXCERPT_BYTES = 256
+STRANGERS = 1000
+"""How many refused connections without a name go on record."""
 
 
 class Delivery(NamedTuple):
@@ -63,7 +65,9 @@ class Exchange:
         self._left: dict[PartyId, str] = {}
         self._peers: dict[PartyId, set[PartyId]] = {}
         self._held: dict[tuple[PartyId, PartyId], float] = {}
+        self._told: set[tuple[PartyId, PartyId]] = set()
         self._notices = 0
+        self._strangers = 0
 
     @property
     def attached(self) -> frozenset[PartyId]:
@@ -99,7 +103,7 @@ class Exchange:
             encoded: the envelope's encoding, if it is at hand.
 
         Raises:
-            RemoteProtocolError: the envelope is refused (and recorded as such); the link should end.
+            RemoteProtocolError: it is refused, and recorded as such; the link should end.
         """
         expected = self._next.get(link)
         if expected is None or link in self._left:
@@ -110,30 +114,33 @@ class Exchange:
             self.refuse(link, str(refusal), encoded or encode_envelope(envelope), now=now)
             raise
         recipient = envelope.recipient
-        fate = None
-        if recipient != RECORD:
-            fate = self._fate(envelope)
-            if fate.verdict is Verdict.CRASH:
-                return Ruling((), "crashed")
+        fate = PASS if recipient == RECORD else self._fate(envelope)
+        # Most envelopes just pass; looking their fate up in an enum would cost as much as the rest.
+        if fate is not PASS and fate.verdict is Verdict.CRASH:
+            return Ruling((), "crashed")
         self._next[link] = expected + 1
         encoded = encoded or encode_envelope(envelope)
         self.messages += 1
         self.bytes += len(encoded)
         if self._recorder is not None:
             self._recorder.sent(envelope, now=now, encoded=encoded)
-        if fate is None:
+        if recipient == RECORD:
             return _NOTHING
         if link != AGGREGATOR and recipient != AGGREGATOR:
             self._peers.setdefault(link, set()).add(recipient)
             self._peers.setdefault(recipient, set()).add(link)
-        if fate.verdict is Verdict.CUT:
+        if fate is not PASS and fate.verdict is Verdict.CUT:
             return Ruling((), "link cut")
         if recipient in self._left:
-            return Ruling((self._notice(recipient, to=link),))
+            # Once is enough: notices must not pile up before a sender that does not read.
+            told = (recipient, link) in self._told
+            return _NOTHING if told else Ruling((self._notice(recipient, to=link),))
+        if fate is PASS and not self._held:
+            return Ruling((Delivery(envelope, 0.0, False, encoded),))
         if fate.verdict is Verdict.DROP:
             return _NOTHING
         due = self._due(link, recipient, now, fate.delay)
-        delivery = Delivery(envelope, due, encoded=encoded)
+        delivery = Delivery(envelope, due, False, encoded)
         if fate.verdict is Verdict.DUPLICATE:
             return Ruling((delivery, delivery._replace(repeat=True)))
         return Ruling((delivery,))
@@ -145,8 +152,12 @@ class Exchange:
             self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
 
     def refuse(self, link: str, reason: str, content: bytes, *, now: float) -> None:
-        """Record what was refused, of a member's link or of a connection without one."""
-        if self._recorder is not None:
+        """Record what was refused, of a member's link or of a connection without one.
+
+        Strangers cannot fill the record: after ``STRANGERS`` of them, no more are written down.
+        """
+        self._strangers += link == ""
+        if self._recorder is not None and (link or self._strangers <= STRANGERS):
             self._recorder.refused(link, reason, content[:EXCERPT_BYTES], now=now)
 
     def leave(self, member: PartyId, reason: str, *, now: float) -> list[Delivery]:
@@ -198,4 +209,5 @@ class Exchange:
         body = self.charter.codec.encode(Left(member, self._left[member]))
         envelope = Envelope(self.charter.session, SWITCH, to, self._notices, Left.kind(), body)
         self._notices += 1
+        self._told.add((member, to))
         return Delivery(envelope, self._held.get((member, to), 0.0))

@@ -55,24 +55,32 @@ class FrameReader:
     def feed(self, received: bytes | bytearray | memoryview) -> list[bytes]:
         """Take what came; return the payloads that are whole now.
 
+        How the stream was cut makes no difference: frames before one that is too large are
+        returned first, and the next call raises.
+
         Raises:
             RemoteProtocolError: a frame announces more bytes than the cap.
         """
         buffer = self._buffer
         buffer += received
-        payloads = []
-        start = 0
-        while len(buffer) - start >= PREFIX_BYTES:
+        payloads: list[bytes] = []
+        start, held = 0, len(buffer)
+        content = b""
+        while held - start >= PREFIX_BYTES:
             (length,) = _LENGTH.unpack_from(buffer, start)
             if length > self._cap:
+                if payloads:
+                    break
                 raise RemoteProtocolError(
                     f"a frame of {length} B, at most {self._cap} allowed", field="frame"
                 )
             end = start + PREFIX_BYTES + length
-            if len(buffer) < end:
+            if held < end:
                 break
-            payloads.append(bytes(memoryview(buffer)[start + PREFIX_BYTES : end]))
+            if not payloads:
+                # One copy for all frames that are whole: slices of bytes are quicker than views.
+                content = bytes(buffer)
+            payloads.append(content[start + PREFIX_BYTES : end])
             start = end
-        if start:
-            del buffer[:start]
+        del buffer[:start]
         return payloads

@@ -183,4 +183,3 @@ def outcome_of(aggregator: Machine) -> Message:
     if aggregator.result is None:
         raise LocalProtocolError("the aggregator published nothing", party=AGGREGATOR)
     return aggregator.result
-

@@ -63,6 +63,12 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     kind: str
     body: bytes
 
+    def __repr__(self) -> str:
+        return (
+            f"<Envelope: {self.sender} #{self.seq} to {self.recipient}, "
+            f"{self.kind} of {len(self.body)} B>"
+        )
+
 
 class Closed(Message, frozen=True):
     """Said to the record when a ``gather`` returns: who was counted.

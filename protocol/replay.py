@@ -96,7 +96,7 @@ def replay_aggregator(
             machine.receive(envelope, 0.0)
         if machine.awaited is waiting:
             machine.close_gather(0.0)
-    if isinstance(_cause(machine.failure), WithheldError):
+    if not differences and isinstance(_cause(machine.failure), WithheldError):
         return Replay(None, None, ())
     if machine.kept:
         kept = machine.kept[0]

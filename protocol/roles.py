@@ -5,12 +5,14 @@ Nothing here performs I/O, and a role that awaits anything else is at fault.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import coroutine
 from typing import Any, TypeVar, cast
 
 import msgspec
 
+from protocol.arrays import encode_message
 from protocol.messages import RECORD, Message, PartyId
 from protocol.randomness import Stream
 from protocol.roster import Roster
@@ -86,7 +88,8 @@ class Me:
     Attributes:
         id: this member.
         roster: all members and their keys.
-        stream: this member's own randomness; ``stream.derive(purpose)`` gives more.
+        stream: this member's own randomness. What answers a question is drawn from
+            ``stream_for(question)``.
     """
 
     __slots__ = ("id", "roster", "stream")
@@ -95,6 +98,15 @@ class Me:
         self.id = name
         self.roster = roster
         self.stream = stream
+
+    def stream_for(self, question: Message) -> Stream:
+        """The randomness to answer a question with.
+
+        The same question gets the same randomness, however often it is asked, and another question
+        gets independent randomness: what two answers have in common tells nothing.
+        """
+        asked = question.kind().encode() + b"\0" + encode_message(question)
+        return self.stream.derive(f"answer {hashlib.sha256(asked).hexdigest()}")
 
     async def send(self, recipient: PartyId, message: Message) -> None:
         """Hand a message to one member."""

@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from protocol.arrays import smallest_dtype
 from protocol.errors import SurveyError
 
 MAX_CATEGORIES = 2**32
@@ -180,8 +181,7 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     @cached_property
     def dtype(self) -> np.dtype[np.unsignedinteger]:
         """The smallest unsigned little-endian type that holds every code of every attribute."""
-        largest = max(self.sizes)
-        return np.dtype("<u1" if largest <= 2**8 else "<u2" if largest <= 2**16 else "<u4")
+        return smallest_dtype(max(self.sizes))
 
     @cached_property
     def digest(self) -> bytes:

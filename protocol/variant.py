@@ -11,7 +11,7 @@ from protocol.codec import Kind
 from protocol.errors import SurveyError
 from protocol.estimators.joint import JointEstimate
 from protocol.messages import Closed, Declined, Left, Message, PartyId
-from protocol.privacy.events import Derived, Plain, PrivacyEvent, Public
+from protocol.privacy.events import Plain, PrivacyEvent, Public
 from protocol.records import Records
 from protocol.roles import Me, Seen
 from protocol.survey import Survey
@@ -72,12 +72,11 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
     """What any message tells, the kernel's kinds included.
 
-    A closing is a function of what came; a refusal depends on what was asked and on the party's
-    parameters, never on its records. A member that sends the switch's notices may say anything.
+    A closing says who was counted, and a refusal that too much was asked: neither depends on a
+    record, unless a role does that it must not. A member that sends the switch's notices may say
+    anything.
     """
-    if isinstance(message, Closed):
-        return Derived()
-    if isinstance(message, Declined):
+    if isinstance(message, Closed | Declined):
         return Public()
     if isinstance(message, Left):
         return Plain(variant.survey.names)

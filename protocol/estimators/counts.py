@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomizers import join_codes, smallest_dtype, split_codes
+from protocol.arrays import smallest_dtype
+from protocol.randomizers import join_codes, split_codes
 
 MAX_TABLE_CELLS = 2**27
 """The largest dense table that is made of counts: 1 GiB."""

@@ -103,6 +103,4 @@ def _names(attributes: tuple[str, ...]) -> str:
 
 
 def _unbounded(attributes: tuple[str, ...], reason: str) -> Loss:
-    return Loss(
-        math.inf, dict.fromkeys(attributes, math.inf), (reason.format(_names(attributes)),)
-    )
+    return Loss(math.inf, dict.fromkeys(attributes, math.inf), (reason.format(_names(attributes)),))

@@ -1,4 +1,9 @@
-"""The ledger: what each observer learned about each party's respondents, with the messages behind each figure."""
+"""The ledger: what each observer learned about each party's respondents, message by message.
+
+Who observes what: the aggregator hosts the switch and sees whatever passes, and so does whoever
+holds the record. A party sees what is sent to it and what is published. A message that may depend
+on others tells its recipient, at most, what everything that had passed by then tells.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,14 @@ from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.privacy.events import Plain, PrivacyEvent
+from protocol.privacy.events import (
+    Composed,
+    Masked,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
 from protocol.roles import Seen
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variant import event_of
@@ -57,7 +69,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @property
     def attribute_epsilon(self) -> dict[str, float]:
-        """By attribute, the largest loss over all respondents for two records that differ in it alone."""
+        """The largest loss over all respondents, for two records that differ in one attribute."""
         worst = dict.fromkeys(self.attributes, 0.0)
         for loss in {id(a.loss): a.loss for a in self.accounts.values()}.values():
             for name, epsilon in loss.attributes.items():
@@ -90,7 +102,9 @@ class LedgerWriter:
         self._accountant = PureAccountant()
         self._seen: dict[PartyId, Seen] = {}
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
-        self._charges: dict[PartyId, dict[PartyId, list[Charge]]] = {o: {} for o in observers}
+        self._passed: list[tuple[PartyId, Charge]] = []
+        self._seen_by: dict[PartyId, list[int]] = {observer: [] for observer in observers}
+        self._derived_until = dict.fromkeys(self._seen_by, 0)
         self.malformed: list[str] = []
 
     def add(self, entry: Entry) -> None:
@@ -102,18 +116,23 @@ class LedgerWriter:
 
     def ledger(self, observer: PartyId) -> Ledger:
         """What ``observer`` has learned so far."""
+        until = self._derived_until[observer]
+        learned = [*range(until), *(i for i in self._seen_by[observer] if i >= until)]
+        trails: dict[PartyId, list[Charge]] = {}
+        for i in learned:
+            party, charge = self._passed[i]
+            if party != observer:
+                trails.setdefault(party, []).append(charge)
         # Parties that did the same share one Loss; most surveys have a handful of different ones.
         shared: dict[tuple[int, ...], Loss] = {}
         accounts = {}
-        for party, charges in self._charges[observer].items():
-            key = tuple(id(charge.loss) for charge in charges)
+        for party, trail in trails.items():
+            key = tuple(id(charge.loss) for charge in trail)
             loss = shared.get(key)
             if loss is None:
-                loss = shared[key] = total(charge.loss for charge in charges)
-            accounts[party] = Account(party, loss, tuple(charges))
-        return Ledger(
-            observer, MappingProxyType(accounts), self._charter.variant.survey.names
-        )
+                loss = shared[key] = total(charge.loss for charge in trail)
+            accounts[party] = Account(party, loss, tuple(trail))
+        return Ledger(observer, MappingProxyType(accounts), self._charter.variant.survey.names)
 
     def _sent(self, envelope: Envelope) -> None:
         sender = envelope.sender
@@ -127,15 +146,17 @@ class LedgerWriter:
             event: PrivacyEvent = Plain(self._charter.variant.survey.names)
         else:
             event = event_of(self._charter.variant, message, self._seen.get(sender, Seen()))
-        if sender == AGGREGATOR:
-            return  # It holds no records.
-        loss = self._accountant.judge(event)
-        if loss is NOTHING:
-            return
-        charge = Charge(envelope.seq, envelope.kind, event, loss)
-        for observer, charges in self._charges.items():
-            if observer in (AGGREGATOR, RECORD, envelope.recipient) and observer != sender:
-                charges.setdefault(sender, []).append(charge)
+        passed = len(self._passed)
+        if sender != AGGREGATOR:  # It holds no records.
+            loss = self._accountant.judge(event)
+            if loss is not NOTHING:
+                self._passed.append((sender, Charge(envelope.seq, envelope.kind, event, loss)))
+        recipient = envelope.recipient
+        for observer, seen in self._seen_by.items():
+            if recipient in (RECORD, observer) or observer in (AGGREGATOR, RECORD):
+                seen.extend(range(passed, len(self._passed)))
+                if _may_pass_on(event):
+                    self._derived_until[observer] = passed
 
     def _delivered(self, entry: Delivered) -> None:
         envelope = self._under_way.get((entry.sender, entry.seq))
@@ -149,3 +170,14 @@ class LedgerWriter:
         except RemoteProtocolError:
             return
         self._seen.setdefault(entry.recipient, Seen()).add(entry.sender, message)
+
+
+def _may_pass_on(event: PrivacyEvent) -> bool:
+    """Whether a message may tell what others had told its sender."""
+    match event:
+        case Public() | Randomized() | Masked():
+            return False
+        case Composed(events):
+            return any(map(_may_pass_on, events))
+        case _:
+            return True

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from protocol.arrays import smallest_dtype
 from protocol.randomizers.keep import Codes, KeepUniform
 from protocol.randomizers.matrix import MatrixRandomizer
 from protocol.randomness import Stream
@@ -20,7 +21,6 @@ __all__ = [
     "Randomizer",
     "join_codes",
     "randomize_columns",
-    "smallest_dtype",
     "split_codes",
 ]
 
@@ -91,18 +91,6 @@ def randomize_columns(
     if refused.any():
         drawn[refused] = stream.integers(np.broadcast_to(columns.sizes, drawn.shape)[refused])
     return np.ascontiguousarray(np.where(kept, true, drawn.astype(codes.dtype)).T)
-
-
-def smallest_dtype(size: int) -> np.dtype[np.unsignedinteger]:
-    """The smallest unsigned little-endian type that holds ``0..size-1``.
-
-    Raises:
-        ValueError: ``size`` is above 2**64.
-    """
-    for octets in (1, 2, 4, 8):
-        if size <= 1 << 8 * octets:
-            return np.dtype(f"<u{octets}")
-    raise ValueError(f"{size} values do not fit in 64 bits")
 
 
 def join_codes(

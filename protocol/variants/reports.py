@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import Array, ArraySpec, Bounds
+from protocol.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 from protocol.codec import SCALAR_BYTES, Kind
 from protocol.errors import LocalProtocolError, PrivacyError
 from protocol.estimators.counts import Counts
@@ -22,7 +22,7 @@ from protocol.estimators.joint import Block, JointEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.accountants import PureAccountant
 from protocol.privacy.events import Composed, Derived, Plain, PrivacyEvent, Public, Randomized
-from protocol.randomizers import join_codes, randomize_columns, smallest_dtype, split_codes
+from protocol.randomizers import join_codes, randomize_columns, split_codes
 from protocol.records import Records
 from protocol.roles import Me, Seen
 from protocol.survey import Survey
@@ -116,10 +116,6 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
             )
 
 
-def _name(dtype: np.dtype[np.unsignedinteger]) -> str:
-    return f"{dtype.kind}{dtype.itemsize}"
-
-
 class Blockwise(Variant, frozen=True):
     """Base of the protocols in which every respondent sends one report, randomized block by block.
 
@@ -150,7 +146,7 @@ class Blockwise(Variant, frozen=True):
         consent(self.survey, self.blocks, ask)
         randomizers = tuple(block.randomizer for block in ask.blocks)
         cells = _cells(records, ask.blocks, self.block_sizes)
-        await me.send(AGGREGATOR, Report(randomize_columns(randomizers, cells, me.stream)))
+        await me.send(AGGREGATOR, Report(randomize_columns(randomizers, cells, me.stream_for(ask))))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
         """Ask, wait, pool."""
@@ -171,16 +167,21 @@ class Blockwise(Variant, frozen=True):
                 ask = seen.last(Ask, AGGREGATOR)
                 if ask is None or not self._fits(ask):
                     return Plain(self.survey.names)
-                return self.report_event if ask.blocks == self.blocks else event_of(ask.blocks)
+                return self.report_event if self._as_agreed(ask) else event_of(ask.blocks)
             case _:
                 return Plain(self.survey.names)
 
     def _fits(self, ask: Ask) -> bool:
         """Whether one can answer; what comes after a question that is none may be anything."""
+        if self._as_agreed(ask):
+            return True
         try:
             return ask.survey == self.survey.digest and bool(sizes_of(self.survey, ask.blocks))
         except ValueError:
             return False
+
+    def _as_agreed(self, ask: Ask) -> bool:
+        return ask.blocks == self.blocks and ask.survey == self.survey.digest
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
@@ -195,7 +196,7 @@ class Blockwise(Variant, frozen=True):
             Kind(
                 Report,
                 codes=ArraySpec(
-                    dtype=_name(smallest_dtype(max(sizes))),
+                    dtype=name_of(smallest_dtype(max(sizes))),
                     shape=(Bounds(1, self.max_records), len(sizes)),
                     high=sizes,
                 ),
@@ -203,7 +204,7 @@ class Blockwise(Variant, frozen=True):
             Kind(
                 Pooled,
                 codes=ArraySpec(
-                    dtype=_name(self.survey.dtype),
+                    dtype=name_of(self.survey.dtype),
                     shape=(Bounds(1, respondents), len(self.survey.sizes)),
                     high=self.survey.sizes,
                 ),

@@ -1,4 +1,4 @@
-"""Small sessions for the tests of the kernel: talks written in the test, run locally or over memory."""
+"""Small sessions for the tests of the kernel, run locally or over memory; no tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio.testing
 from parties.session import run_session
 from protocol.arrays import Array, ArraySpec, Bounds
 from protocol.charter import Charter
-from protocol.codec import Kind
+from protocol.codec import Kind, decode_envelope
 from protocol.exchange import Exchange
 from protocol.fates import FateRule, deliver_all
 from protocol.local import ROLE_STREAM, Run, run_locally
@@ -23,10 +23,11 @@ from protocol.privacy.events import PrivacyEvent, Public
 from protocol.privacy.ledger import LedgerWriter
 from protocol.randomness import Streams, secret_of, session_of
 from protocol.records import Records
+from protocol.replay import replay_aggregator
 from protocol.roles import Me, Seen
 from protocol.roster import Identity, Roster
 from protocol.survey import Attribute, Survey
-from protocol.transcript.entries import Entry
+from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -165,6 +166,21 @@ class Outcome:
             writer.add(entry)
         return writer
 
+    def follows(self) -> bool | None:
+        """Whether the result follows from what the transcript says the aggregator heard."""
+        said: list[Envelope] = []
+        heard: dict[PartyId, list[Envelope]] = {}
+        under_way: dict[tuple[PartyId, int], Envelope] = {}
+        for entry in self.entries():
+            if isinstance(entry, Sent):
+                item = decode_envelope(entry.envelope)
+                under_way[item.sender, item.seq] = item
+                if item.sender == AGGREGATOR:
+                    said.append(item)
+            elif isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
+                heard.setdefault(entry.sender, []).append(under_way[entry.sender, entry.seq])
+        return replay_aggregator(self.charter, heard=heard, said=said).follows
+
 
 def holdings_of(charter: Charter, records: Records) -> dict[PartyId, Records]:
     """Records dealt out evenly."""
@@ -216,5 +232,3 @@ def everywhere(
     assert memory.digest == local.digest
     assert charter.codec.encode(memory.run.result) == charter.codec.encode(local.run.result)
     return local
-
-

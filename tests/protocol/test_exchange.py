@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import RemoteProtocolError
-from protocol.exchange import EXCERPT_BYTES, Delivery, Exchange
+from protocol.exchange import EXCERPT_BYTES, Delivery, Exchange, Ruling
 from protocol.fates import PASS, Fate, Verdict
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
 from protocol.transcript.entries import Delivered, Departed, Refused, Sent
@@ -45,7 +45,7 @@ class Hub:
 
     def rule(
         self, sender: PartyId, recipient: PartyId, *, now: float = 0.0, fate: Fate = PASS
-    ) -> Any:
+    ) -> Ruling:
         seq = self.seqs.get(sender, 0)
         self.seqs[sender] = seq + 1
         self.fates[seq] = fate
@@ -82,9 +82,7 @@ def test_what_is_good_is_delivered_and_recorded() -> None:
     sent, delivered = hub.entries()
     assert isinstance(sent, Sent)
     assert sent.envelope == delivery.encoded
-    assert delivered == Delivered(
-        at=2_000_000, sender=ONE, recipient=TWO, seq=0, repeat=False
-    )
+    assert delivered == Delivered(at=2_000_000, sender=ONE, recipient=TWO, seq=0, repeat=False)
     assert (hub.exchange.messages, hub.exchange.bytes) == (1, len(sent.envelope))
 
 

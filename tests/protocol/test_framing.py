@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +29,7 @@ def test_cut_anywhere(sent: list[bytes], cuts: list[int]) -> None:
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     reader = FrameReader(30)
     received: list[bytes] = []
-    for start, stop in zip(places, places[1:], strict=False):
+    for start, stop in pairwise(places):
         received += reader.feed(stream[start:stop])
     assert received == sent
     assert not reader.in_frame

@@ -1,28 +1,21 @@
-"""The machine: what a role may do, and what may happen to it."""
+"""The machine: what comes in, what waits, what is kept, and when a gather returns."""
 
 from __future__ import annotations
 
-import gc
-import math
-from collections.abc import Callable, Generator
-from types import coroutine
 from typing import Any
 
 import msgspec
 import pytest
-import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.codec import Kind
 from protocol.errors import (
-    LocalProtocolError,
     PrivacyError,
-    ProtocolError,
     QuorumError,
-    RemoteProtocolError,
-    UnsupportedEventError,
 )
-from protocol.machine import EARLY_PER_SENDER, KEPT, Machine
+from protocol.inbox import EARLY_PER_SENDER, KEPT
+from protocol.machine import Machine
 from protocol.messages import (
     AGGREGATOR,
     NO_ROUND,
@@ -35,59 +28,32 @@ from protocol.messages import (
     Message,
     PartyId,
 )
-from protocol.privacy.events import Plain, PrivacyEvent, Public, Randomized
-from protocol.randomizers import KeepUniform
-from protocol.roles import Me
+from protocol.privacy.events import PrivacyEvent, Public
+from protocol.records import Records
+from protocol.roles import Me, Seen
+from protocol.variant import Variant
 from tests.protocol.simulation import (
-    Role,
+    SURVEY,
     Turn,
     Word,
-    answers,
     charter_of,
     envelope,
     machine_of,
     talk,
 )
-
-ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
-ALL = (ONE, TWO, THREE)
-
-
-def aggregator(role: Role) -> Machine:
-    """An aggregator's machine, not started."""
-    return machine_of(charter_of(talk(aggregator=role)), AGGREGATOR)
-
-
-def party(role: Role, *, event: PrivacyEvent | None = None, budget: float | None = None) -> Machine:
-    """The machine of party-1, not started."""
-    return machine_of(charter_of(talk(party=role, event=event)), ONE, budget=budget)
-
-
-def started(machine: Machine, now: float = 0.0) -> Machine:
-    machine.start(now)
-    return machine
-
-
-def hear(
-    machine: Machine, sender: str, message: Message, *, seq: int = 0, now: float = 0.0
-) -> None:
-    machine.receive(envelope(machine.charter, sender, seq, message, to=machine.me), now)
-
-
-def said(machine: Machine) -> list[tuple[PartyId, Message]]:
-    """Recipient and message of what is in the outbox."""
-    decode = machine.charter.codec.decode
-    return [(e.recipient, decode(e.kind, e.body)) for e in machine.take()]
-
-
-def reasons(machine: Machine) -> list[str]:
-    return [kept.reason for kept in machine.kept]
-
-
-async def collect(me: Me) -> Message:
-    """Gather a word of each, and publish them."""
-    words = await me.gather(Word, ALL, within=10.0)
-    return Word(" ".join(f"{sender}={word.text}" for sender, word in words.items()))
+from tests.protocol.talks import (
+    ALL,
+    ONE,
+    THREE,
+    TWO,
+    aggregator,
+    collect,
+    hear,
+    party,
+    reasons,
+    said,
+    started,
+)
 
 
 def test_a_conversation() -> None:
@@ -315,227 +281,6 @@ def test_a_role_may_live_with_too_few() -> None:
     assert machine.result == Word(ONE)
 
 
-@pytest.mark.parametrize(
-    ("wait", "why"),
-    [
-        (lambda me: me.gather(Turn, ALL), "by round"),
-        (lambda me: me.gather(Word, ALL, round=1), "by round"),
-        (lambda me: me.gather(Closed, ALL, round=1), "no kind"),
-        (lambda me: me.gather(Declined, ALL), "no kind"),
-        (lambda me: me.gather(type("Stranger", (Word,), {}, frozen=True), ALL), "no kind"),
-        (lambda me: me.gather(Word, (ONE, ONE)), "awaited twice"),
-        (lambda me: me.gather(Word, (AGGREGATOR,)), "no member"),
-        (lambda me: me.gather(Word, (PartyId("nobody"),)), "no member"),
-        (lambda me: me.gather(Word, ALL, within=-1.0), "cannot wait"),
-        (lambda me: me.gather(Word, ALL, within=math.nan), "cannot wait"),
-        (lambda me: me.send(AGGREGATOR, Word("x")), "no member"),
-        (lambda me: me.send(PartyId("nobody"), Word("x")), "no member"),
-        (lambda me: me.send(ONE, Word("\ud800")), "cannot send"),
-        (lambda me: me.send(ONE, Turn(2**64, "x")), "cannot send"),
-        (lambda me: me.send(ONE, Left(ONE, 3)), "cannot send"),
-    ],
-)
-def test_wrong_effects_are_the_roles_fault(wait: Callable[[Me], Any], why: str) -> None:
-    reached = False
-
-    async def role(me: Me) -> None:
-        nonlocal reached
-        await wait(me)
-        reached = True
-
-    failure = started(aggregator(role)).failure
-    assert isinstance(failure, LocalProtocolError)
-    assert why in str(failure)
-    assert (failure.party, failure.role, failure.round) == (AGGREGATOR, "aggregator", 0)
-    assert not reached
-
-
-def test_a_kind_is_awaited_once_or_by_round() -> None:
-    async def twice(me: Me) -> None:
-        await me.gather(Word, (ONE, TWO), within=0.0)
-        await me.gather(Word, (THREE,), within=0.0)
-        await me.gather(Turn, ALL, round=0, within=0.0)
-        await me.gather(Turn, ALL, round=1, within=0.0)
-        await me.gather(Word, (TWO, THREE))
-
-    machine = started(aggregator(twice))
-    for _ in range(4):
-        assert not machine.finished
-        machine.expire(0.0)
-    assert isinstance(machine.failure, LocalProtocolError)
-    assert "awaited twice" in str(machine.failure)
-    assert machine.failure.round == 4
-
-
-def test_waiting_without_end_has_no_deadline() -> None:
-    async def patient(me: Me) -> None:
-        await me.gather(Word, ALL, within=math.inf)
-
-    machine = started(aggregator(patient))
-    assert machine.deadline is None
-    machine.expire(1e300)
-    assert not machine.finished
-
-
-def test_a_role_that_raises_is_named() -> None:
-    async def stumble(me: Me) -> None:
-        await me.gather(Word, ALL, within=0.0)
-        raise KeyError("x")
-
-    machine = started(aggregator(stumble))
-    machine.expire(0.0)
-    failure = machine.failure
-    assert isinstance(failure, LocalProtocolError)
-    assert (failure.party, failure.role, failure.round) == (AGGREGATOR, "aggregator", 1)
-    assert isinstance(failure.__cause__, KeyError)
-    assert "KeyError" in str(failure)
-
-
-def test_errors_of_the_protocol_come_out_as_they_are() -> None:
-    error = RemoteProtocolError("nonsense", field="Word.text")
-
-    async def refuse(me: Me) -> None:
-        raise error
-
-    machine = started(party(refuse))
-    assert machine.failure is error
-    assert machine.take() == []
-
-
-class Foreign:
-    """An awaitable that is no effect."""
-
-    def __await__(self) -> Generator[str, None, None]:
-        yield "foreign"
-
-
-@coroutine
-def bare() -> Generator[None, None, None]:
-    yield
-
-
-@pytest.mark.parametrize("awaitable", [Foreign, bare])
-def test_awaiting_what_is_no_effect(awaitable: Callable[[], Any]) -> None:
-    closed = False
-
-    async def stray(me: Me) -> None:
-        nonlocal closed
-        try:
-            await awaitable()
-        finally:
-            closed = True
-
-    failure = started(party(stray)).failure
-    assert isinstance(failure, LocalProtocolError)
-    assert (failure.party, failure.role, failure.round) == (ONE, "party", 0)
-    assert "no effect" in str(failure)
-    assert closed
-
-
-def test_a_role_that_is_closed_and_raises_has_only_failed() -> None:
-    async def messy(me: Me) -> None:
-        try:
-            await Foreign()
-        finally:
-            raise OSError("no room to clean up")
-
-    failure = started(party(messy)).failure
-    assert isinstance(failure, LocalProtocolError)
-    assert "no effect" in str(failure)
-
-
-async def doze(me: Me) -> None:
-    """A role that wants to be a task."""
-    await trio.sleep(0)
-
-
-def test_awaiting_trio_outside_of_trio() -> None:
-    assert isinstance(started(party(doze)).failure, LocalProtocolError)
-
-
-async def test_awaiting_trio_inside_of_trio() -> None:
-    machine = started(party(doze))
-    assert isinstance(machine.failure, LocalProtocolError)
-    assert "no effect" in str(machine.failure)
-    await trio.lowlevel.checkpoint()
-
-
-def test_returning_what_is_no_message() -> None:
-    async def number(me: Me) -> Any:
-        return 3
-
-    failure = started(aggregator(number)).failure
-    assert isinstance(failure, LocalProtocolError)
-    assert "'int', not a message" in str(failure)
-    assert failure.party == AGGREGATOR
-
-
-def test_returning_what_cannot_be_sent() -> None:
-    async def foreign(me: Me) -> Message:
-        return Word("x" * 5000)
-
-    machine = started(aggregator(foreign))
-    assert isinstance(machine.failure, LocalProtocolError)
-    assert machine.result is None
-    assert machine.finished
-
-
-KEEP = KeepUniform.with_keep(2, p=0.5)
-COSTLY = Randomized(KEEP, ("smokes",))
-
-
-async def chat(me: Me) -> None:
-    """Two turns to the aggregator."""
-    for round_ in range(2):
-        await me.send(AGGREGATOR, Turn(round_, "x"))
-
-
-def test_what_was_told_is_counted() -> None:
-    machine = started(party(chat, event=COSTLY))
-    assert machine.failure is None
-    assert machine.spent.record == 2 * KEEP.epsilon
-    assert dict(machine.spent.attributes) == {"smokes": 2 * KEEP.epsilon}
-
-
-@pytest.mark.parametrize(("budget", "turns"), [(2.0, 2), (1.99, 1), (1.0, 1), (0.99, 0), (0.0, 0)])
-def test_nothing_is_sent_beyond_the_budget(budget: float, turns: int) -> None:
-    machine = started(party(chat, event=COSTLY, budget=budget * KEEP.epsilon))
-    assert machine.spent.record == turns * KEEP.epsilon
-    sent = said(machine)
-    assert [m.kind() for _, m in sent] == ["Turn"] * turns + ["Declined"] * (turns < 2)
-    assert (machine.failure is None) == (turns == 2)
-    if turns < 2:
-        assert isinstance(machine.failure, PrivacyError)
-        assert sent[-1] == (AGGREGATOR, Declined(str(machine.failure)))
-
-
-def test_plain_answers_exceed_every_budget() -> None:
-    machine = started(party(chat, event=Plain(("smokes",)), budget=1e9))
-    assert [m.kind() for _, m in said(machine)] == ["Declined"]
-
-
-def test_events_that_nobody_can_judge_are_not_sent() -> None:
-    class Novel(PrivacyEvent, frozen=True):
-        """An event that no accountant knows."""
-
-    machine = started(party(chat, event=Novel()))
-    assert isinstance(machine.failure, UnsupportedEventError)
-    assert [m.kind() for _, m in said(machine)] == ["Declined"]
-
-
-def test_a_role_may_answer_less_than_it_is_asked() -> None:
-    async def adapt(me: Me) -> None:
-        try:
-            await chat(me)
-        except PrivacyError:
-            await me.gather(Word, (AGGREGATOR,), within=1.0)
-
-    machine = started(party(adapt, event=COSTLY, budget=KEEP.epsilon))
-    assert not machine.finished
-    hear(machine, AGGREGATOR, Word("fine"))
-    assert machine.failure is None
-
-
 def test_a_refusal_is_a_departure() -> None:
     async def refuse(me: Me) -> None:
         raise PrivacyError("too dear" + "x" * 1000)
@@ -606,77 +351,33 @@ def test_room_for_early_messages_comes_back() -> None:
             await me.gather(Turn, (ONE,), round=round_)
         return Word("done")
 
-    machine = aggregator(follow)
-    half = EARLY_PER_SENDER // 2
-    for seq in range(half):
-        hear(machine, ONE, Turn(seq, "x"), seq=seq)
-    machine.start(0.0)
-    for seq in range(half, rounds):
-        hear(machine, ONE, Turn(seq, "x"), seq=seq)
+    machine = started(aggregator(follow))
+    for seq in range(rounds):
+        # Each pair of rounds comes in reverse, so every other message waits for its turn.
+        hear(machine, ONE, Turn(seq ^ 1, "x"), seq=seq)
     assert machine.result == Word("done")
     assert machine.kept == []
 
 
 def test_a_party_is_judged_by_the_message_that_it_acted_on() -> None:
-    seen: list[str] = []
+    judged: list[str] = []
 
-    async def answer(me: Me) -> None:
-        await me.send(AGGREGATOR, await me.receive(Word, AGGREGATOR))
+    class Watched(Variant, frozen=True):
+        def kinds(self, parties: int) -> tuple[Kind, ...]:
+            return (Kind(Word),)
 
-    variant = talk(party=answer)
+        async def party(self, me: Me, records: Records) -> None:
+            await me.send(AGGREGATOR, await me.receive(Word, AGGREGATOR))
 
-    class Watched(type(variant), frozen=True):  # type: ignore[misc]
-        def reveals(self, message: Message, seen_by_sender: Any) -> PrivacyEvent:
-            first = seen_by_sender.last(Word, AGGREGATOR)
-            seen.append(first.text)
+        def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+            question = seen.last(Word, AGGREGATOR)
+            assert question is not None
+            judged.append(question.text)
             return Public()
 
-    machine = machine_of(charter_of(Watched(survey=variant.survey)), ONE)
+    machine = machine_of(charter_of(Watched(survey=SURVEY)), ONE)
     hear(machine, AGGREGATOR, Word("first"))
     hear(machine, AGGREGATOR, Word("second"), seq=1)
     machine.start(0.0)
     assert said(machine) == [(AGGREGATOR, Word("first"))]
-    assert seen == ["first"]
-
-
-def test_a_machine_that_was_never_started_leaves_no_warning() -> None:
-    machine = party(chat)
-    machine.abandon("the session is over")
-    assert isinstance(machine.failure, ProtocolError)
-    del machine
-    party(chat)
-    gc.collect()
-
-
-def test_abandoning_closes_the_role() -> None:
-    closed = False
-
-    async def wait(me: Me) -> None:
-        nonlocal closed
-        try:
-            await me.receive(Word, AGGREGATOR)
-        finally:
-            closed = True
-
-    machine = started(party(wait))
-    machine.abandon("its link has ended")
-    assert closed
-    assert machine.finished
-    assert str(machine.failure) == "party 'party-1': its link has ended"
-    machine.abandon("again")
-    assert str(machine.failure) == "party 'party-1': its link has ended"
-    hear(machine, AGGREGATOR, Word("x"))
-    assert reasons(machine) == ["after the end of the role"]
-
-
-def test_a_party_needs_records_and_the_aggregator_has_none() -> None:
-    charter = charter_of(talk())
-    good = machine_of(charter, ONE)
-    with pytest.raises(LocalProtocolError, match="records"):
-        Machine(charter, ONE, good._side.stream)
-
-
-def test_nothing_of_the_records_shows() -> None:
-    machine = party(chat)
-    assert repr(machine) == "Machine('party-1', round 0)"
-    assert repr(answers(machine.charter.variant.survey, 1)) == "<Records: k=1, m=2>"
+    assert judged == ["first"]

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from protocol.arrays import smallest_dtype
 from protocol.randomizers import (
     KeepUniform,
     MatrixRandomizer,
     Randomizer,
     join_codes,
     randomize_columns,
-    smallest_dtype,
     split_codes,
 )
 from protocol.randomness import WORDS

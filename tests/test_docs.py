@@ -1,0 +1,322 @@
+"""The documentation does what it says: its code runs, its commands exist, its links resolve.
+
+A block that follows a comment ``file: NAME`` is written to that file, one that follows a comment
+``not run: REASON`` is only looked at. All other blocks of a page run in order, in one folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.testing import check_variant
+from protocol.transcript.entries import Header
+from scenarios import EXECUTORS, Outcome
+from scenarios.cli import commands, main
+from scenarios.deployment import Plan
+from scenarios.loading import find_scenario, find_variant
+from scenarios.report import sql
+from scenarios.scenario import Context
+from transports.base import Limits
+
+ROOT = Path(__file__).parents[1]
+PAGES = tuple(
+    sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+)
+GUIDE, VARIANT = "docs/guide.md", "docs/writing-a-variant.md"
+
+_BLOCK = re.compile(
+    r"(?:<!-- (?P<mark>file|not run): (?P<about>[^>]*) -->\n)?"
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_ROW = re.compile(r"^\| (.*) \|$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    mark: str
+    about: str
+
+    @property
+    def runs(self) -> bool:
+        return not self.mark
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks_of(page: str) -> list[Block]:
+    return [
+        Block(found["language"], found["text"], found["mark"] or "", found["about"] or "")
+        for found in _BLOCK.finditer(text_of(page))
+    ]
+
+
+def prose_of(page: str) -> str:
+    return _BLOCK.sub("", text_of(page))
+
+
+def command_lines(page: str) -> Iterator[tuple[Block, list[str]]]:
+    """Every ``sottovoce`` command in a block of shell, as its words."""
+    for block in blocks_of(page):
+        if block.language == "sh":
+            for line in block.text.splitlines():
+                words = shlex.split(line, comments=True)
+                if words:
+                    assert words[0] == "sottovoce", f"{page}: {line}"
+                    yield block, words[1:]
+
+
+def section(page: str, title: str) -> str:
+    """What stands under a heading, up to the next one."""
+    parts = re.split(r"^#+ (.*)$", text_of(page), flags=re.MULTILINE)
+    return parts[parts.index(title) + 1]
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    rows = [re.split(r" \| ", row) for row in _ROW.findall(text)]
+    return rows[1:]
+
+
+def names_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def write_files(page: str, folder: Path) -> None:
+    for block in blocks_of(page):
+        if block.mark == "file":
+            (folder / block.about).write_text(block.text, encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    # The picture is made by a process of its own, which has to find the packages as well.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+def test_pages_are_found() -> None:
+    assert {"README.md", GUIDE, VARIANT, "docs/threat-model.md", "docs/papers.md"} <= set(PAGES)
+    assert blocks_of(VARIANT)[0].about == "warner.py"
+    assert not blocks_of("docs/transcript-format.md")[0].language
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(b.runs for b in blocks_of(p))])
+def test_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(page, folder)
+    spaces: list[dict[str, Any]] = []
+    for place, block in enumerate(blocks_of(page)):
+        if not block.runs:
+            continue
+        if block.language == "python":
+            space: dict[str, Any] = {"__name__": f"block_{place}"}
+            exec(compile(block.text, f"{page}, block {place}", "exec"), space)
+            spaces.append(space)
+        elif block.language == "sh":
+            for line in block.text.splitlines():
+                with pytest.raises(SystemExit) as ended:
+                    main(shlex.split(line)[1:])
+                assert ended.value.code == 0, f"{line}\n{capsys.readouterr().err}"
+    for space in spaces:
+        for name, value in space.items():
+            if name.startswith("test_"):
+                value()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_exist(page: str) -> None:
+    for _, words in command_lines(page):
+        assert words[0] in commands.commands, f"{page}: no command {words[0]!r}"
+        command = commands.commands[words[0]]
+        known = {name for option in command.params for name in (*option.opts, "--help")}
+        used = {word for word in words if word.startswith("--")}
+        assert used <= known, f"{page}: {words[0]} has no {used - known}"
+    spoken = re.findall(r"`sottovoce ([a-z]+)[^`]*`", text_of(page))
+    assert set(spoken) <= commands.commands.keys(), page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_resolve(page: str) -> None:
+    for link in _LINK.findall(prose_of(page)):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), f"{page}: {link}"
+        if anchor:
+            headings = _HEADING.findall(path.read_text(encoding="utf-8"))
+            assert anchor in map(anchor_of, headings), f"{page}: {link}"
+
+
+def anchor_of(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_make_has_what_the_readme_names() -> None:
+    rules = set(re.findall(r"^(\w+):", text_of("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"^make (\w+)", text_of("README.md"), re.MULTILINE))
+    assert named == rules == {"run", "test"}
+
+
+def test_every_command_is_in_the_guide() -> None:
+    named = {words[0] for _, words in command_lines(GUIDE)}
+    assert named == commands.commands.keys()
+
+
+def test_every_option_of_run_is_in_the_guide() -> None:
+    described = {word for row in rows_of(section(GUIDE, "Run a scenario")) for word in row[:1]}
+    flags = {option for cell in described for option in re.findall(r"--[a-z]+", cell)}
+    options = {
+        opt
+        for p in commands.commands["run"].params
+        if isinstance(p, click.Option)
+        for opt in p.opts
+    }
+    assert flags == options
+
+
+def test_every_key_of_the_result_is_in_the_guide(folder: Path) -> None:
+    write_files(GUIDE, folder)
+    scenario = find_scenario("village.py")
+    finished = scenario.run(scenario.configure({}), Context())
+    result = {"scenario": scenario.name, "parameters": {}, **finished.outcome.summary("simplex")}
+    described = [
+        name
+        for row in rows_of(section(GUIDE, "What is in result.json"))
+        for name in names_in(row[0])
+    ]
+    keys = set(keys_of(result))
+    assert keys == set(described) - {"privacy.unbounded"}
+    assert len(described) == len(set(described))
+
+
+def keys_of(result: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that the guide explains: one level into what has keys of its own."""
+    for key, value in result.items():
+        if isinstance(value, Mapping) and value and key not in ("parameters", "trouble"):
+            yield from (f"{key}.{inner}" for inner in value)
+        else:
+            yield key
+
+
+def test_every_table_of_a_query_is_in_the_guide() -> None:
+    described = {
+        names_in(row[0])[0]: names_in(row[1])
+        for row in rows_of(section(GUIDE, "Read a transcript"))
+    }
+    schema = {
+        table: re.findall(r"(?:^|,)\s*(\w+)", columns)
+        for table, columns in re.findall(r"CREATE TABLE (\w+) \((.*?)\);", sql.SCHEMA, re.DOTALL)
+    }
+    assert described == schema
+
+
+def test_the_plan_is_one(folder: Path) -> None:
+    write_files(GUIDE, folder)
+    plan = msgspec.toml.decode((folder / "plan.toml").read_bytes(), type=Plan)
+    given = set(msgspec.toml.decode((folder / "plan.toml").read_bytes()))
+    assert given == {*Plan.__struct_fields__} - {"p"}
+    variant = plan.build()
+    assert (variant.quorum, variant.patience, variant.max_records) == (2, 60.0, 500)
+    defaults = Plan(title="x", attributes=plan.attributes, p=0.5)
+    assert (defaults.variant, defaults.quorum, defaults.patience, defaults.max_records) == (
+        "rr-independent",
+        1,
+        60.0,
+        1,
+    )
+
+
+def test_the_limits_are_the_defaults() -> None:
+    rows = rows_of(section("docs/threat-model.md", "Denial of service"))
+    stated = [
+        int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
+    ]
+    limits = Limits()
+    assert stated[:7] == [
+        limits.handshake,
+        limits.frame,
+        limits.idle,
+        limits.stall,
+        limits.envelopes,
+        limits.mailbox,
+        limits.unauthenticated,
+    ]
+
+
+def test_the_format_has_the_fields_of_a_header() -> None:
+    rows = rows_of(section("docs/transcript-format.md", "Block `H`: the header"))
+    assert [names_in(row[0])[0] for row in rows] == [*Header.__struct_fields__]
+
+
+class TestVariant:
+    """The worked example, from its file, as somebody else's variant would be used."""
+
+    def outcome(self, folder: Path, transport: str) -> Outcome:
+        write_files(VARIANT, folder)
+        scenario = find_scenario("warner.py")
+        parameters = scenario.configure({"p": "0.8", "people": "60"})
+        context = Context(transport=transport, transcript=folder / "transcript.svt")  # type: ignore[arg-type]
+        outcome = scenario.run(parameters, context).outcome
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    def test_contract(self, folder: Path) -> None:
+        outcome = self.outcome(folder, "local")
+        assert outcome.records is not None
+        check_variant(outcome.variant, outcome.records, executors=EXECUTORS, parties=7)
+
+    def test_local_is_memory(self, folder: Path) -> None:
+        assert self.outcome(folder, "local").digest == self.outcome(folder, "memory").digest
+
+    def test_audit(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        outcome = self.outcome(folder, "memory")
+        with pytest.raises(SystemExit) as ended:
+            main(["audit", "transcript.svt", "--variant", "warner.py:Warner", "--json"])
+        judged = json.loads(capsys.readouterr().out)
+        assert ended.value.code == 0
+        assert judged["accepted"]
+        assert judged["result"]["follows"]
+        assert judged["privacy"]["record_epsilon"] == pytest.approx(1.386294361, abs=1e-9)
+        assert judged["verification"]["digest"] == outcome.digest.hex()
+
+    def test_lies_are_found(self, folder: Path) -> None:
+        """An auditor whose variant would have published something else says so."""
+        outcome = self.outcome(folder, "local")
+        text = (folder / "warner.py").read_text(encoding="utf-8")
+        other = text.replace(
+            "return Tally(np.bincount(reported", "return Tally(np.bincount(1 - reported"
+        )
+        assert other != text
+        (folder / "other.py").write_text(other, encoding="utf-8")
+        audit = outcome.transcript.audit(find_variant("other.py:Warner"))
+        assert not audit.accepted
+
+    def test_estimate_is_unbiased(self, folder: Path) -> None:
+        """Exactly: the mean over all reports of two respondents who both say yes."""
+        variant = self.outcome(folder, "local").variant
+        tally = sys.modules[type(variant).__module__].Tally
+        mean = 0.0
+        for yes, probability in ((0, 0.2**2), (1, 2 * 0.2 * 0.8), (2, 0.8**2)):
+            said = tally(np.array([2 - yes, yes], np.uint32))
+            mean += probability * float(variant.estimate(said).table("cheats").values[1])
+        assert mean == pytest.approx(1.0, abs=1e-12)
