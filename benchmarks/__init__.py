@@ -1,1 +1,1 @@
-"""Benchmarks, run by hand: each times the product and, in the same run, a floor to hold it against."""
+"""Benchmarks, run by hand: each times the product beside a floor, in one run."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: runs benchmarks and prints what they measure; asserts nothing."""
+"""``python -m benchmarks [NAME ...]``: runs benchmarks and prints what they measured."""
 
 from __future__ import annotations
 

@@ -13,12 +13,13 @@ from protocol.exchange import Exchange
 from protocol.local import ROLE_STREAM, run_locally
 from protocol.randomizers import randomize_columns
 from protocol.records import Records
+from protocol.setting import Setting, setting_of
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports import Report
 from scenarios.datasets.adult import VARIABLE, adult
 from scenarios.datasets.town import town
-from scenarios.simulation import Setting, TransportName, setting_of, simulate
+from scenarios.simulation import TransportName, simulate
 from transports.memory import open_memory
 from transports.switch import Switch
 

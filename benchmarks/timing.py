@@ -1,4 +1,4 @@
-"""How benchmarks are timed and summed up: interleaved repeats, medians, spread; not what is timed."""
+"""How benchmarks are timed and summed up; what is timed stands elsewhere."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def report(benchmark: Benchmark, measured: Measured) -> list[str]:
     wanted = "no aim" if benchmark.aim is None else f"aim: at least {benchmark.aim:.2f}"
     short = benchmark.aim is not None and median < benchmark.aim
     lines.append(
-        f"    ratio   {median:.2f} of the floor's rate ({low:.2f} to {high:.2f}), {wanted}"
+        f"    ratio   {median:.3g} of the floor's rate ({low:.3g} to {high:.3g}), {wanted}"
         f"{' - SHORT OF IT' if short else ''}"
     )
     return lines

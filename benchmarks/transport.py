@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.timing import Benchmark, Side
 from protocol.exchange import Exchange
 from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.setting import Setting, setting_of
 from protocol.variants import RRIndependent
 from protocol.variants.reports import Report
 from scenarios.datasets.town import town
-from scenarios.simulation import LOOPBACK, Setting, setting_of
-from transports.base import Link
+from scenarios.simulation import LOOPBACK
+from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
 from transports.memory import open_memory
 from transports.switch import Switch
@@ -234,7 +235,7 @@ def _pieces(payloads: Iterable[bytes]) -> Iterator[bytes]:
 @asynccontextmanager
 async def _memory(scene: Scene) -> AsyncGenerator[tuple[Link, Link]]:
     """The party's and the aggregator's link to one switch in memory."""
-    switch = Switch(Exchange(scene.setting.charter))
+    switch = _switch(scene)
     async with (
         open_memory(switch) as hub,
         hub.connect(AGGREGATOR) as inbox,
@@ -247,7 +248,7 @@ async def _memory(scene: Scene) -> AsyncGenerator[tuple[Link, Link]]:
 async def _switched(scene: Scene, contexts: Contexts) -> AsyncGenerator[tuple[Link, Link]]:
     """The party's link over the loopback, and the aggregator's in the switch's process."""
     charter, identities = scene.setting.charter, scene.setting.identities
-    switch = Switch(Exchange(charter))
+    switch = _switch(scene)
     hub = TcpHub(switch, identities[AGGREGATOR], tls=contexts.server)
     [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
     port: int = listener.socket.getsockname()[1]
@@ -290,6 +291,12 @@ async def _bare(
     finally:
         await trio.aclose_forcefully(near)
         await trio.aclose_forcefully(far)
+
+
+def _switch(scene: Scene) -> Switch:
+    """A switch that lets one party send as much as is asked of it here."""
+    limits = Limits(envelopes=len(scene.envelopes))
+    return Switch(Exchange(scene.setting.charter), limits)
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,0 +1,30 @@
+# Two commands for a fresh clone: `make run` and `make test`. Python 3.11 or newer is all they need.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+SOTTOVOCE = $(VENV)/bin/sottovoce
+
+.PHONY: run test bench
+
+run: $(VENV)/.installed
+	$(SOTTOVOCE) run quickstart --out runs/quickstart
+	$(SOTTOVOCE) verify runs/quickstart/transcript.svt
+
+test: $(VENV)/.installed-test
+	$(VENV)/bin/python -m pytest
+
+bench: $(VENV)/.installed
+	$(VENV)/bin/python -m benchmarks
+
+# Editable, so that neither stamp goes stale when the sources change: only pyproject.toml counts.
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[test]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
