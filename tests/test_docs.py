@@ -174,7 +174,7 @@ def anchor_of(heading: str) -> str:
 def test_make_has_what_the_readme_names() -> None:
     rules = set(re.findall(r"^(\w+):", text_of("Makefile"), re.MULTILINE))
     named = set(re.findall(r"^make (\w+)", text_of("README.md"), re.MULTILINE))
-    assert named == rules == {"run", "test"}
+    assert named == {"run", "test"} <= rules
 
 
 def test_every_command_is_in_the_guide() -> None:
