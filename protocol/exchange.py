@@ -164,8 +164,8 @@ class Exchange:
         """A member is gone for good (or never came).
 
         Returns:
-            Notices to whom it concerns: the aggregator, those who have exchanged messages with
-            the member, and everybody if the member is the aggregator.
+            Notices to whom it concerns, connected or not yet: the aggregator, those who have
+            exchanged messages with the member, and everybody if the member is the aggregator.
         """
         if member in self._left or member not in self.charter.roster:
             return []
@@ -180,7 +180,7 @@ class Exchange:
         return [
             self._notice(member, to=other)
             for other in concerned
-            if other in self._next and other not in self._left
+            if other not in self._left
         ]
 
     def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:

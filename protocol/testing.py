@@ -5,14 +5,15 @@
 What is checked, on one seeded run and on reruns of it:
 
 1. parameters: the variant comes back from its transcript header as it was.
-2. executors: all give the same result and the same canonical digest.
+2. run: everybody comes to the end of its role.
 3. codec: every message keeps its bytes; mutilated bytes and foreign kinds are refused.
 4. reveals: every message has an event that the accountant knows.
 5. replay: every member says the same again when it hears the same.
-6. non-interference: change one respondent's record and keep all randomness; then a message may
-   differ only if its sender's records differ and its event allows that, or if the sender had heard
-   something different. Lengths never differ.
-7. estimate: the published result is one that the variant can read.
+6. non-interference: change one answer of one respondent and keep all randomness; then a message may
+   differ only if its sender's records differ and its event says that it tells about that attribute,
+   or if the sender had heard something different. Lengths never differ.
+7. executors: all give the same result and the same canonical digest.
+8. estimate: the published result is one that the variant can read.
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
-import numpy as np
 
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.exchange import Exchange
-from protocol.local import ROLE_STREAM, run_locally
+from protocol.local import DONE, ROLE_STREAM, run_locally
 from protocol.machine import Machine
 from protocol.messages import KERNEL_KINDS, Envelope, Message, PartyId
-from protocol.privacy.accountants import NOTHING, PureAccountant
+from protocol.privacy.accountants import PureAccountant
 from protocol.privacy.events import PrivacyEvent
 from protocol.randomness import Stream
 from protocol.records import Records
@@ -42,6 +42,8 @@ from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant, build, event_of, parameters_of
 
 MUTILATIONS = 200
+ROWS = 8
+"""For how many respondents non-interference is checked: the first ones and the last."""
 
 
 class Execution(Protocol):
@@ -73,7 +75,7 @@ def contract(
 
     Args:
         variant: the variant, with its parameters.
-        records: a few records, at least two that differ in every attribute; they need not be many.
+        records: some ten records; more only take longer.
         executors: by name; ``scenarios.EXECUTORS`` are the project's own.
         parties: over how many the records are spread; by default one each.
         rare: kinds that do not occur in a run without faults.
@@ -101,13 +103,15 @@ def check_variant(
         AssertionError: says which part is broken, and where.
     """
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    rehearsal = _Rehearsal(setting)
     _check_parameters(setting.charter.variant)
-    _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
+    rehearsal = _rehearsed(setting)
+    for party, ending in rehearsal.endings.items():
+        _require(ending == DONE, f"{party} did not come to the end of its role: {ending}")
     _check_codec(rehearsal)
     _check_kinds(rehearsal, rare)
     _check_replay(rehearsal)
     _check_interference(variant, records, rehearsal, parties=parties)
+    _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
     try:
         setting.charter.variant.estimate(rehearsal.result)
     except (ProtocolError, ValueError) as error:
@@ -122,7 +126,8 @@ class _Rehearsal:
         parts: list[bytes] = []
         recorder = Recorder(parts.append, setting.charter.header(seed=setting.seed))
         exchange = Exchange(setting.charter, recorder=recorder)
-        self.result = run_locally(exchange, setting.streams, setting.holdings).result
+        run = run_locally(exchange, setting.streams, setting.holdings)
+        self.result, self.endings = run.result, run.endings
         self.digest = recorder.close()
         self.sent: dict[tuple[PartyId, int], Envelope] = {}
         self.heard: dict[PartyId, list[Envelope]] = {}
@@ -148,6 +153,12 @@ class _Rehearsal:
     def charter(self) -> Charter:
         return self.setting.charter
 
+    def heard_alike(self, other: _Rehearsal, slot: tuple[PartyId, int]) -> bool:
+        """Whether a sender had heard the same in both when it sent this in one of them."""
+        befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
+        heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
+        return heard == heard_other and len(set(befores)) == 1
+
     def machine(self, member: PartyId) -> Machine:
         setting = self.setting
         return Machine(
@@ -158,11 +169,23 @@ class _Rehearsal:
         )
 
 
+def _rehearsed(setting: Setting) -> _Rehearsal:
+    try:
+        return _Rehearsal(setting)
+    except ProtocolError as error:
+        raise AssertionError(f"the variant does not run: {error}") from error
+
+
 def _check_parameters(variant: Variant) -> None:
-    survey = msgspec.to_builtins(variant.survey)
-    again = build(type(variant), parameters=parameters_of(variant), survey=survey)
-    _require(again == variant, "the variant does not come back from its parameters as it was")
     _require(bool(variant.name), "the variant has no name")
+    survey = msgspec.to_builtins(variant.survey)
+    complaint = "the variant does not come back from its parameters as it was"
+    try:
+        written = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
+        again = build(type(variant), parameters=written, survey=survey)
+    except (ProtocolError, ValueError, TypeError) as error:
+        raise AssertionError(f"{complaint}: {error}") from error
+    _require(again == variant, complaint)
 
 
 def _check_executors(
@@ -247,41 +270,43 @@ def _check_replay(rehearsal: _Rehearsal) -> None:
         for envelope in said:
             recorded = rehearsal.sent.get((member, envelope.seq))
             _require(
-                recorded == envelope, f"{member} #{envelope.seq} differs when it is said again"
+                recorded == envelope,
+                f"{member} #{envelope.seq} ({envelope.kind!r}) differs when it is said again: a "
+                "role may depend on its records, its stream and what it hears, and on nothing else",
             )
 
 
 def _check_interference(
     variant: Variant, records: Records, rehearsal: _Rehearsal, *, parties: int | None
 ) -> None:
-    sizes = np.asarray(records.survey.sizes)
-    for row in {0, len(records) - 1}:
-        codes = records.codes.copy()
-        codes[row] = (codes[row].astype(np.int64) + 1) % sizes
-        changed = Records.from_codes(records.survey, codes)
-        setting = setting_of(variant, changed, seed=rehearsal.setting.seed, parties=parties)
-        _compare(rehearsal, _Rehearsal(setting))
+    survey = records.survey
+    for row in sorted({*range(min(ROWS, len(records))), len(records) - 1}):
+        for column, name in enumerate(survey.names):
+            codes = records.codes.copy()
+            codes[row, column] = (int(codes[row, column]) + 1) % survey.sizes[column]
+            changed = Records.from_codes(survey, codes)
+            setting = setting_of(variant, changed, seed=rehearsal.setting.seed, parties=parties)
+            _compare(rehearsal, _rehearsed(setting), name)
 
 
-def _compare(before: _Rehearsal, after: _Rehearsal) -> None:
+def _compare(before: _Rehearsal, after: _Rehearsal, attribute: str) -> None:
     accountant = PureAccountant()
-    for slot, envelope in before.sent.items():
+    for slot in sorted(before.sent.keys() | after.sent.keys()):
         sender, seq = slot
-        where = f"{sender} #{seq} ({envelope.kind!r})"
-        other = after.sent.get(slot)
-        heard = before.heard.get(sender, [])[: before.heard_before[slot]]
-        heard_other = after.heard.get(sender, [])[: after.heard_before.get(slot, 0)]
-        if heard != heard_other:
-            continue
-        _require(other is not None, f"{where} is sent or not depending on a record")
-        if other == envelope or other is None:
+        envelope, other = before.sent.get(slot), after.sent.get(slot)
+        either = envelope or other
+        where = f"{sender} #{seq} ({either.kind!r})" if either else ""
+        if envelope == other or not before.heard_alike(after, slot):
             continue
         same_records = before.setting.holdings.get(sender) == after.setting.holdings.get(sender)
         _require(not same_records, f"{where} changes with somebody else's record")
+        if envelope is None or other is None:
+            raise AssertionError(f"{where} is sent or not depending on a record")
         loss = accountant.judge(before.events[slot])
         _require(
-            loss is not NOTHING and loss.record > 0,
-            f"{where} changes with its sender's record, and its event says that it tells nothing",
+            loss.attributes.get(attribute, 0.0) > 0,
+            f"{where} changes with its sender's answer to {attribute!r}, "
+            "and its event says that it tells nothing about that",
         )
         _require(
             len(other.body) == len(envelope.body),

@@ -14,7 +14,7 @@ from protocol.variant import Variant
 from protocol.variants import RRIndependent, RRJoint
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
-from scenarios.scenario import Context, Finished, Scenario
+from scenarios.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash
 
 DEFAULT_P = 0.7
@@ -46,14 +46,15 @@ class _Protocol(Protocol):
 
 
 def _run(parameters: Parameters, context: Context, protocol: _Protocol) -> Finished:
-    records = _records(parameters, context)
-    if parameters.epsilon is None:
-        p = DEFAULT_P if parameters.p is None else parameters.p
-        variant = protocol.with_keep(records.survey, p)
-    elif parameters.p is None:
-        variant = protocol.with_epsilon(records.survey, parameters.epsilon)
-    else:
+    if parameters.p is not None and parameters.epsilon is not None:
         raise UsageError("set p or epsilon, not both")
+    records = _records(parameters, context)
+    with parameters_checked():
+        if parameters.epsilon is None:
+            p = DEFAULT_P if parameters.p is None else parameters.p
+            variant = protocol.with_keep(records.survey, p)
+        else:
+            variant = protocol.with_epsilon(records.survey, parameters.epsilon)
     rules = (crash(parameters.drop, kind="Report"),) if parameters.drop else ()
     outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     return Finished(outcome=outcome, projection=parameters.project)

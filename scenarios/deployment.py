@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,14 +13,22 @@ from typing import Annotated, Any
 
 import msgspec
 import trio
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from msgspec import Meta
 
 from parties.actor import run_aggregator, run_party
+from parties.session import LINGER
 from protocol.charter import Charter
 from protocol.errors import SurveyError
 from protocol.exchange import Exchange
-from protocol.local import DONE, ending_of, outcome_of
+from protocol.local import DONE, LINK_CLOSED, ending_of, outcome_of
 from protocol.messages import AGGREGATOR, PartyId, party_id
 from protocol.randomness import SECRET_BYTES, SESSION_BYTES, Streams, expand
 from protocol.records import Records
@@ -29,14 +38,16 @@ from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant, build, parameters_of
 from protocol.variants import RRIndependent, RRJoint
 from scenarios.errors import UsageError
-from scenarios.loading import find_variant
-from scenarios.outcome import Outcome
+from scenarios.loading import built_in_variant
+from scenarios.outcomes import Outcome
+from scenarios.retries import SameAgain
+from scenarios.scenario import parameters_checked
 from scenarios.simulation import allow_connections, program
-from scenarios.transcripts import Transcript
+from scenarios.transcripts import Transcript, growing
 from transports.certificates import Authority, private_pem
 from transports.recording import recording
 from transports.switch import Switch
-from transports.tcp import TcpHub, connect_tcp
+from transports.tcp import connect_tcp, open_tcp
 from transports.tls import client_context, server_context
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
@@ -57,16 +68,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def build(self) -> Variant:
         """The variant that the plan describes."""
-        survey = Survey(self.title, self.attributes)
-        cls = find_variant(self.variant)
+        cls = built_in_variant(self.variant)
         if not issubclass(cls, RRIndependent | RRJoint):
             raise UsageError(f"variant {self.variant!r} cannot be planned in TOML")
         if (self.p is None) == (self.epsilon is None):
             raise UsageError("a plan sets p or epsilon, one of them")
-        if self.p is not None:
-            variant = cls.with_keep(survey, self.p)
-        else:
-            variant = cls.with_epsilon(survey, self.epsilon or 0.0)
+        with parameters_checked():
+            survey = Survey(self.title, self.attributes)
+            if self.p is not None:
+                variant = cls.with_keep(survey, self.p)
+            else:
+                variant = cls.with_epsilon(survey, self.epsilon or 0.0)
         return msgspec.structs.replace(
             variant, quorum=self.quorum, patience=self.patience, max_records=self.max_records
         )
@@ -114,6 +126,8 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> in
         raise UsageError(str(error)) from error
     if len(set(names)) != len(names):
         raise UsageError("a party is named twice, or is called like the aggregator")
+    if plan.quorum >= len(names):
+        raise UsageError(f"a quorum of {plan.quorum} among {len(names) - 1} parties")
     variant = plan.build()
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: is there already and is not empty; keys are never overwritten")
@@ -149,16 +163,15 @@ def read_member(folder: Path) -> Member:
         charter = Charter(
             session=read.session,
             variant=build(
-                find_variant(read.variant), parameters=read.parameters, survey=read.survey
+                built_in_variant(read.variant), parameters=read.parameters, survey=read.survey
             ),
             roster=Roster(read.roster),
         )
-        identity = _read_identity(folder, charter.roster)
     except FileNotFoundError as error:
         raise UsageError(f"{error.filename}: no such file, {folder} is no member's") from error
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error
-    return Member(folder=folder, charter=charter, identity=identity)
+    return Member(folder=folder, charter=charter, identity=_read_identity(folder, charter.roster))
 
 
 def aggregate_survey(
@@ -175,6 +188,11 @@ def aggregate_survey(
     Args:
         joining: how long to wait for parties to connect, in seconds.
         listening: is told where the aggregator listens.
+
+    Raises:
+        UsageError: the folder is a party's, or its files do not belong together.
+        OSError: one cannot listen there, or not write the transcript.
+        ProtocolError: the survey failed, for example for want of a quorum.
     """
     if member.identity.name != AGGREGATOR:
         raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")
@@ -192,41 +210,28 @@ async def _aggregate(
     started = time.perf_counter()
     charter = member.charter
     allow_connections(len(charter.roster))
-    tls = server_context(
-        authority=member.folder / AUTHORITY,
-        certificate=member.folder / CERTIFICATE,
-        key=member.folder / KEY,
-    )
-    listeners = await trio.open_tcp_listeners(port, host=host)
-    with path.open("wb", buffering=0) as file:
+    tls = _tls_context(member, server_context)
+    with growing(path) as file:
         recorder = Recorder(file.write, charter.header(transport="tls", program=program()))
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
-            switch = Switch(exchange)
-            hub = TcpHub(switch, member.identity, tls=tls)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(switch.run)
-                for listener in listeners:
-                    nursery.start_soon(hub.serve, listener)
-                where = listeners[0].socket.getsockname()
-                listening(f"{where[0]}:{where[1]}")
+            opened = open_tcp(Switch(exchange), member.identity, host=host, port=port, tls=tls)
+            async with opened as (hub, bound):
+                listening(f"{host}:{bound}")
                 async with hub.connect(AGGREGATOR) as link:
                     await hub.joined(charter.roster.parties, within=joining)
                     streams = Streams(os.urandom(SECRET_BYTES), charter.session)
                     machine = await run_aggregator(charter, link, streams=streams)
-                with trio.move_on_after(30.0):
+                with trio.move_on_after(LINGER):
                     await hub.emptied()
-                nursery.cancel_scope.cancel()
-    counted = {name: DONE for name in charter.roster.parties if name not in machine.departed}
+            result = outcome_of(machine)
+    gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
     return Outcome(
         charter=charter,
-        result=outcome_of(machine),
+        result=result,
         transcript=Transcript(path),
         digest=recorder.digest(),
-        endings={
-            name: counted.get(name, machine.departed.get(name, ""))
-            for name in charter.roster.parties
-        },
+        endings={name: gone.get(name, DONE) for name in charter.roster.parties},
         records=None,
         seed=None,
         transport="tls",
@@ -242,12 +247,20 @@ def answer_survey(
     """Answer once with the records of a CSV file.
 
     A party that is asked again in the same session, with the same records, gives the same report:
-    its randomness follows from a secret that stays in its folder, and from the records.
+    its randomness follows from a secret that stays in its folder, and from the records. It hears
+    nothing else the second time than it heard the first (``SameAgain``).
 
     Returns:
         How it ended, and the epsilon that was spent per respondent.
+
+    Raises:
+        UsageError: the folder is the aggregator's or its files do not belong together, or the
+            records are not of this survey.
+        OSError: no connection; it says to where, and why.
     """
     charter = member.charter
+    if member.identity.name == AGGREGATOR:
+        raise UsageError(f"{member.folder}: is the aggregator's, who has no answers")
     try:
         with records.open(encoding="utf-8", newline="") as file:
             held = Records.from_csv(charter.variant.survey, file)
@@ -259,25 +272,32 @@ def answer_survey(
         )
     secret = _own_secret(member.folder)
     about = hashlib.sha256(held.codes.tobytes()).digest()
-    streams = Streams(expand(secret, b"sottovoce records 1" + about), charter.session)
-    return trio.run(_answer, member, host, port, held, streams, budget)
+    key = expand(secret, b"sottovoce records 1" + about)
+    streams = Streams(key, charter.session)
+    # Named by a key of its own: what a file is called must not tell of which records it is.
+    heard = member.folder / f"heard-{expand(key, b'heard' + charter.session).hex()[:32]}"
+    try:
+        return trio.run(_answer, member, host, port, held, streams, heard, budget)
+    except OSError as error:
+        raise OSError(f"{host}:{port}: {error.strerror or error}") from error
 
 
 async def _answer(
-    member: Member, host: str, port: int, held: Records, streams: Streams, budget: float | None
+    member: Member,
+    host: str,
+    port: int,
+    held: Records,
+    streams: Streams,
+    heard: Path,
+    budget: float | None,
 ) -> tuple[str, float]:
-    tls = client_context(
-        authority=member.folder / AUTHORITY,
-        certificate=member.folder / CERTIFICATE,
-        key=member.folder / KEY,
-    )
-    async with connect_tcp(
-        host, port, charter=member.charter, identity=member.identity, tls=tls
-    ) as link:
+    charter, identity = member.charter, member.identity
+    tls = _tls_context(member, client_context)
+    async with connect_tcp(host, port, charter=charter, identity=identity, tls=tls) as link:
         machine = await run_party(
-            member.charter,
-            member.identity.name,
-            link,
+            charter,
+            identity.name,
+            SameAgain(link, heard),
             streams=streams,
             records=held,
             budget=budget,
@@ -285,23 +305,35 @@ async def _answer(
     return ending_of(machine), machine.spent.record
 
 
-def _read_identity(folder: Path, roster: Roster) -> Identity:
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_pem_private_key,
-    )
+def _tls_context(member: Member, make: Callable[..., ssl.SSLContext]) -> ssl.SSLContext:
+    folder = member.folder
+    files = {"authority": AUTHORITY, "certificate": CERTIFICATE, "key": KEY}
+    for file in files.values():
+        if not (folder / file).is_file():
+            raise UsageError(f"{folder / file}: no such file, {folder} is no member's")
+    try:
+        return make(**{what: folder / file for what, file in files.items()})
+    except OSError as error:
+        what = ", ".join(files.values())
+        raise UsageError(f"{folder}: {what} do not belong together: {error}") from error
 
-    key = load_pem_private_key((folder / KEY).read_bytes(), None)
+
+def _read_identity(folder: Path, roster: Roster) -> Identity:
+    path = folder / KEY
+    try:
+        key = load_pem_private_key(path.read_bytes(), None)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: no such file, {folder} is no member's") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise UsageError(f"{path}: no private key in PEM, or one with a password") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise UsageError(f"{folder / KEY}: not an Ed25519 key")
+        raise UsageError(f"{path}: not an Ed25519 key")
     secret = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
     anonymous = Identity(AGGREGATOR, secret)
     for name, public in roster.members:
         if public == anonymous.public:
             return Identity(name, secret)
-    raise UsageError(f"{folder / KEY}: its public key is not on the roster")
+    raise UsageError(f"{path}: its public key is not on the roster")
 
 
 def _own_secret(folder: Path) -> bytes:

@@ -1,7 +1,14 @@
-"""What a person did wrong, in one line."""
+"""What a person did wrong, in one line; and text from elsewhere made fit for a terminal."""
 
 from __future__ import annotations
 
 
 class UsageError(Exception):
     """Bad input from a person: the message says what was wrong, where, and what was expected."""
+
+
+def printable(text: str) -> str:
+    """Text with control characters escaped: a hostile file must not drive the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.errors import ProtocolError
+from protocol.survey import shown
 from protocol.variant import Variant
 from protocol.variants import BUILT_IN
 from scenarios.errors import UsageError
@@ -40,26 +41,37 @@ def find_scenario(text: str) -> Scenario[Any]:
     names = ", ".join(s.name for s in candidates)
     if path is not None and name is None:
         raise UsageError(f"{path} defines several scenarios: say {path}:NAME with one of {names}")
-    raise UsageError(f"no scenario {name or text!r}; there are {names}")
+    raise UsageError(f"no scenario {shown(name or text)}; there are {names}")
+
+
+def built_in_variant(name: str) -> type[Variant]:
+    """One of the project's own variants; for names that a file holds, which must not be run.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    raise UsageError(
+        f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; "
+        "if it is your own, name its class with --variant path.py:Class"
+    )
 
 
 def find_variant(text: str) -> type[Variant]:
-    """A variant's class by its name, or as ``path.py:Class``.
+    """A variant's class by its name, or as ``path.py:Class``: what a person says, never a file.
 
     Raises:
         UsageError: there is none such.
     """
     path, name = _split(text)
     if path is None:
-        if text in BUILT_IN:
-            return BUILT_IN[text]
-        raise UsageError(
-            f"variant {text!r} is none of {', '.join(BUILT_IN)}; "
-            "if it is your own, name its class with --variant path.py:Class"
-        )
-    found = getattr(load_module(path), name or "", None)
+        return built_in_variant(text)
+    if name is None:
+        raise UsageError(f"{path}: which class? Say {path}:Class")
+    found = getattr(load_module(path), name, None)
     if not (isinstance(found, type) and issubclass(found, Variant)):
-        raise UsageError(f"{path}: no variant class {name!r}; say path.py:Class")
+        raise UsageError(f"{path}: no variant class {shown(name)}")
     return found
 
 
@@ -81,7 +93,7 @@ def load_module(path: Path) -> types.ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         where = _line_in(error, path)
         raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
     return module
@@ -102,5 +114,5 @@ def _split(text: str) -> tuple[Path | None, str | None]:
     """``path.py:name`` as its parts; a text without ``.py`` is no path."""
     head, colon, tail = text.rpartition(":")
     if colon and head.endswith(".py"):
-        return Path(head), tail
+        return Path(head), tail or None
     return (Path(text), None) if text.endswith(".py") else (None, None)

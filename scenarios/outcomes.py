@@ -22,7 +22,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.ledger import Ledger, LedgerWriter
 from protocol.records import Records
 from protocol.variant import Variant
-from scenarios.report.tables import privacy_values
+from scenarios.report.tables import claims_values, privacy_values
 from scenarios.transcripts import Transcript
 
 
@@ -107,7 +107,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Everything of ``result.json`` but the scenario's own keys."""
         marginals = self.estimate.marginals(projection)
         pairs = self.estimate.pairs(projection)
-        claims = [msgspec.to_builtins(claim) for claim in self.variant.claims()]
         return {
             "variant": self.variant.name,
             "seed": self.seed,
@@ -130,7 +129,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 "path": str(self.transcript.path) if self.transcript.path else None,
                 "digest": self.digest.hex(),
             },
-            "privacy": {**privacy_values(self.ledger), "claims": claims},
+            "privacy": {
+                **privacy_values(self.ledger),
+                "claims": claims_values(self.variant.claims()),
+            },
             "trouble": self.trouble,
             "seconds": round(self.seconds, 3),
         }

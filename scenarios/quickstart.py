@@ -9,14 +9,16 @@ from msgspec import Meta
 
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
-from scenarios.scenario import Context, Finished, Scenario
+from scenarios.scenario import Context, Finished, Scenario, parameters_checked
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be set."""
 
     p: Annotated[float, Meta(gt=0, lt=1, description="probability of keeping an answer")] = 0.6
-    residents: Annotated[int, Meta(ge=1, description="how many people live in the town")] = 2000
+    residents: Annotated[
+        int, Meta(ge=1, le=10_000_000, description="how many people live in the town")
+    ] = 2000
     parties: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="over how many they are spread; one each"),
@@ -26,7 +28,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def run(parameters: Parameters, context: Context) -> Finished:
     """Every resident is a party with one record, unless ``parties`` says otherwise."""
     records = town(parameters.residents, seed=context.seed)
-    variant = RRIndependent.with_keep(records.survey, parameters.p)
+    with parameters_checked():
+        variant = RRIndependent.with_keep(records.survey, parameters.p)
     return Finished(outcome=context.simulate(variant, records, parties=parameters.parties))
 
 

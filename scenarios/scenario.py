@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,7 +16,7 @@ from protocol.exchange import Exchange
 from protocol.records import Records
 from protocol.variant import Variant
 from scenarios.errors import UsageError
-from scenarios.outcome import Outcome
+from scenarios.outcomes import Outcome
 from scenarios.simulation import TransportName, simulate
 from transports.faults import Fault
 
@@ -120,6 +121,19 @@ class Scenario(Generic[P]):
             default = "" if info.default is None else str(info.default).lower()
             described.append((info.name, default, _description(info.type)))
         return described
+
+
+@contextmanager
+def parameters_checked() -> Generator[None]:
+    """For the making of a variant from parameters: what its mathematics refuses was a person's.
+
+    Raises:
+        UsageError: instead of a ValueError of the block.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _description(annotation: object) -> str:

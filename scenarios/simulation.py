@@ -26,14 +26,14 @@ from protocol.setting import Setting, setting_of
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant
 from scenarios.errors import UsageError
-from scenarios.outcome import Outcome
-from scenarios.transcripts import Transcript
+from scenarios.outcomes import Outcome
+from scenarios.transcripts import Transcript, growing
 from transports.certificates import Authority, private_pem
 from transports.faults import Fault, faults
 from transports.memory import open_memory
 from transports.recording import recording
 from transports.switch import Switch
-from transports.tcp import TcpHub, connect_tcp
+from transports.tcp import TcpHub, connect_tcp, open_tcp
 from transports.tls import client_context, server_context
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ async def simulate_async(
     """As ``simulate``, inside a trio program, over ``memory``, ``tcp`` or ``tls``."""
     if transport == "local":
         raise UsageError("the local executor is not asynchronous: call simulate")
+    if transport not in TRANSPORTS:
+        raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
     started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
     with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
@@ -186,21 +188,12 @@ class _Loopback:
 async def _open_tcp(
     switch: Switch, setting: Setting, *, secured: bool
 ) -> AsyncGenerator[_Loopback]:
-    allow_connections(2 * len(setting.holdings))
     with tempfile.TemporaryDirectory(prefix="sottovoce-") as folder:
         contexts = _Contexts(setting, Path(folder)) if secured else None
-        hub = TcpHub(
-            switch,
-            setting.identities[AGGREGATOR],
-            tls=contexts.server() if contexts else None,
-        )
-        [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
-        port: int = listener.socket.getsockname()[1]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(switch.run)
-            nursery.start_soon(hub.serve, listener)
+        identity = setting.identities[AGGREGATOR]
+        tls = contexts.server() if contexts else None
+        async with open_tcp(switch, identity, host=LOOPBACK, tls=tls) as (hub, port):
             yield _Loopback(hub, setting, port, contexts.client if contexts else lambda _: None)
-            nursery.cancel_scope.cancel()
 
 
 class _Contexts:
@@ -258,19 +251,16 @@ def allow_connections(sockets: int) -> None:
 def _recorder(
     setting: Setting, transport: str, path: Path | None
 ) -> Generator[tuple[Recorder, Callable[[], Transcript]]]:
-    """A recorder, and how to get the transcript once it is closed.
-
-    A file grows under a provisional name, so that only a closed record replaces an earlier one.
-    """
+    """A recorder, and how to get the transcript once it is closed."""
+    if transport in ("tcp", "tls"):
+        allow_connections(2 * len(setting.holdings))
     header = setting.charter.header(seed=setting.seed, transport=transport, program=program())
     if path is None:
         parts: list[bytes] = []
         yield Recorder(parts.append, header), lambda: Transcript(content=b"".join(parts))
         return
-    growing = path.with_name(path.name + ".partial")
-    with growing.open("wb", buffering=0) as file:
+    with growing(path) as file:
         yield Recorder(file.write, header), lambda: Transcript(path)
-    growing.replace(path)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -15,6 +17,8 @@ from protocol.variant import Variant
 from scenarios.errors import UsageError
 
 CHUNK = 1 << 20
+PARTIAL = ".partial"
+"""What the name of a transcript ends in while it grows, and for good if its run fails."""
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -66,6 +70,28 @@ class Transcript(msgspec.Struct, frozen=True):
             raise UsageError(f"{path}: {error.strerror or error}") from error
 
 
+@contextmanager
+def growing(path: Path) -> Generator[BinaryIO]:
+    """A file for a transcript, in a folder that is made if need be.
+
+    It grows under a provisional name (``PARTIAL``), so that only a run that came to its end
+    replaces an earlier transcript. The record of a run that failed stays there, to be audited;
+    nothing stays of one that could not begin.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        with partial.open("wb", buffering=0) as file:
+            yield file
+    except (OSError, UsageError):
+        partial.unlink(missing_ok=True)
+        raise
+    partial.replace(path)
+
+
 def open_transcript(path: Path) -> Transcript:
     """A transcript file that is there.
 
@@ -73,5 +99,5 @@ def open_transcript(path: Path) -> Transcript:
         UsageError: there is none.
     """
     if not path.is_file():
-        raise UsageError(f"{path}: no such transcript")
+        raise UsageError(f"{path}: {'not a file' if path.exists() else 'no such transcript'}")
     return Transcript(path)

@@ -19,13 +19,16 @@ pack = msgspec.msgpack.encode
 class Forgery:
     """A file written afresh, by the format's description alone, with chain and closing consistent.
 
+    It starts from the given file, or else from ``sample``'s.
+
     ``header`` is the header's map; ``entries`` are lists, the envelope of a ``Sent`` a list too.
     What is set in ``ending`` replaces the closing record's right values; ``blocks`` are added after
     the entries, ``after`` after the closing record, as (type, content).
     """
 
-    def __init__(self) -> None:
-        file, _ = sample()
+    def __init__(self, file: bytes | None = None) -> None:
+        if file is None:
+            file, _ = sample()
         reader = TranscriptReader(file)
         self.header: dict[str, Any] = msgspec.to_builtins(reader.header, builtin_types=(bytes,))
         self.header["roster"] = [list(member) for member in self.header["roster"]]

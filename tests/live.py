@@ -29,6 +29,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.variant import Variant
 from protocol.variants import RRIndependent
+from transports import handshake
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
 from transports.faults import Fault, faults
@@ -167,6 +168,25 @@ async def sockets(
     contexts = certificates.client if certificates else lambda _: None
     async with open_tcp(switch, mine, tls=tls) as (hub, port):
         yield Sockets(hub, port, switch.exchange.charter, identify, contexts, switch.limits)
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+@asynccontextmanager
+async def entered(
+    hub: Sockets, charter: Charter, identity: Identity
+) -> AsyncGenerator[trio.SocketStream]:
+    """A party's bare TCP stream, after its welcome; it closes without a goodbye."""
+    async with await trio.open_tcp_stream(LOOPBACK, hub.port) as wire:
+        hello = handshake.Hello(handshake.VERSION, charter.session, identity.name, bytes(32))
+        await wire.send_all(framed(handshake.encode(hello)))
+        challenge = handshake.decode(handshake.Challenge, (await wire.receive_some())[4:])
+        proof = handshake.prove(identity, charter.roster, hello, challenge)
+        await wire.send_all(framed(handshake.encode(proof)))
+        handshake.decode(handshake.Welcome, (await wire.receive_some())[4:])
+        yield wire
 
 
 @asynccontextmanager

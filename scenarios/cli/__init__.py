@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,10 @@ from scenarios.cli.inspect import audit, query, show, verify
 from scenarios.cli.run import list_, run
 from scenarios.cli.survey import aggregate, answer, keys
 from scenarios.datasets import DatasetError
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, printable
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,20 +36,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = commands.main(
             args=None if arguments is None else list(arguments), standalone_mode=False
         )
-    except click.exceptions.Abort:
-        sys.exit(130)
+    except BaseExceptionGroup as group:
+        # Tasks pass an interrupt on in a group; anything else in one is a bug.
+        interrupted, rest = group.split(KeyboardInterrupt)
+        if interrupted is None or rest is not None:
+            raise
+        sys.exit(INTERRUPTED)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        help_wanted.show()
+        sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        _complain(error.format_message())
         sys.exit(2)
     except (UsageError, DatasetError, SurveyError) as error:
-        _complain(error)
+        _complain(str(error))
         sys.exit(2)
     except ProtocolError as error:
-        _complain(error)
+        _complain(str(error))
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough: no complaint, and none from the interpreter.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"sottovoce: {where}{error.strerror or error}", err=True)
+        _complain(f"{where}{error.strerror or error}")
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -59,5 +76,5 @@ def script(file: str) -> None:
     main(["run", target, *arguments])
 
 
-def _complain(error: Exception) -> None:
-    click.echo(f"sottovoce: {' '.join(str(error).split())}", err=True)
+def _complain(text: str) -> None:
+    click.echo(f"sottovoce: {printable(' '.join(text.split()))}", err=True)

@@ -11,8 +11,8 @@ from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.roster import Roster
 from protocol.transcript.reader import TranscriptReader
-from scenarios.errors import UsageError
-from scenarios.loading import find_variant
+from scenarios.errors import UsageError, printable
+from scenarios.loading import built_in_variant, find_variant
 from scenarios.transcripts import Transcript, open_transcript
 
 _transcript = click.argument("transcript", type=click.Path(path_type=Path))
@@ -62,7 +62,11 @@ def audit(
     Exit 0 if the record is intact and its result follows, 1 if not. It works from the file alone.
     """
     opened = open_transcript(transcript)
-    cls = find_variant(variant or _reader(opened, transcript).header.variant)
+    if variant is not None:
+        cls = find_variant(variant)
+    else:
+        # What a transcript says is looked up, never loaded.
+        cls = built_in_variant(_reader(opened, transcript).header.variant)
     judged = opened.audit(cls, observer=PartyId(observer), digest=_bytes_of(digest))
     account = None
     if trail is not None:
@@ -97,12 +101,10 @@ def query(transcript: Path, question: str, as_json: bool) -> None:
     """Ask TRANSCRIPT in SQL: tables header, roster, sent, delivered, refused, departed."""
     from scenarios.report import sql
 
-    columns, rows = sql.ask(sql.load(_reader(open_transcript(transcript), transcript)), question)
+    reader = _reader(open_transcript(transcript), transcript)
+    columns, rows = sql.ask(sql.load(_roster(reader), reader), question)
     if as_json:
-        shown = [
-            [value.hex() if isinstance(value, bytes) else value for value in row] for row in rows
-        ]
-        _print_json([dict(zip(columns, row, strict=True)) for row in shown])
+        _print_json([dict(zip(columns, map(sql.plain, row), strict=True)) for row in rows])
         return
     from rich.console import Console
 
@@ -118,20 +120,16 @@ def show(transcript: Path) -> None:
     from rich.console import Console
 
     from scenarios.report.rounds import rounds_of
-    from scenarios.report.text import rounds_report
+    from scenarios.report.text import header_report, rounds_report
 
     reader = _reader(open_transcript(transcript), transcript)
     console = Console()
-    header = reader.header
-    console.print(
-        f"{header.variant}, {len(header.roster) - 1:,} parties, "
-        f"session {header.session.hex()}, over {header.transport}",
-        highlight=False,
-    )
-    for part in rounds_report(rounds_of(Roster(header.roster), reader)):
+    roster = _roster(reader)
+    console.print(header_report(reader.header))
+    for part in rounds_report(rounds_of(roster, reader)):
         console.print(part)
     if reader.fault is not None:
-        console.print(f"reading stopped: {reader.fault}", style="red")
+        console.print(printable(f"reading stopped: {reader.fault}"), style="red", markup=False)
     elif reader.ending is None:
         console.print("incomplete: the file has no end")
 
@@ -141,6 +139,13 @@ def _reader(transcript: Transcript, path: Path) -> TranscriptReader:
         return transcript.entries()
     except TranscriptError as error:
         raise UsageError(f"{path}: not a readable transcript: {error}") from error
+
+
+def _roster(reader: TranscriptReader) -> Roster:
+    try:
+        return Roster(reader.header.roster)
+    except ValueError as error:
+        raise UsageError(f"a header that is not sound: {error}; verify says more") from error
 
 
 def _bytes_of(digest: str | None) -> bytes | None:

@@ -18,6 +18,7 @@ from scenarios.errors import UsageError
 from scenarios.loading import all_scenarios, find_scenario
 from scenarios.scenario import Context, Scenario
 from scenarios.simulation import TRANSPORTS, TransportName
+from scenarios.transcripts import PARTIAL
 
 TRANSCRIPT = "transcript.svt"
 RESULT = "result.json"
@@ -53,7 +54,8 @@ def list_() -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Write {TRANSCRIPT} and {RESULT} into this folder.",
+    help=f"Write {TRANSCRIPT} and {RESULT} into this folder; a run that fails leaves "
+    f"{TRANSCRIPT}{PARTIAL}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
 def run(
@@ -73,8 +75,6 @@ def run(
     """
     found = find_scenario(scenario)
     parameters = found.configure(_given(config, settings))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
     with _progress(found, transport, silent=as_json) as watch:
         context = Context(
             seed=seed,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +20,19 @@ from scenarios.deployment import (
 )
 from scenarios.errors import UsageError
 
+
+class Amount(click.FloatRange):
+    """A number within bounds; NaN is none, though it is beyond no bound."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
+
+
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
 
@@ -26,7 +41,7 @@ _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=Fal
 @click.option("--party", "parties", multiple=True, metavar="ID", help="A party; repeat for each.")
 @click.option("--count", type=click.IntRange(1, 100_000), help="Or: party-1 to party-N.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--days", type=click.IntRange(1), default=30, show_default=True)
+@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True)
 def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, days: int) -> None:
     """Make keys and certificates for the survey that PLAN (a TOML file) describes.
 
@@ -46,12 +61,13 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
 @_folder
 @click.option("--listen", metavar="HOST:PORT", required=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--joining", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+@click.option(
+    "--joining", type=Amount(min=0), default=60.0, show_default=True, help="Seconds to wait."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
 def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: bool) -> None:
     """Ask, as the aggregator whose keys are in FOLDER, and publish the result."""
     member: Member = read_member(folder)
-    out.mkdir(parents=True, exist_ok=True)
     host, port = _address(listen)
     outcome = aggregate_survey(
         member,
@@ -82,7 +98,7 @@ def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: boo
 @_folder
 @click.option("--connect", metavar="HOST:PORT", required=True)
 @click.option("--records", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--budget", type=click.FloatRange(min=0), help="The most epsilon to spend.")
+@click.option("--budget", type=Amount(min=0), help="The most epsilon to spend.")
 def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
     host, port = _address(connect)

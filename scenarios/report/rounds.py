@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -130,8 +131,9 @@ def _side(member: str) -> str:
 
 
 def rounds_of(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
-    """The rounds of a transcript."""
+    """The rounds of a transcript, without entries that are malformed: ``verify`` names those."""
     writer = RoundWriter(roster)
     for entry in entries:
-        writer.add(entry)
+        with contextlib.suppress(RemoteProtocolError):
+            writer.add(entry)
     return writer.rounds()

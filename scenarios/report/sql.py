@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 
@@ -37,7 +38,7 @@ _READING = frozenset(
 )
 
 
-def load(reader: TranscriptReader) -> sqlite3.Connection:
+def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     """Load what can be read of a transcript."""
     database = sqlite3.connect(":memory:")
     database.executescript(SCHEMA)
@@ -59,7 +60,7 @@ def load(reader: TranscriptReader) -> sqlite3.Connection:
     database.executemany("INSERT INTO roster VALUES (?, ?, ?)", members)
     pending: dict[str, list[tuple[object, ...]]] = {}
     waiting = 0
-    for table, row in _rows(Roster(header.roster), reader):
+    for table, row in _rows(roster, reader):
         pending.setdefault(table, []).append(row)
         waiting += 1
         if waiting == _BATCH:
@@ -86,7 +87,19 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
         raise UsageError(f"query: {error} (tables: {', '.join(_tables())})") from error
     if cursor.description is None:
         raise UsageError("query: expected a SELECT")
-    return [column[0] for column in cursor.description], rows
+    columns = [column[0] for column in cursor.description]
+    if len(set(columns)) != len(columns):
+        raise UsageError("query: two columns have one name; tell them apart with AS")
+    return columns, rows
+
+
+def plain(value: object) -> object:
+    """A cell as JSON has it: bytes as hexadecimal digits, an infinite number as null."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _tables() -> list[str]:

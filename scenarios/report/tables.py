@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from protocol.audit import Audit
 from protocol.privacy.ledger import Account, Ledger
 from protocol.transcript.verification import Verification
+from protocol.variant import Claim
 
 EXAMPLES = 5
 
@@ -24,6 +26,14 @@ def privacy_values(ledger: Ledger) -> dict[str, Any]:
             "unbounded": list(ledger.unbounded),
         }
     return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon}
+
+
+def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+    """What a variant's authors claim; None where they claim no bound."""
+    return [
+        {"source": c.source, "says": c.says, "epsilon": c.epsilon and _finite(c.epsilon)}
+        for c in claims
+    ]
 
 
 def verification_values(verification: Verification) -> dict[str, Any]:
@@ -92,7 +102,7 @@ def audit_values(audit: Audit) -> dict[str, Any]:
         "privacy": {
             "observer": audit.ledger.observer,
             **privacy_values(audit.ledger),
-            "claims": [msgspec.to_builtins(claim) for claim in audit.claims],
+            "claims": claims_values(audit.claims),
             "accounts": accounts_values(audit.ledger),
         },
         "result": {

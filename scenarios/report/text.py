@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from protocol.audit import Audit
 from protocol.privacy.ledger import Account
+from protocol.transcript.entries import Header
 from protocol.transcript.verification import Verification
+from scenarios.errors import printable
 from scenarios.report.rounds import Round
 from scenarios.scenario import Finished, Scenario
 
@@ -27,14 +28,14 @@ def scenario_table(scenario: Scenario[Any]) -> RenderableType:
     """A scenario's name, summary and parameters."""
     table = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
     for name, default, description in scenario.describe():
-        table.add_row(name, default, escape(description), style="dim")
+        table.add_row(_text(name), _text(default), _text(description), style="dim")
     return Group(Text.assemble((scenario.name, "bold"), "  ", scenario.summary), table)
 
 
 def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     """Estimates beside the truth, and what the run cost."""
     outcome, projection = finished.outcome, finished.projection
-    table = Table(title=f"{name}: {escape(outcome.variant.survey.title)}", title_justify="left")
+    table = Table(title=_text(f"{name}: {outcome.variant.survey.title}"), title_justify="left")
     records = outcome.records
     for column in ("attribute", "category"):
         table.add_column(column)
@@ -46,111 +47,120 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
             figures.insert(0, records.distribution([attribute]))
         shown = attribute
         for category, *row in zip(marginal.categories[0], *figures, strict=True):
-            table.add_row(escape(shown), escape(category), *(f"{value:.4f}" for value in row))
+            table.add_row(_text(shown), _text(category), *(f"{value:.4f}" for value in row))
             shown = ""
         table.add_section()
     yield table
-    yield Text(
+    yield _text(
         f"{outcome.answered:,} of {len(outcome.endings):,} parties answered for "
         f"{outcome.estimate.n:,} respondents over {outcome.transport}, "
         f"in {outcome.seconds:.1f} s"
     )
     for reason, count in outcome.trouble.items():
-        yield Text(f"  {count:,} parties: {reason}")
-    yield Text(f"{outcome.messages:,} messages, {outcome.bytes:,} bytes")
-    yield Text(
+        yield _text(f"  {count:,} parties: {reason}")
+    yield _text(f"{outcome.messages:,} messages, {outcome.bytes:,} bytes")
+    yield _text(
         f"epsilon {_epsilon(outcome.ledger.record_epsilon)} per record; "
         + _by_attribute(outcome.ledger.attribute_epsilon)
     )
-    yield Text(f"digest {outcome.digest.hex()}")
+    yield _text(f"digest {outcome.digest.hex()}")
     if outcome.seed is not None:
-        yield Text("This was a simulation: its seed is in the transcript, so it protects nobody.")
+        yield _text("This was a simulation: its seed is in the transcript, so it protects nobody.")
 
 
 def verification_report(verification: Verification) -> Iterator[RenderableType]:
     """Whether a transcript is intact, and every fault."""
     for fault in verification.faults:
-        yield Text(f"fault: {fault}", style="red")
+        yield _text(f"fault: {fault}", style="red")
     if verification.faults_left_out:
-        yield Text(f"and {verification.faults_left_out:,} more faults", style="red")
+        yield _text(f"and {verification.faults_left_out:,} more faults", style="red")
     if verification.torn:
-        yield Text("incomplete: the file breaks off inside a block, as after a crash")
+        yield _text("incomplete: the file breaks off inside a block, as after a crash")
     elif verification.ending is None and verification.header is not None:
-        yield Text("incomplete: the file has no closing record, as after a crash")
+        yield _text("incomplete: the file has no closing record, as after a crash")
     elif verification.ending is not None and not verification.ending.complete:
-        yield Text(f"incomplete: the run did not come to its end: {verification.ending.reason}")
+        yield _text(f"incomplete: the run did not come to its end: {verification.ending.reason}")
     if verification.digest is not None:
-        yield Text(
+        yield _text(
             f"{verification.entries:,} entries, {verification.messages:,} messages sent, "
             f"{verification.undelivered:,} of them never delivered"
         )
-        yield Text(f"digest {verification.digest.hex()}")
+        yield _text(f"digest {verification.digest.hex()}")
     if verification.intact:
-        yield Text("intact", style="bold green")
+        yield _text("intact", style="bold green")
         if not verification.compared:
-            yield Text(UNTOLD)
+            yield _text(UNTOLD)
     else:
-        yield Text("NOT intact", style="bold red")
+        yield _text("NOT intact", style="bold red")
 
 
 def audit_report(audit: Audit) -> Iterator[RenderableType]:
     """The verdict, then what it rests on."""
     if audit.simulated:
-        yield Text(
+        yield _text(
             "The transcript holds its seed: whoever has it can undo every randomization. "
             "It protects nobody.",
             style="bold",
         )
     yield (
-        Text("accepted", style="bold green")
+        _text("accepted", style="bold green")
         if audit.accepted
-        else Text("NOT accepted", style="bold red")
+        else _text("NOT accepted", style="bold red")
     )
     for finding in audit.findings:
-        yield Text(f"  {finding}", style="red")
+        yield _text(f"  {finding}", style="red")
     complete = audit.completeness
-    yield Text(f"{complete.answered:,} of {complete.parties:,} parties were counted")
+    yield _text(f"{complete.answered:,} of {complete.parties:,} parties were counted")
     for closing in complete.closings:
-        missing = _some(closing.missing)
+        missing, left_out = _some(closing.missing), _some(closing.left_out)
         which = f" (round {closing.round})" if closing.round >= 0 else ""
-        yield Text(
+        yield _text(
             f"  {closing.kind}{which}: {closing.counted:,} of {closing.awaited:,} counted"
             + (f"; missing {missing}" if missing else "")
+            + (f"; left out though delivered in time: {left_out}" if left_out else "")
         )
     for reason, names in _grouped(complete.departed).items():
-        yield Text(f"  left, {reason}: {len(names):,} ({_some(names)})")
+        yield _text(f"  left, {reason}: {len(names):,} ({_some(names)})")
     for reason, count in complete.refused.items():
-        yield Text(f"  refused {count:,} times: {reason}")
+        yield _text(f"  refused {count:,} times: {reason}")
     if complete.lost:
-        yield Text(f"  {complete.lost:,} messages were sent and never delivered")
+        yield _text(f"  {complete.lost:,} messages were sent and never delivered")
     yield from _privacy_report(audit)
     replay = audit.replay
     if replay is None:
-        yield Text("no result was published")
+        yield _text("no result was published")
     elif replay.follows is None:
-        yield Text("whether the result follows cannot be told: it needs randomness not on record")
+        yield _text("whether the result follows cannot be told: it needs randomness not on record")
     elif replay.follows:
         counted = f" of {audit.estimate.n:,} respondents" if audit.estimate else ""
-        yield Text(f"the published result{counted} follows from the reports on record")
+        yield _text(f"the published result{counted} follows from the reports on record")
     if audit.verification.digest is not None:
-        yield Text(f"digest {audit.verification.digest.hex()}")
+        yield _text(f"digest {audit.verification.digest.hex()}")
     if not audit.verification.compared:
-        yield Text(UNTOLD)
+        yield _text(UNTOLD)
 
 
 def trail_report(account: Account) -> RenderableType:
     """The messages behind one party's figures."""
-    table = Table(title=f"what {account.party} told", title_justify="left")
+    table = Table(title=_text(f"what {account.party} told"), title_justify="left")
     for column in ("message", "kind", "epsilon", "about"):
         table.add_column(column)
     for charge in account.trail:
         table.add_row(
             f"#{charge.seq}",
-            charge.kind,
+            _text(charge.kind),
             _epsilon(charge.loss.record),
-            escape(_by_attribute(charge.loss.attributes)),
+            _text(_by_attribute(charge.loss.attributes)),
         )
     return table
+
+
+def header_report(header: Header) -> RenderableType:
+    """What a transcript is about, in one line."""
+    return _text(
+        f"{header.variant}, {len(header.roster) - 1:,} parties, session {header.session.hex()}, "
+        f"over {header.transport}"
+    )
 
 
 def rounds_report(rounds: Iterable[Round]) -> Iterator[RenderableType]:
@@ -165,41 +175,41 @@ def rounds_report(rounds: Iterable[Round]) -> Iterator[RenderableType]:
             table.add_row(
                 _members(flow.senders),
                 _members(flow.recipients),
-                flow.kind,
+                _text(flow.kind),
                 f"{flow.messages:,}",
                 f"{flow.delivered:,}" if flow.delivered is not None else "",
                 f"{flow.bytes:,}",
             )
         yield table
         for note in round_.notes:
-            yield Text(f"  {note}")
+            yield _text(f"  {note}")
 
 
 def rows_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:
     """The rows of a query."""
     table = Table()
     for column in columns:
-        table.add_column(escape(column))
+        table.add_column(_text(column))
     for row in rows:
-        table.add_row(*("" if value is None else escape(str(value)) for value in row))
+        table.add_row(*(_text("" if value is None else str(value)) for value in row))
     return table
 
 
 def _privacy_report(audit: Audit) -> Iterator[RenderableType]:
     ledger = audit.ledger
-    yield Text(
+    yield _text(
         f"{ledger.observer} learned about each respondent at most epsilon "
         f"{_epsilon(ledger.record_epsilon)} (pure, sequential composition)"
     )
     for reason in ledger.unbounded:
-        yield Text(f"  unbounded: {reason}")
+        yield _text(f"  unbounded: {reason}")
     table = Table(box=None, padding=(0, 2), show_header=False)
     for name, epsilon in ledger.attribute_epsilon.items():
-        table.add_row(escape(name), _epsilon(epsilon))
+        table.add_row(_text(name), _epsilon(epsilon))
     yield table
     for claim in audit.claims:
         figure = "" if claim.epsilon is None else f" = {_epsilon(claim.epsilon)}"
-        yield Text(f"claimed by {claim.source}: {claim.says}{figure}")
+        yield _text(f"claimed by {claim.source}: {claim.says}{figure}")
 
 
 def _epsilon(value: float) -> str:
@@ -210,8 +220,13 @@ def _by_attribute(epsilons: Any) -> str:
     return ", ".join(f"{name} {_epsilon(value)}" for name, value in epsilons.items())
 
 
-def _members(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names):,} members"
+def _members(names: tuple[str, ...]) -> Text:
+    return _text(names[0] if len(names) == 1 else f"{len(names):,} members")
+
+
+def _text(content: str, style: str = "") -> Text:
+    """Text as it is: neither markup nor control characters of a transcript do anything."""
+    return Text(printable(content), style=style)
 
 
 def _some(names: Iterable[str], at_most: int = 3) -> str:

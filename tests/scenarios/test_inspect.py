@@ -1,0 +1,374 @@
+"""``verify``, ``audit``, ``query``, ``show``: on intact, torn, faulty and hostile files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.forgeries import Forgery
+from tests.scenarios.command import OWN, complaint, python, sottovoce
+from tests.transcripts import sample
+
+ROLL_CALL = f"{OWN}:RollCall"
+UNTOLD = "cannot be told from the original without a digest"
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A run's transcript and result."""
+
+    path: Path
+    result: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        digest: str = self.result["transcript"]["digest"]
+        return digest
+
+
+def recorded(folder: Path, *run: object) -> Recorded:
+    return Recorded(
+        folder / "transcript.svt", sottovoce("run", *run, "--out", folder, "--json").json
+    )
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return recorded(tmp_path_factory.mktemp("quick"), "quickstart", "--set", "residents=30")
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return recorded(tmp_path_factory.mktemp("rounds"), f"{OWN}:roll-call")
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return recorded(tmp_path_factory.mktemp("faulty"), f"{OWN}:faulty")
+
+
+def test_verify(quick: Recorded) -> None:
+    said = sottovoce("verify", quick.path)
+    assert said.code == 0
+    assert "intact" in said.out.splitlines()
+    assert UNTOLD in said.out
+    assert quick.digest in said.out
+    found = sottovoce("verify", quick.path, "--json").json
+    assert (found["intact"], found["complete"], found["torn"]) == (True, True, False)
+    assert (found["compared"], found["digest"], found["faults"]) == (False, quick.digest, [])
+
+
+def test_verify_with_a_digest(quick: Recorded) -> None:
+    said = sottovoce("verify", quick.path, "--digest", quick.digest)
+    assert said.code == 0
+    assert UNTOLD not in said.out
+    other = sottovoce("verify", quick.path, "--digest", "00" * 32)
+    assert other.code == 1
+    assert "NOT intact" in other.out
+    assert "expected 0000" in other.out
+
+
+def test_a_rewritten_file_is_told_by_its_digest_alone(quick: Recorded, tmp_path: Path) -> None:
+    forgery = Forgery(quick.path.read_bytes())
+    forgery.entries[forgery.place("party-01", 0)][2][5] = b"\x90"
+    path = tmp_path / "forged.svt"
+    path.write_bytes(forgery.write())
+    assert sottovoce("verify", path).code == 0
+    assert sottovoce("verify", path, "--digest", quick.digest).code == 1
+
+
+@pytest.mark.parametrize("left", [0, 10, 30, 2000, -10])
+def test_a_torn_file_is_incomplete(left: int, quick: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "torn.svt"
+    path.write_bytes(quick.path.read_bytes()[:left])
+    said = sottovoce("verify", path)
+    assert said.code == 1
+    assert "incomplete: the file breaks off inside a block, as after a crash" in said.out
+    assert "fault" not in said.out
+
+
+def test_a_changed_byte_is_a_fault(quick: Recorded, tmp_path: Path) -> None:
+    content = bytearray(quick.path.read_bytes())
+    content[-40] ^= 1
+    path = tmp_path / "changed.svt"
+    path.write_bytes(content)
+    said = sottovoce("verify", path)
+    assert said.code == 1
+    assert "fault: byte " in said.out
+    assert sottovoce("audit", path).code == 1
+
+
+def test_audit(quick: Recorded) -> None:
+    said = python("-m", "scenarios", "audit", quick.path, "--digest", quick.digest)
+    assert said.code == 0
+    first, second, *_ = said.out.splitlines()
+    assert first.startswith("The transcript holds its seed")
+    assert second == "accepted"
+    assert "30 of 30 parties were counted" in said.out
+    assert "the published result of 30 respondents follows" in said.out
+    assert UNTOLD not in said.out
+    found = sottovoce("audit", quick.path, "--json").json
+    privacy = quick.result["privacy"]
+    assert found["accepted"] is True
+    assert found["simulated"] is True
+    assert found["findings"] == []
+    for figure in ("record_epsilon", "attribute_epsilon", "claims"):
+        assert found["privacy"][figure] == privacy[figure]
+    [account] = found["privacy"]["accounts"]
+    assert account["parties"] == 30
+    assert [charge["kind"] for charge in account["trail"]] == ["Report"]
+    assert found["result"]["marginals"] == quick.result["estimate"]["marginals"]
+
+
+def test_a_trail(quick: Recorded) -> None:
+    said = sottovoce("audit", quick.path, "--trail", "party-07")
+    assert "what party-07 told" in said.out
+    found = sottovoce("audit", quick.path, "--trail", "party-07", "--json").json
+    assert found["trail"]["party"] == "party-07"
+    assert found["trail"]["record_epsilon"] == quick.result["privacy"]["record_epsilon"]
+
+
+@pytest.mark.parametrize("observer", ["aggregator", "record", "party-07"])
+def test_an_observer(observer: str, quick: Recorded) -> None:
+    found = sottovoce("audit", quick.path, "--observer", observer, "--json").json
+    assert found["privacy"]["observer"] == observer
+    [account] = found["privacy"]["accounts"]
+    # A party learns what is published about all others.
+    assert account["parties"] == (29 if observer == "party-07" else 30)
+
+
+def test_a_doctored_result(quick: Recorded, tmp_path: Path) -> None:
+    forgery = Forgery(quick.path.read_bytes())
+    [result] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == "Pooled"]
+    codes, counts = msgspec.msgpack.decode(result[5])
+    # The last part of an array is its content, here little-endian numbers.
+    counts[-1] = b"\x02" + counts[-1][1:]
+    result[5] = msgspec.msgpack.encode([codes, counts])
+    path = tmp_path / "doctored.svt"
+    path.write_bytes(forgery.write())
+    assert sottovoce("verify", path).code == 0
+    said = sottovoce("audit", path)
+    assert said.code == 1
+    assert "NOT accepted" in said.out
+    found = sottovoce("audit", path, "--json")
+    assert found.code == 1
+    assert '"accepted": false' in found.out
+
+
+def test_what_is_unbounded(tmp_path: Path) -> None:
+    plain = recorded(tmp_path, f"{OWN}:plain")
+    variant = ("--variant", f"{OWN}:PlainAnswers")
+    privacy = sottovoce("audit", plain.path, *variant, "--json").json["privacy"]
+    assert privacy["record_epsilon"] is None
+    assert privacy["attribute_epsilon"] is None
+    [reason] = privacy["unbounded"]
+    assert reason.startswith("the true answers to district")
+    assert privacy["accounts"][0]["record_epsilon"] is None
+    said = sottovoce("audit", plain.path, *variant, "--trail", "party-01")
+    assert "unbounded: the true answers to" in said.out
+    assert "infinite" in said.out
+
+
+def test_a_transcript_of_a_variant_of_ones_own(rounds: Recorded) -> None:
+    assert "variant 'roll-call' is none of" in complaint(sottovoce("audit", rounds.path))
+    # The aggregator draws: the seed in the header makes that verifiable.
+    found = sottovoce("audit", rounds.path, "--variant", ROLL_CALL, "--json").json
+    assert found["result"]["follows"] is True
+    assert [c["kind"] for c in found["completeness"]["closings"]] == ["Here", "Here", "Report"]
+    assert [c["round"] for c in found["completeness"]["closings"]] == [0, 1, -1]
+
+
+def test_without_a_seed_nobody_can_tell(rounds: Recorded, tmp_path: Path) -> None:
+    forgery = Forgery(rounds.path.read_bytes())
+    forgery.header["seed"] = None
+    path = tmp_path / "unseeded.svt"
+    path.write_bytes(forgery.write())
+    said = sottovoce("audit", path, "--variant", ROLL_CALL)
+    assert said.code == 0
+    assert "cannot be told" in said.out
+    assert "seed" not in said.out
+    found = sottovoce("audit", path, "--variant", ROLL_CALL, "--json").json
+    assert (found["result"]["follows"], found["simulated"]) == (None, False)
+
+
+@pytest.mark.parametrize("name", ["evil.py:Evil", "evil.py", "no-such"])
+def test_what_a_transcript_names_is_never_run(name: str, quick: Recorded, tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('run!')")
+    forgery = Forgery(quick.path.read_bytes())
+    forgery.header["variant"] = str(tmp_path / name)
+    path = tmp_path / "hostile.svt"
+    path.write_bytes(forgery.write())
+    said = complaint(sottovoce("audit", path))
+    assert "is none of rr-independent" in said
+    assert "run!" not in said
+
+
+def test_a_faulty_run(faulty: Recorded) -> None:
+    gone = faulty.result["trouble"]["crashed"]
+    assert gone > 0
+    said = sottovoce("audit", faulty.path, "--variant", ROLL_CALL)
+    assert said.code == 0
+    assert f"Here (round 0): {40 - gone} of 40 counted; missing party-" in said.out
+    assert f"left, crashed: {gone}" in said.out
+    shown = sottovoce("show", faulty.path).out
+    assert f"left: crashed ({gone} times)" in shown
+    assert f"closed: Here of {40 - gone} of 40 parties counted" in shown
+
+
+def test_show(rounds: Recorded) -> None:
+    said = sottovoce("show", rounds.path)
+    assert said.code == 0
+    assert said.out.startswith("roll-call, 40 parties, session ")
+    lines = [line.strip() for line in said.out.splitlines()]
+    assert [line for line in lines if line.startswith("round ")] == [
+        f"round {i}" for i in (1, 2, 3, 4)
+    ]
+    cells = [[c.strip() for c in line.strip("│").split("│")] for line in lines if "│" in line]
+    assert [row[:5] for row in cells if row[2] in ("Call", "Here", "Ask", "Report")] == [
+        ["aggregator", "40 members", "Call", "40", "40"],
+        ["40 members", "aggregator", "Here", "40", "40"],
+        ["aggregator", "40 members", "Call", "40", "40"],
+        ["40 members", "aggregator", "Here", "40", "40"],
+        ["aggregator", "40 members", "Ask", "40", "40"],
+        ["40 members", "aggregator", "Report", "40", "40"],
+    ]
+    assert "closed: Here of 40 of 40 parties counted" in said.out
+
+
+def test_query(rounds: Recorded, faulty: Recorded) -> None:
+    question = (
+        "SELECT round, kind, count(*) AS n, min(bytes) > 0 AS some FROM sent "
+        "WHERE sender LIKE 'party-%' GROUP BY round, kind ORDER BY round"
+    )
+    assert sottovoce("query", rounds.path, question, "--json").json == [
+        {"round": 1, "kind": "Here", "n": 40, "some": 1},
+        {"round": 2, "kind": "Here", "n": 40, "some": 1},
+        {"round": 3, "kind": "Report", "n": 40, "some": 1},
+    ]
+    [row] = sottovoce(
+        *("query", rounds.path, "--json"),
+        "SELECT (SELECT count(*) FROM roster) AS members, value FROM header WHERE key = 'seed'",
+    ).json
+    assert row == {"members": 41, "value": "1"}
+    gone = faulty.result["trouble"]["crashed"]
+    [row] = sottovoce(
+        *("query", faulty.path, "--json"),
+        "SELECT (SELECT count(*) FROM departed WHERE reason = 'crashed') AS gone, "
+        "(SELECT count(*) FROM delivered WHERE repeated) > 0 AS repeats, "
+        "(SELECT count(*) FROM refused) AS refused",
+    ).json
+    assert row == {"gone": gone, "repeats": 1, "refused": 0}
+
+
+def test_query_prints_a_table(quick: Recorded) -> None:
+    said = sottovoce("query", quick.path, "SELECT '[red]x[/]', x'00ff', NULL, 'a' || char(27)")
+    assert said.code == 0
+    assert "[red]x[/]" in said.out
+    assert "\x1b" not in said.out
+    row = sottovoce("query", quick.path, "SELECT 1e999 AS far, x'00ff' AS bytes", "--json").json
+    assert row == [{"far": None, "bytes": "00ff"}]
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("", "expected a SELECT"),
+        ("SELEC 1", "syntax error (tables: header, roster, sent, delivered, refused, departed)"),
+        ("SELECT 1; SELECT 2", "one statement at a time"),
+        ("SELECT * FROM nosuch", "no such table: nosuch"),
+        ("SELECT seq, seq FROM sent", "two columns have one name"),
+        ("SELECT ?", "binding"),
+        ("INSERT INTO sent (entry) VALUES (0)", "not authorized"),
+        ("UPDATE sent SET seq = 0", "not authorized"),
+        ("DELETE FROM sent", "not authorized"),
+        ("DROP TABLE sent", "not authorized"),
+        ("CREATE TABLE x (y)", "not authorized"),
+        ("PRAGMA table_info(sent)", "not authorized"),
+        ("BEGIN", "not authorized"),
+        ("SELECT load_extension('x')", "not authorized"),
+        ("ATTACH '{path}' AS other", "not authorized"),
+        ("VACUUM INTO '{path}'", "denied"),
+    ],
+)
+def test_no_question(question: str, says: str, quick: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    said = sottovoce("query", quick.path, question.format(path=path))
+    assert says in complaint(said)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("command", [("audit",), ("show",), ("query", "SELECT 1")])
+@pytest.mark.parametrize("content", [b"", b"GET / HTTP/1.1\r\n" * 90, b"sottovoce transcript 1\n"])
+def test_what_is_no_transcript(command: tuple[str, ...], content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "no.svt"
+    path.write_bytes(content)
+    name, *rest = command
+    assert "not a readable transcript" in complaint(sottovoce(name, path, *rest))
+
+
+@pytest.mark.parametrize("command", [("verify",), ("audit",), ("show",), ("query", "SELECT 1")])
+def test_no_file(command: tuple[str, ...], tmp_path: Path) -> None:
+    name, *rest = command
+    assert "no such transcript" in complaint(sottovoce(name, tmp_path / "no.svt", *rest))
+    assert "not a file" in complaint(sottovoce(name, tmp_path, *rest))
+
+
+@pytest.mark.parametrize("digest", ["", "zz", "abcd", "g" * 64, "0" * 63])
+@pytest.mark.parametrize("command", ["verify", "audit"])
+def test_no_digest(command: str, digest: str, quick: Recorded) -> None:
+    said = sottovoce(command, quick.path, "--digest", digest)
+    assert "expected 64 hexadecimal digits" in complaint(said)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (("--observer", "nobody"), "'nobody' is not on the roster of 31 members"),
+        (("--trail", "nobody"), "learned nothing from a party 'nobody'"),
+        (("--variant", "rr-joint"), "of variant 'rr-independent', not of 'rr-joint'"),
+        (("--variant", "no.py:Own"), "no such file"),
+    ],
+)
+def test_no_audit(option: tuple[str, str], says: str, quick: Recorded) -> None:
+    assert says in complaint(sottovoce("audit", quick.path, *option))
+
+
+@pytest.mark.parametrize("torn", [2000, -10])
+def test_a_crash_can_be_looked_at(torn: int, quick: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "torn.svt"
+    path.write_bytes(quick.path.read_bytes()[:torn])
+    shown = sottovoce("show", path)
+    assert shown.code == 0
+    assert "incomplete: the file has no end" in shown.out
+    assert sottovoce("query", path, "SELECT count(*) FROM sent").code == 0
+    audited = sottovoce("audit", path)
+    assert audited.code == 1
+    assert "the record is incomplete: it has no end" in audited.out
+
+
+def test_a_hostile_transcript_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    forgery = Forgery(sample()[0])
+    forgery.header["variant"] = "[red]x[/nosuch]"
+    for entry in forgery.entries:
+        if entry[0] == "Sent":
+            entry[2][4] = "[/]\x1b[31m"
+        if entry[0] == "Refused":
+            entry[3] = "[/]\x1b[31m"
+        if entry[0] == "Departed":
+            entry[3] = "[bold\x07"
+    path = tmp_path / "hostile.svt"
+    path.write_bytes(forgery.write())
+    for command in (("show", path), ("query", path, "SELECT kind, body FROM sent")):
+        said = sottovoce(*command)
+        assert said.code == 0
+        assert "[/]\\x1b[31m" in said.out
+        assert "\x1b" not in said.out
+        assert "\x07" not in said.out
+    assert "\x1b" not in sottovoce("verify", path).out
+    forgery.header["roster"] = [["nobody", bytes(32)]]
+    path.write_bytes(forgery.write())
+    for command in (("show", path), ("query", path, "SELECT 1")):
+        assert "not sound" in complaint(sottovoce(*command))
+    assert sottovoce("verify", path).code == 1

@@ -1,0 +1,174 @@
+"""``simulate``: faults, budgets, notebooks, and what an outcome shows of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+import trio
+
+from protocol.errors import QuorumError, SurveyError
+from protocol.exchange import Exchange
+from protocol.fates import Verdict
+from protocol.messages import PartyId
+from protocol.records import Records
+from protocol.survey import Attribute, Survey
+from protocol.variants import RRIndependent, RRJoint
+from scenarios import EXECUTORS, Outcome, simulate, simulate_async
+from scenarios.datasets.town import TOWN, town
+from scenarios.errors import UsageError
+from scenarios.simulation import TRANSPORTS, TransportName
+from scenarios.transcripts import growing
+from transports.faults import Fault, crash, cut, delay, drop, duplicate
+
+RECORDS = town(24, seed=2)
+VARIANT = RRIndependent.with_keep(TOWN, 0.6)
+TWO = PartyId("party-02")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
+    rules = (cut(0.3, kind="Report"), duplicate(0.5), delay(0.001, share=0.5))
+    outcome = simulate(VARIANT, RECORDS, transport=transport, rules=rules)
+    cut_off = outcome.trouble["link cut"]
+    assert 0 < cut_off < 24
+    assert outcome.answered == outcome.estimate.n == 24 - cut_off
+    assert outcome.digest == simulate(VARIANT, RECORDS, rules=rules).digest
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_delays_lose_nobody(transport: TransportName) -> None:
+    outcome = simulate(VARIANT, RECORDS, transport=transport, rules=(delay(0.01),))
+    assert (outcome.answered, outcome.trouble) == (24, {})
+    assert outcome.digest == simulate(VARIANT, RECORDS).digest
+
+
+def test_without_faults_nothing_is_changed() -> None:
+    assert simulate(VARIANT, RECORDS, rules=(drop(0.0),)).digest == (
+        simulate(VARIANT, RECORDS).digest
+    )
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_nobody_is_too_few(transport: TransportName) -> None:
+    with pytest.raises(QuorumError, match="0 of 24 sent 'Report', at least 1 needed"):
+        simulate(VARIANT, RECORDS, transport=transport, rules=(crash(1.0, kind="Report"),))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_party_keeps_to_its_budget(transport: TransportName) -> None:
+    with pytest.raises(QuorumError):
+        simulate(VARIANT, RECORDS, transport=transport, budget=0.1)
+    outcome = simulate(VARIANT, RECORDS, transport=transport, budget=7.0)
+    assert outcome.answered == 24
+
+
+def test_one_crash_by_name() -> None:
+    rules = (Fault(verdict=Verdict.CRASH, sender=TWO),)
+    outcome = simulate(VARIANT, RECORDS, rules=rules)
+    assert outcome.trouble == {"crashed": 1}
+    [closing] = outcome.completeness.closings
+    assert closing.missing == (TWO,)
+
+
+def test_the_executors_are_all_of_them() -> None:
+    digests = {executor(VARIANT, RECORDS, seed=9).digest for executor in EXECUTORS.values()}
+    assert tuple(EXECUTORS) == TRANSPORTS
+    assert len(digests) == 1
+
+
+def test_inside_a_notebook() -> None:
+    async def cell() -> Outcome:
+        return simulate(VARIANT, RECORDS, transport="memory")
+
+    assert asyncio.run(cell()).digest == simulate(VARIANT, RECORDS).digest
+
+
+async def test_inside_a_trio_program() -> None:
+    outcome = await simulate_async(VARIANT, RECORDS, transport="tcp")
+    assert outcome.answered == 24
+    with pytest.raises(UsageError, match="call simulate"):
+        await simulate_async(VARIANT, RECORDS, transport="local")
+    with pytest.raises(RuntimeError):
+        simulate(VARIANT, RECORDS, transport="memory")
+    await trio.lowlevel.checkpoint()
+
+
+def test_the_collector_works_on_afterwards() -> None:
+    assert gc.isenabled()
+    seen: list[bool] = []
+    simulate(VARIANT, RECORDS, watch=lambda exchange: seen.append(gc.isenabled()))
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_who_watches_sees_the_counters() -> None:
+    watched: list[Exchange] = []
+    outcome = simulate(VARIANT, RECORDS, transport="memory", watch=watched.append)
+    [exchange] = watched
+    assert (exchange.messages, exchange.bytes) == (outcome.messages, outcome.bytes)
+    assert outcome.messages == 2 * 24 + 2
+
+
+def test_records_of_another_survey() -> None:
+    other = Survey("Other", (Attribute(name="a", categories=("x", "y")),))
+    with pytest.raises(SurveyError, match="another survey"):
+        simulate(RRJoint.with_keep(other, 0.5), RECORDS)
+
+
+def test_a_file_is_the_transcript_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "t.svt"
+    filed = simulate(VARIANT, RECORDS, path=path)
+    kept = simulate(VARIANT, RECORDS)
+    assert filed.transcript.path == path
+    assert filed.digest == kept.digest
+    assert b"".join(filed.transcript.chunks()) == kept.transcript.content == path.read_bytes()
+    assert str(path) in repr(filed.transcript)
+    assert "B in memory" in repr(kept.transcript)
+
+
+def test_a_growing_file_replaces_nothing_before_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+    path.write_bytes(b"earlier")
+
+    def failing(error: Exception) -> None:
+        with growing(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(ZeroDivisionError):
+        failing(ZeroDivisionError())
+    assert path.read_bytes() == b"earlier"
+    assert (tmp_path / "t.svt.partial").read_bytes() == b"half"
+    with pytest.raises(OSError, match="full"):
+        failing(OSError("full"))
+    assert list(tmp_path.iterdir()) == [path]
+    with growing(path) as file:
+        file.write(b"whole")
+        assert path.read_bytes() == b"earlier"
+    assert path.read_bytes() == b"whole"
+
+
+def test_an_outcome_shows_no_secret_and_escapes_the_rest() -> None:
+    survey = Survey(
+        "<script>alert(1)</script>",
+        (
+            Attribute(name="<b>a", categories=("<i>x", "y&z")),
+            Attribute(name="b", categories=("u", "v")),
+        ),
+    )
+    records = Records.from_rows(survey, [{"<b>a": "<i>x", "b": "u"}] * 5)
+    outcome = simulate(RRIndependent.with_keep(survey, 0.5), records)
+    html = outcome._repr_html_()
+    assert "<script>" not in html
+    assert "<b>a" not in html
+    assert "<i>x" not in html
+    assert "y&z" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert outcome.digest.hex() in html
+    assert repr(outcome) == (
+        f"<Outcome: rr-independent, 5 parties over local, digest {outcome.digest.hex()[:16]}>"
+    )

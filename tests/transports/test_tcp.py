@@ -1,0 +1,395 @@
+"""TCP and TLS keep the contract, and whoever should not get in is told so and recorded."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+import trustme
+
+from protocol.charter import Charter
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.roster import Identity
+from protocol.transcript.entries import Refused
+from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
+from transports import handshake
+from transports.base import Limits
+from transports.postal import Post
+from transports.switch import Switch
+from transports.tcp import connect_tcp, open_tcp
+from transports.testing import charter_of, check_transport, identity_of
+from transports.tls import require_certificates
+
+A, B = PartyId("party-1"), PartyId("party-2")
+
+
+async def test_tcp_keeps_the_contract() -> None:
+    await check_transport(partial(sockets, identify=identity_of))
+
+
+async def test_tls_keeps_the_contract(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    await check_transport(partial(sockets, identify=identity_of, certificates=certificates))
+
+
+class Trusted(Certificates):
+    """Certificates of an authority by trustme, with keys that are not the parties' identities."""
+
+    def __init__(self) -> None:
+        self._ca = trustme.CA()
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    def server(self, identity: Identity) -> ssl.SSLContext:
+        return self._context(identity, ssl.PROTOCOL_TLS_SERVER)
+
+    def client(self, identity: Identity) -> ssl.SSLContext:
+        return self._context(identity, ssl.PROTOCOL_TLS_CLIENT)
+
+    def _context(self, identity: Identity, side: int) -> ssl.SSLContext:
+        if identity.name not in self._contexts:
+            context = require_certificates(ssl.SSLContext(side))
+            self._ca.issue_cert(identity.name).configure_cert(context)
+            self._ca.configure_trust(context)
+            self._contexts[identity.name] = context
+        return self._contexts[identity.name]
+
+
+async def test_tls_with_other_certificates_keeps_the_contract() -> None:
+    await check_transport(partial(sockets, identify=identity_of, certificates=Trusted()))
+
+
+@asynccontextmanager
+async def listening(
+    certificates: Certificates | None = None, limits: Limits | None = None
+) -> AsyncGenerator[tuple[Post, Sockets]]:
+    post = Post(limits)
+    async with sockets(post.switch, identity_of, certificates) as hub:
+        yield post, hub
+
+
+async def enter(
+    hub: Sockets,
+    *,
+    charter: Charter | None = None,
+    identity: Identity | None = None,
+    tls: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
+) -> str:
+    """Try to get in; the one line that says why not."""
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - the line is checked by the caller
+        async with connect_tcp(
+            LOOPBACK,
+            hub.port,
+            charter=charter or charter_of(),
+            identity=identity or identity_of(A),
+            tls=tls,
+            limits=limits,
+        ):
+            raise AssertionError("it was let in")
+    [line] = str(caught.value).splitlines()
+    return line
+
+
+async def recorded(post: Post, hub: Sockets, count: int = 1) -> str:
+    """Why the hub refused, once it has; nobody but the refused may have been recorded."""
+    with trio.fail_after(10):
+        while hub.hub.refused < count:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    refused = [entry for entry in post.entries() if isinstance(entry, Refused)]
+    assert [entry.link for entry in refused] == [""] * count
+    assert not post.switch.exchange.attached
+    return refused[-1].reason
+
+
+def stranger(name: str = "stranger") -> Identity:
+    return Identity(PartyId(name), b"s" * 32)
+
+
+async def test_an_unknown_party() -> None:
+    async with listening() as (post, hub):
+        assert "'stranger' is not on the roster" in await enter(hub, identity=stranger())
+        assert "'stranger' is not on the roster" in await recorded(post, hub)
+
+
+async def test_nobody_enters_as_the_aggregator() -> None:
+    async with listening() as (post, hub):
+        line = await enter(hub, identity=identity_of(AGGREGATOR))
+        assert "'aggregator' is not on the roster" in line
+        assert "aggregator" in await recorded(post, hub)
+
+
+async def test_a_wrong_identity_key() -> None:
+    async with listening() as (post, hub):
+        assert "not signed by 'party-1'" in await enter(hub, identity=stranger(A))
+        assert "not signed by 'party-1'" in await recorded(post, hub)
+
+
+async def test_another_session() -> None:
+    async with listening() as (post, hub):
+        other = msgspec.structs.replace(charter_of(), session=b"x" * 16)
+        assert "another session" in await enter(hub, charter=other)
+        assert "another session" in await recorded(post, hub)
+
+
+async def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening() as (post, hub):
+        hello = handshake.Hello("sottovoce/0", post.charter.session, A, bytes(32))
+        async with await trio.open_tcp_stream(LOOPBACK, hub.port) as wire:
+            await wire.send_all(framed(handshake.encode(hello)))
+            answer = await wire.receive_some()
+            assert b"Refusal" in answer
+            assert b"'sottovoce/0', expected 'sottovoce/1'" in answer
+        assert "version" in await recorded(post, hub)
+
+
+async def test_an_aggregator_that_is_another() -> None:
+    post = Post(None)
+    async with open_tcp(post.switch, stranger("aggregator")) as (hub, port):
+        loopback = Sockets(hub, port, post.charter, identity_of, lambda _: None, Limits())
+        assert "not signed by the aggregator" in await enter(loopback)
+        assert "ended" in await recorded(post, loopback)
+
+
+async def test_a_second_connection_of_a_party() -> None:
+    async with listening() as (post, hub), hub.connect(A):
+        assert "connected already" in await enter(hub)
+        assert hub.hub.refused == 1
+    [refused] = [entry for entry in post.entries() if isinstance(entry, Refused)]
+    assert "connected already" in refused.reason
+
+
+async def test_nobody_there() -> None:
+    async with listening() as (_, hub):
+        pass
+    assert str(hub.port) in await enter(hub)
+
+
+def other_authority(folder: Path) -> ssl.SSLContext:
+    return Certificates(folder / "other", seed=b"other").client(identity_of(A))
+
+
+def unknown_certificate(folder: Path) -> ssl.SSLContext:
+    """Trusts the right authority, and shows a certificate of another."""
+    right, other = Certificates(folder), Certificates(folder / "other", seed=b"other")
+    context = require_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    context.load_verify_locations(right.authority)
+    context.load_cert_chain(*other.files(identity_of(A)))
+    return context
+
+
+def no_certificate(folder: Path) -> ssl.SSLContext:
+    context = require_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    context.load_verify_locations(Certificates(folder).authority)
+    return context
+
+
+def anothers_certificate(folder: Path) -> ssl.SSLContext:
+    return Certificates(folder).client(identity_of(B))
+
+
+def old_version(folder: Path) -> ssl.SSLContext:
+    context = Certificates(folder).client(identity_of(A))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+@pytest.mark.parametrize(
+    ("context", "line", "reason"),
+    [
+        (other_authority, "CERTIFICATE_VERIFY_FAILED", ""),
+        (unknown_certificate, "perhaps it does not accept this certificate", "VERIFY_FAILED"),
+        (no_certificate, "perhaps it does not accept this certificate", "did not return"),
+        (anothers_certificate, "the certificate is of party-2, not of 'party-1'", "party-2"),
+        (old_version, "TLS", "PROTOCOL"),
+        (lambda _: None, "without a word", "WRONG_VERSION_NUMBER"),
+    ],
+    ids=["authority", "unknown", "none", "another's", "old", "plain"],
+)
+async def test_tls_refuses(
+    context: Callable[[Path], ssl.SSLContext | None], line: str, reason: str, tmp_path: Path
+) -> None:
+    async with listening(Certificates(tmp_path)) as (post, hub):
+        assert line in await enter(hub, tls=context(tmp_path))
+        assert reason in await recorded(post, hub)
+
+
+async def test_a_hub_with_a_partys_certificate_is_not_the_aggregator(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    post = Post(None)
+    tls = certificates.server(identity_of(B))
+    async with open_tcp(post.switch, identity_of(AGGREGATOR), tls=tls) as (hub, port):
+        loopback = Sockets(
+            hub, port, post.charter, identity_of, certificates.client, post.switch.limits
+        )
+        line = await enter(loopback, tls=certificates.client(identity_of(A)))
+        assert "the certificate is of party-2, not of 'aggregator'" in line
+
+
+async def test_a_tls_client_on_a_plain_port(tmp_path: Path) -> None:
+    async with listening() as (post, hub):
+        line = await enter(hub, tls=Certificates(tmp_path).client(identity_of(A)))
+        assert "TLS" in line
+        assert "a frame of" in await recorded(post, hub)
+
+
+async def test_tls_uses_1_3_and_no_tickets(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    server, client = (
+        certificates.server(identity_of(AGGREGATOR)),
+        certificates.client(identity_of(A)),
+    )
+    assert server.num_tickets == 0
+    for context in (server, client):
+        assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+        assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+QUICK = Limits(handshake=0.2, frame=0.2, idle=0.2)
+
+
+@pytest.mark.parametrize(
+    ("secured", "start"),
+    [(False, b""), (False, b"\0"), (False, b"\0\0\0\x40abc"), (True, b""), (True, b"\x16\x03\x01")],
+)
+async def test_the_handshake_has_a_deadline(secured: bool, start: bytes, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path) if secured else None
+    async with listening(certificates, QUICK) as (post, hub):
+        async with await trio.open_tcp_stream(LOOPBACK, hub.port) as wire:
+            if start:
+                await wire.send_all(start)
+            with trio.fail_after(10):
+                while await wire.receive_some():
+                    pass
+        assert "took too long" in await recorded(post, hub)
+
+
+async def test_a_hub_that_says_nothing_is_given_up() -> None:
+    [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
+    async with listener:
+        port = listener.socket.getsockname()[1]
+        hub = Sockets(None, port, charter_of(), identity_of, lambda _: None, QUICK)  # type: ignore[arg-type]
+        assert await enter(hub, limits=QUICK) == "no welcome in time"
+
+
+def inside(hub: Sockets) -> AbstractAsyncContextManager[trio.SocketStream]:
+    """A party's bare stream, after its welcome."""
+    return entered(hub, charter_of(), identity_of(A))
+
+
+async def until_gone(switch: Switch, member: PartyId = A) -> str:
+    with trio.fail_after(10):
+        while member not in switch.exchange.departed:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    return switch.exchange.departed[member]
+
+
+async def test_a_frame_has_a_deadline() -> None:
+    async with listening(limits=Limits(frame=0.2)) as (post, hub), inside(hub) as wire:
+        payload = framed(bytes(1000))
+        with trio.fail_after(10):
+            try:
+                # A drop at a time: every read brings something, and the frame never ends.
+                for i in range(len(payload) - 1):
+                    await wire.send_all(payload[i : i + 1])
+                    with trio.move_on_after(0.02):
+                        if not await wire.receive_some():
+                            break
+            except trio.BrokenResourceError:
+                pass
+        assert i < len(payload) - 2
+        assert await until_gone(post.switch) == "silent for too long"
+
+
+async def test_silence_has_a_deadline() -> None:
+    async with listening(limits=Limits(idle=0.2)) as (post, hub), inside(hub) as wire:
+        with trio.fail_after(10):
+            assert await wire.receive_some() == b""
+        assert await until_gone(post.switch) == "silent for too long"
+
+
+@pytest.mark.parametrize(
+    ("junk", "reason", "excerpt"),
+    [
+        (b"\xff\xff\xff\xff", "a frame of 4294967295 B", b""),
+        (framed(b"\x93garbage"), "envelope", b"\x93garbage"),
+        (framed(b"\xc1"), "envelope", b"\xc1"),
+    ],
+    ids=["oversize", "garbage", "reserved"],
+)
+async def test_junk_ends_the_link_and_is_recorded(junk: bytes, reason: str, excerpt: bytes) -> None:
+    async with listening() as (post, hub), inside(hub) as wire:
+        await wire.send_all(junk)
+        assert reason in await until_gone(post.switch)
+    [refused] = [entry for entry in post.entries() if isinstance(entry, Refused)]
+    assert refused.link == A
+    assert refused.excerpt == excerpt
+
+
+async def test_ending_inside_a_frame_is_no_goodbye() -> None:
+    async with listening() as (post, hub):
+        async with inside(hub) as wire:
+            await wire.send_all(framed(b"abc")[:-1])
+        assert await until_gone(post.switch) == "ended inside a frame"
+
+
+async def test_beyond_the_cap_callers_wait_outside() -> None:
+    async with listening(limits=Limits(unauthenticated=2, handshake=0.3)) as (post, hub):
+        idlers = [await trio.open_tcp_stream(LOOPBACK, hub.port) for _ in range(2)]
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        with trio.fail_after(10):
+            # It gets in once the idlers' time is up, and not before.
+            late = connect_tcp(LOOPBACK, hub.port, charter=post.charter, identity=identity_of(A))
+            async with late:
+                assert hub.hub.refused >= 1
+        for wire in idlers:
+            await wire.aclose()
+    reasons = [entry.reason for entry in post.entries() if isinstance(entry, Refused)]
+    assert reasons[0] == "its handshake took too long"
+
+
+async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transports.tcp.STRANGERS", 3)
+    async with listening() as (post, hub):
+        for _ in range(5):
+            await enter(hub, identity=stranger())
+        with trio.fail_after(10):
+            while hub.hub.refused < 5:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+    assert len([entry for entry in post.entries() if isinstance(entry, Refused)]) == 3
+
+
+async def test_a_cancelled_send_breaks_the_link_and_does_not_garble_it() -> None:
+    limits = Limits(mailbox=2, stall=float("inf"))
+    async with listening(limits=limits) as (post, hub):
+        async with hub.connect(B) as b:
+            async with hub.connect(A) as a:
+                parcels = post.parcels(A, B, range(600), bytes(65536))
+                with trio.CancelScope() as scope:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(a.send_many, parcels)
+                        await trio.testing.wait_all_tasks_blocked(0.1)
+                        scope.cancel()
+                with pytest.raises(trio.BrokenResourceError, match="cut short"):
+                    await a.send(parcels[-1])
+                nursery_done = trio.Event()
+
+                async def read() -> None:
+                    seen = 0
+                    while (envelope := await b.receive()).kind == "Parcel":
+                        assert envelope == parcels[seen]
+                        seen += 1
+                    nursery_done.set()
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(read)
+                    await a.aclose()
+            assert nursery_done.is_set()
+        assert await until_gone(post.switch) == "ended inside a frame"
