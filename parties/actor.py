@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import trio
 
 from protocol.charter import Charter
+from protocol.errors import ProtocolError
 from protocol.local import ROLE_STREAM
 from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.randomness import Streams
 from protocol.records import Records
+
+
+class Driven(Protocol):
+    """What an actor gives a life to: a machine, or something that behaves like one."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the role has ended."""
+
+    @property
+    def failure(self) -> ProtocolError | None:
+        """What went wrong, if it has ended so."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call ``expire``; None while nothing is timed."""
+
+    def start(self, now: float) -> None:
+        """Run the role up to its first wait."""
+
+    def take(self) -> list[Envelope]:
+        """What is to be sent now."""
+
+    def receive(self, envelope: Envelope, now: float) -> None:
+        """Take an envelope from the link."""
+
+    def expire(self, now: float) -> None:
+        """The deadline is over."""
+
+    def abandon(self, reason: str) -> None:
+        """End the role from outside."""
+
+
+D = TypeVar("D", bound=Driven)
 
 
 class Channel(Protocol):
@@ -45,9 +80,7 @@ async def run_party(
     Returns:
         The finished machine: ``failure`` says what went wrong, ``spent`` what was told.
     """
-    machine = Machine(
-        charter, me, streams.stream(me, ROLE_STREAM), records=records, budget=budget
-    )
+    machine = Machine(charter, me, streams.stream(me, ROLE_STREAM), records=records, budget=budget)
     return await run_machine(machine, link)
 
 
@@ -57,8 +90,8 @@ async def run_aggregator(charter: Charter, link: Channel, *, streams: Streams) -
     return await run_machine(machine, link)
 
 
-async def run_machine(machine: Machine, link: Channel) -> Machine:
-    """Start, send, wait until the deadline, deliver, repeat."""
+async def run_machine(machine: D, link: Channel) -> D:
+    """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends."""
     try:
         machine.start(trio.current_time())
         await _speak(machine, link)
@@ -72,7 +105,7 @@ async def run_machine(machine: Machine, link: Channel) -> Machine:
     return machine
 
 
-async def _listen(machine: Machine, link: Channel) -> None:
+async def _listen(machine: Driven, link: Channel) -> None:
     deadline = machine.deadline
     if deadline is None:
         received = await link.receive_many()
@@ -89,17 +122,18 @@ async def _listen(machine: Machine, link: Channel) -> None:
     machine.expire(now)
 
 
-async def _speak(machine: Machine, link: Channel) -> None:
+async def _speak(machine: Driven, link: Channel) -> None:
     while outbox := machine.take():
         sent = link.send_nowait(outbox)
         if sent < len(outbox):
             await _speak_and_listen(machine, link, outbox[sent:])
 
 
-async def _speak_and_listen(
-    machine: Machine, link: Channel, outbox: Sequence[Envelope]
-) -> None:
-    """Write what has to wait for room, and read meanwhile: else two who write would wait for ever."""
+async def _speak_and_listen(machine: Driven, link: Channel, outbox: Sequence[Envelope]) -> None:
+    """Write what has to wait for room, and read meanwhile.
+
+    Else two members who write to each other would wait for ever.
+    """
     async with trio.open_nursery() as nursery:
 
         async def listen() -> None:
@@ -111,12 +145,11 @@ async def _speak_and_listen(
                 return  # The writer, or the next to read, meets the same end.
 
         nursery.start_soon(listen)
+        broken: trio.BrokenResourceError | None = None
         try:
             await link.send_many(outbox)
         except trio.BrokenResourceError as error:
             broken = error
-        else:
-            broken = None
         nursery.cancel_scope.cancel()
     if broken is not None:
         raise broken

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import trio
 
-from parties.actor import Channel, run_aggregator, run_party
+from parties.actor import Channel, Driven, run_aggregator, run_machine
 from protocol.charter import Charter
-from protocol.local import Run, ending_of, outcome_of
+from protocol.local import DONE, ROLE_STREAM, Run, outcome_of
 from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomness import Streams
@@ -18,6 +18,9 @@ from protocol.records import Records
 
 JOINING = 60.0
 LINGER = 30.0
+
+Disguise = Callable[[Machine], Driven]
+"""Turns a party's machine into another that behaves otherwise (``parties.adversaries``)."""
 
 
 class Hub(Protocol):
@@ -39,6 +42,7 @@ async def run_session(
     budget: float | None = None,
     joining: float = JOINING,
     linger: float = LINGER,
+    adversaries: Mapping[PartyId, Disguise] | None = None,
 ) -> Run:
     """Run all members of a survey as tasks of this process.
 
@@ -48,31 +52,34 @@ async def run_session(
     Args:
         joining: how long the aggregator waits for parties to connect, in seconds.
         linger: how long parties may take to end after the aggregator has, in seconds.
+        adversaries: parties that do not keep to their role, and what they do instead.
 
     Raises:
         ProtocolError: the aggregator's role failed.
     """
-    endings: dict[PartyId, str] = dict.fromkeys(charter.roster.parties, "never came")
+    parties = charter.roster.parties
+    endings: dict[PartyId, str] = dict.fromkeys(parties, "never came")
+    disguises = adversaries or {}
 
     async def live(me: PartyId) -> None:
-        endings[me] = "did not end in time"
+        stream = streams.stream(me, ROLE_STREAM)
+        machine = Machine(charter, me, stream, records=holdings[me], budget=budget)
+        driven: Driven = disguises[me](machine) if me in disguises else machine
         try:
             async with hub.connect(me) as link:
-                machine = await run_party(
-                    charter, me, link, streams=streams, records=holdings[me], budget=budget
-                )
+                endings[me] = "did not end in time"
+                await run_machine(driven, link)
+                endings[me] = DONE if driven.failure is None else str(driven.failure)
         except OSError as error:
             endings[me] = f"could not connect: {error}"
-        else:
-            endings[me] = ending_of(machine)
 
-    aggregator: Machine | None = None
     async with trio.open_nursery() as nursery:
-        for name in charter.roster.parties:
+        for name in parties:
             if name in holdings:
                 nursery.start_soon(live, name)
         async with hub.connect(AGGREGATOR) as link:
-            await hub.joined(charter.roster.parties, within=joining)
+            await hub.joined([name for name in parties if name not in holdings], within=0.0)
+            await hub.joined(parties, within=joining)
             aggregator = await run_aggregator(charter, link, streams=streams)
         nursery.cancel_scope.deadline = trio.current_time() + linger
     return Run(outcome_of(aggregator), endings)

@@ -17,6 +17,7 @@ from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyI
 from protocol.transcript.recorder import Recorder
 
 EXCERPT_BYTES = 256
+
 STRANGERS = 1000
 """How many refused connections without a name go on record."""
 
@@ -177,11 +178,7 @@ class Exchange:
             if member == AGGREGATOR
             else (AGGREGATOR, *sorted(self._peers.pop(member, ())))
         )
-        return [
-            self._notice(member, to=other)
-            for other in concerned
-            if other not in self._left
-        ]
+        return [self._notice(member, to=other) for other in concerned if other not in self._left]
 
     def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:
         if envelope.session != self.charter.session:

@@ -76,6 +76,8 @@ class Machine:
         self._inbox = Inbox(charter, me)
         self._side = Me(me, charter.roster, stream)
         self._role: Coroutine[Any, Any, Any] | None = None
+        if budget is not None and not budget >= 0.0:
+            raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
         if records is None and me != AGGREGATOR:
             raise LocalProtocolError("a party needs records", party=me)
 

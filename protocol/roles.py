@@ -152,8 +152,11 @@ class Me:
     ) -> M:
         """Wait for one message of ``kind`` from ``sender``.
 
+        A wait that may run out goes on record like a ``gather``: whether an answer was in time
+        cannot be told from the answer.
+
         Raises:
             QuorumError: the sender is gone, or ``within`` seconds are over.
         """
-        answers = await _perform(Gather(kind, (sender,), round, within, 1, False))
+        answers = await _perform(Gather(kind, (sender,), round, within, 1, within is not None))
         return cast(M, answers[sender])

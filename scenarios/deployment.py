@@ -44,11 +44,15 @@ from scenarios.retries import SameAgain
 from scenarios.scenario import parameters_checked
 from scenarios.simulation import allow_connections, program
 from scenarios.transcripts import Transcript, growing
+from transports.base import Limits
 from transports.certificates import Authority, private_pem
 from transports.recording import recording
 from transports.switch import Switch
 from transports.tcp import connect_tcp, open_tcp
 from transports.tls import client_context, server_context
+
+SILENCE = 86_400.0
+"""How long a party waits without a word from the aggregator, in seconds."""
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
 CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
@@ -215,7 +219,10 @@ async def _aggregate(
         recorder = Recorder(file.write, charter.header(transport="tls", program=program()))
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
-            opened = open_tcp(Switch(exchange), member.identity, host=host, port=port, tls=tls)
+            # Whoever has come or answered early is silent until the others have.
+            silence = joining + (charter.variant.patience or SILENCE)
+            switch = Switch(exchange, Limits(idle=max(Limits().idle, silence)))
+            opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
             async with opened as (hub, bound):
                 listening(f"{host}:{bound}")
                 async with hub.connect(AGGREGATOR) as link:
@@ -293,7 +300,10 @@ async def _answer(
 ) -> tuple[str, float]:
     charter, identity = member.charter, member.identity
     tls = _tls_context(member, client_context)
-    async with connect_tcp(host, port, charter=charter, identity=identity, tls=tls) as link:
+    limits = Limits(idle=SILENCE)
+    async with connect_tcp(
+        host, port, charter=charter, identity=identity, tls=tls, limits=limits
+    ) as link:
         machine = await run_party(
             charter,
             identity.name,

@@ -1,4 +1,4 @@
-"""Where public data may lie beside this checkout; tests that need it are skipped where it does not."""
+"""Where public data may lie beside this checkout; without it, tests that need it are skipped."""
 
 from __future__ import annotations
 

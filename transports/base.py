@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 import msgspec
 import trio
 
-from protocol.messages import Envelope
+from protocol.messages import Envelope, PartyId
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,8 +20,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         handshake: from connecting to being welcome.
         frame: from the first byte of a frame to its last.
         idle: the longest silence of a connection between frames.
-        stall: how long a member may leave its mail unread while others wait for room.
+        stall: how long a member may leave its mail unread while others wait for room, or may take
+            to read one write.
         mailbox: how many envelopes wait for one member before its senders wait.
+        envelopes: how many envelopes a party may send in a session; more is a flood.
         unauthenticated: how many connections may be in their handshake at once.
         write: how many bytes are put into one write.
     """
@@ -29,6 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     idle: float = 600.0
     stall: float = 30.0
     mailbox: int = 256
+    envelopes: int = 1_000_000
     unauthenticated: int = 64
     write: int = 65536
 
@@ -37,12 +42,13 @@ class Link(trio.abc.Channel[Envelope]):
     """One member's way to all others.
 
     Envelopes of one sender arrive in order, once, until the link ends; a cancelled receive loses
-    nothing; whoever sends to a member that does not read has to wait. A send that is cancelled may
-    or may not have happened.
+    nothing; whoever sends to a member that does not read has to wait. What was sent before the link
+    is closed arrives. A cancelled send may or may not have happened, and may break the link.
+    ``transports.testing.check_transport`` checks all of it.
 
     Raises (all methods):
         trio.ClosedResourceError: this side closed the link.
-        trio.BrokenResourceError: the world did.
+        trio.BrokenResourceError: the world did, or the hub refused what was sent.
         trio.EndOfChannel (receiving): the hub closed it; nothing more will come.
     """
 
@@ -65,3 +71,14 @@ class Link(trio.abc.Channel[Envelope]):
     async def send(self, value: Envelope) -> None:
         """Send one envelope."""
         await self.send_many((value,))
+
+
+class Hub(Protocol):
+    """Where the members of one session connect."""
+
+    def connect(self, member: PartyId) -> AbstractAsyncContextManager[Link]:
+        """A member's link, closed when the block ends.
+
+        Raises:
+            OSError: refused, or out of reach; it says why in one line.
+        """

@@ -1,7 +1,7 @@
 """Seeded faults: rules that decide, for every envelope, what becomes of it.
 
-A decision depends on the seed, the rule and the envelope's sender, recipient and number alone, so it
-is the same on every transport. The first rule that has something to say decides; with no rules a
+A decision depends on the seed, the rule and the envelope's sender, recipient and number alone, so
+it is the same on every transport. The first rule that has something to say decides; with no rules a
 run is the run without faults.
 """
 

@@ -1,4 +1,4 @@
-"""HELLO and WELCOME: how two ends of a connection make sure of each other before any envelope passes. No I/O.
+"""HELLO and WELCOME: how two ends make sure of each other before any envelope passes. No I/O.
 
 1. The party: ``Hello`` with protocol version, session, its id and a nonce.
 2. The hub: ``Challenge`` with its own nonce and the aggregator's signature over both.
@@ -72,12 +72,14 @@ def decode(kind: type[S], payload: bytes) -> S:
     """
     try:
         step: S = msgspec.msgpack.decode(payload, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         try:
             refusal = msgspec.msgpack.decode(payload, type=Refusal)
-        except (msgspec.DecodeError, ValueError):
-            raise RemoteProtocolError(f"expected {kind.__name__}: {error}", field="hello") from error
-        raise RemoteProtocolError(f"refused: {refusal.reason}", field="hello") from error
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise RemoteProtocolError(
+                f"expected {kind.__name__}: {error}", field="hello"
+            ) from error
+        raise RemoteProtocolError(f"refused: {refusal.reason}") from error
     return step
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import trio
@@ -18,14 +19,18 @@ class Mailbox(Generic[T]):
 
     Args:
         capacity: from how many items on it is full.
+
+    Attributes:
+        takes: how often something was taken: whether it stands still shows that its reader does.
     """
 
-    __slots__ = ("_capacity", "_closed", "_items", "_readers", "_writers")
+    __slots__ = ("_capacity", "_closed", "_items", "_readers", "_writers", "takes")
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._items: deque[T] = deque()
         self._closed = False
+        self.takes = 0
         self._readers = trio.lowlevel.ParkingLot()
         self._writers = trio.lowlevel.ParkingLot()
 
@@ -62,8 +67,18 @@ class Mailbox(Generic[T]):
             items.clear()
         else:
             taken = [items.popleft() for _ in range(most)]
-        if taken and self._writers:
-            self._writers.unpark(count=max(0, self._capacity - len(items)))
+        self._took(taken)
+        return taken
+
+    def take_until(self, enough: Callable[[T], bool]) -> list[T]:
+        """Items from the front, up to the first of which ``enough`` says so, that one included."""
+        items = self._items
+        taken = []
+        while items:
+            taken.append(items.popleft())
+            if enough(taken[-1]):
+                break
+        self._took(taken)
         return taken
 
     def pass_on(self) -> None:
@@ -75,7 +90,7 @@ class Mailbox(Generic[T]):
         """Wait until there is something to take. A cancelled wait loses nothing.
 
         Raises:
-            trio.EndOfChannel: closed and empty.
+            trio.EndOfChannel: it is closed.
         """
         while not self._items:
             if self._closed:
@@ -83,10 +98,15 @@ class Mailbox(Generic[T]):
                 raise trio.EndOfChannel
             await self._readers.park()
 
-    def close(self, *, discard: bool = False) -> None:
-        """Take nothing more in; what is there can still be taken unless it is discarded."""
+    def close(self) -> None:
+        """Take nothing more in, and drop what is there."""
         self._closed = True
-        if discard:
-            self._items.clear()
+        self._items.clear()
         self._readers.unpark_all()
         self._writers.unpark_all()
+
+    def _took(self, taken: list[T]) -> None:
+        if taken:
+            self.takes += 1
+            if self._writers:
+                self._writers.unpark(count=max(0, self._capacity - len(self._items)))

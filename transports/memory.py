@@ -11,6 +11,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.exchange import Delivery
 from protocol.local import LINK_CLOSED
 from protocol.messages import Envelope, PartyId
+from transports.background import running
 from transports.base import Link
 from transports.mailbox import Mailbox
 from transports.switch import Switch
@@ -46,6 +47,9 @@ class MemoryLink(Link):
                 await self._switch.relay(self._member, envelope)
         except RemoteProtocolError as refusal:
             raise trio.BrokenResourceError(f"refused: {refusal}") from refusal
+        except trio.BrokenResourceError:
+            self._check()
+            raise
 
     async def receive(self) -> Envelope:
         await self._wait()
@@ -71,10 +75,16 @@ class MemoryLink(Link):
 
     async def _wait(self) -> None:
         self._check()
-        if len(self._port):
+        port = self._port
+        if len(port):
             await trio.lowlevel.checkpoint()
-        else:
-            await self._port.wait()
+        try:
+            # Whoever else reads this link may have taken it all meanwhile.
+            if not len(port):
+                await port.wait()
+        except trio.EndOfChannel:
+            self._check()
+            raise
 
     def _take(self, most: int | None) -> list[Envelope]:
         deliveries = self._port.take_nowait(most)
@@ -98,7 +108,10 @@ class MemoryHub:
     @asynccontextmanager
     async def connect(self, member: PartyId) -> AsyncGenerator[Link]:
         """A member's link, for as long as the block runs."""
-        link = MemoryLink(self._switch, member)
+        try:
+            link = MemoryLink(self._switch, member)
+        except RemoteProtocolError as refusal:
+            raise ConnectionError(str(refusal)) from refusal
         try:
             yield link
         finally:
@@ -108,13 +121,13 @@ class MemoryHub:
         """Wait until all members are connected; who has not come by then is gone."""
         await self._switch.joined(members, within=within)
 
+    async def emptied(self) -> None:
+        """Wait until nobody is connected."""
+        await self._switch.emptied()
+
 
 @asynccontextmanager
 async def open_memory(switch: Switch) -> AsyncGenerator[MemoryHub]:
     """Run a switch in the background and connect members to it."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(switch.run)
+    async with running(switch.run):
         yield MemoryHub(switch)
-        nursery.cancel_scope.cancel()
-
-

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
+from protocol.errors import LocalProtocolError
 from protocol.transcript.recorder import Recorder
+from transports.background import running
 
 EVERY = 0.3
 """How often what waits is written, in seconds: the most that a crash can lose."""
@@ -26,11 +28,17 @@ async def recording(recorder: Recorder, *, every: float = EVERY) -> AsyncGenerat
             recorder.flush()
 
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(flush)
+        async with running(flush):
             yield recorder
-            nursery.cancel_scope.cancel()
     except BaseException as error:
-        recorder.close(complete=False, reason=type(error).__name__)
+        # If it was the sink that failed, the record is over already: nothing may follow.
+        with suppress(LocalProtocolError):
+            recorder.close(complete=False, reason=_name_of(error))
         raise
     recorder.close()
+
+
+def _name_of(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return type(error).__name__

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import trio
 
+from protocol.codec import encode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.exchange import Delivery, Exchange
 from protocol.messages import AGGREGATOR, Envelope, PartyId
@@ -28,12 +29,15 @@ class Switch:
         self.exchange = exchange
         self.limits = limits or Limits()
         self._ports: dict[PartyId, Mailbox[Delivery]] = {}
+        self._expected: dict[PartyId, Mailbox[Delivery]] = {}
         self._start = trio.current_time()
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
         self._wake = trio.Event()
         self._missing: set[PartyId] = set()
         self._all_here = trio.Event()
+        self._empty: trio.Event | None = None
+        self._allowance = self.limits.envelopes
 
     @property
     def now(self) -> float:
@@ -41,27 +45,32 @@ class Switch:
         return trio.current_time() - self._start
 
     def attach(self, member: PartyId) -> Mailbox[Delivery]:
-        """Connect a member; returns its mailbox.
+        """Connect a member; returns its mailbox, with what has come for it already.
 
         Raises:
             RemoteProtocolError: unknown, connected already, or gone.
         """
         self.exchange.attach(member)
-        capacity = self.limits.mailbox
-        if member == AGGREGATOR:
-            # Everybody may answer at once, and leave.
-            capacity = max(capacity, 2 * len(self.exchange.charter.roster))
-        port = self._ports[member] = Mailbox(capacity)
+        port = self._expected.pop(member, None)
+        if port is None:
+            port = self._mailbox(member)
+        self._ports[member] = port
         self._came(member)
         return port
 
-    def detach(self, member: PartyId, reason: str, *, discard: bool = True) -> None:
-        """A member is gone. Others are told; its unread mail is dropped unless it may still read."""
+    def detach(self, member: PartyId, reason: str) -> None:
+        """A member is gone. Others are told; its unread mail is dropped."""
         port = self._ports.pop(member, None)
+        early = self._expected.pop(member, None)
+        if early is not None:
+            early.close()
         if port is not None:
-            port.close(discard=discard)
-        for notice in self.exchange.leave(member, reason, now=self.now):
-            self._dispatch(notice)
+            port.close()
+            if not self._ports and self._empty is not None:
+                self._empty.set()
+        now = self.now
+        for notice in self.exchange.leave(member, reason, now=now):
+            self._dispatch(notice, now)
         self._came(member)
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
@@ -73,6 +82,12 @@ class Switch:
                 await self._all_here.wait()
         for member in sorted(self._missing):
             self.detach(member, "never came")
+
+    async def emptied(self) -> None:
+        """Wait until nobody is connected."""
+        while self._ports:
+            self._empty = trio.Event()
+            await self._empty.wait()
 
     def relay_nowait(
         self, member: PartyId, envelope: Envelope, encoded: bytes | None = None
@@ -87,15 +102,25 @@ class Switch:
             raise trio.BrokenResourceError(f"the link of {member!r} has ended")
         recipient = envelope.recipient
         port = self._ports.get(recipient)
+        if port is None:
+            port = self._port_of(recipient)
         if port is not None and port.full:
             return recipient
+        now = trio.current_time() - self._start
         try:
-            ruling = self.exchange.accept(member, envelope, now=self.now, encoded=encoded)
+            if envelope.seq >= self._allowance and member != AGGREGATOR:
+                self._refuse_flood(member, envelope, encoded)
+            ruling = self.exchange.accept(member, envelope, now=now, encoded=encoded)
         except RemoteProtocolError as refusal:
             self.detach(member, f"refused: {refusal}")
             raise
         for delivery in ruling.deliveries:
-            self._dispatch(delivery)
+            # Mostly there is nothing to put in order, and the mailbox is at hand.
+            simple = delivery.due <= now and not self._delayed and delivery.envelope is envelope
+            if simple and port is not None:
+                port.put(delivery)
+            else:
+                self._dispatch(delivery, now)
         if ruling.ends is not None:
             self.detach(member, ruling.ends)
             raise trio.BrokenResourceError(f"the link of {member!r} has ended: {ruling.ends}")
@@ -112,12 +137,18 @@ class Switch:
         waited: Mailbox[Delivery] | None = None
         try:
             while (reluctant := self.relay_nowait(member, envelope, encoded)) is not None:
-                waited = self._ports[reluctant]
-                # The aggregator's backlog is load, not ill will: it is never cut off for it.
-                patience = float("inf") if reluctant == AGGREGATOR else self.limits.stall
+                waited = self._port_of(reluctant)
+                if waited is None:
+                    continue
+                # The aggregator's backlog is load, not ill will, and who has not come is not to
+                # blame either (``joined`` ends the wait): neither is cut off for it.
+                patient = reluctant == AGGREGATOR or reluctant not in self._ports
+                patience = float("inf") if patient else self.limits.stall
+                takes = waited.takes
                 with trio.move_on_after(patience) as scope:
                     await waited.room()
-                if scope.cancelled_caught and self._ports.get(reluctant) is waited:
+                still = waited.takes == takes and self._ports.get(reluctant) is waited
+                if scope.cancelled_caught and still:
                     self.detach(reluctant, "does not read its mail")
         except BaseException:
             if waited is not None:
@@ -133,20 +164,50 @@ class Switch:
     async def run(self) -> None:
         """Deliver what was delayed when it is due; runs until cancelled."""
         while True:
-            while self._delayed and self._delayed[0][0] <= self.now:
-                self._put(heapq.heappop(self._delayed)[2])
+            self._deliver_due(self.now)
             self._wake = trio.Event()
             due = self._delayed[0][0] + self._start if self._delayed else float("inf")
             with trio.move_on_at(due):
                 await self._wake.wait()
+
+    def _mailbox(self, member: PartyId) -> Mailbox[Delivery]:
+        capacity = self.limits.mailbox
+        if member == AGGREGATOR:
+            # Everybody may answer at once, and leave.
+            capacity = max(capacity, 2 * len(self.exchange.charter.roster))
+        return Mailbox(capacity)
+
+    def _port_of(self, member: PartyId) -> Mailbox[Delivery] | None:
+        """A member's mailbox; before it has come, one that waits for it; None once it is gone."""
+        port = self._ports.get(member)
+        if port is not None:
+            return port
+        port = self._expected.get(member)
+        exchange = self.exchange
+        if port is None and member in exchange.charter.roster and member not in exchange.departed:
+            port = self._expected[member] = self._mailbox(member)
+        return port
 
     def _came(self, member: PartyId) -> None:
         self._missing.discard(member)
         if not self._missing:
             self._all_here.set()
 
-    def _dispatch(self, delivery: Delivery) -> None:
-        if delivery.due > self.now:
+    def _refuse_flood(self, member: PartyId, envelope: Envelope, encoded: bytes | None) -> None:
+        reason = f"more than {self._allowance} envelopes of one party"
+        content = encoded or encode_envelope(envelope)
+        self.exchange.refuse(member, reason, content, now=self.now)
+        raise RemoteProtocolError(reason)
+
+    def _deliver_due(self, now: float) -> None:
+        while self._delayed and self._delayed[0][0] <= now:
+            self._put(heapq.heappop(self._delayed)[2])
+
+    def _dispatch(self, delivery: Delivery, now: float) -> None:
+        if self._delayed:
+            # What is due by now goes first: nothing that is sent now may overtake it.
+            self._deliver_due(now)
+        if delivery.due > now:
             self._order += 1
             heapq.heappush(self._delayed, (delivery.due, self._order, delivery))
             self._wake.set()
@@ -154,6 +215,6 @@ class Switch:
             self._put(delivery)
 
     def _put(self, delivery: Delivery) -> None:
-        port = self._ports.get(delivery.envelope.recipient)
+        port = self._port_of(delivery.envelope.recipient)
         if port is not None:
             port.put(delivery)

@@ -1,4 +1,4 @@
-"""TLS 1.3 with certificates on both sides, each bound to a party id by a DNS name of its certificate."""
+"""TLS 1.3 with certificates on both sides; a DNS name in each is the party id it belongs to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def require_certificates(context: ssl.SSLContext) -> ssl.SSLContext:
     return context
 
 
-def check_peer(stream: trio.SSLStream[trio.abc.Stream], claimed: PartyId) -> None:
+def check_peer(stream: trio.SSLStream[trio.SocketStream], claimed: PartyId) -> None:
     """Make sure that the other side's certificate is the claimed party's.
 
     Raises:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +18,8 @@ from protocol.transcript.verification import Verification
 from scenarios.errors import printable
 from scenarios.report.rounds import Round
 from scenarios.scenario import Finished, Scenario
+
+_FAULTS = 50
 
 UNTOLD = (
     "A file that was rewritten whole cannot be told from the original without a digest that was "
@@ -29,7 +32,8 @@ def scenario_table(scenario: Scenario[Any]) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
     for name, default, description in scenario.describe():
         table.add_row(_text(name), _text(default), _text(description), style="dim")
-    return Group(Text.assemble((scenario.name, "bold"), "  ", scenario.summary), table)
+    summary = Padding(_text(scenario.summary), (0, 0, 0, 2))
+    return Group(_text(scenario.name, style="bold"), summary, table)
 
 
 def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
@@ -70,10 +74,11 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
 
 def verification_report(verification: Verification) -> Iterator[RenderableType]:
     """Whether a transcript is intact, and every fault."""
-    for fault in verification.faults:
+    for fault in verification.faults[:_FAULTS]:
         yield _text(f"fault: {fault}", style="red")
-    if verification.faults_left_out:
-        yield _text(f"and {verification.faults_left_out:,} more faults", style="red")
+    more = len(verification.faults) - _FAULTS + verification.faults_left_out
+    if more > 0:
+        yield _text(f"and {more:,} more faults; --json lists them", style="red")
     if verification.torn:
         yield _text("incomplete: the file breaks off inside a block, as after a crash")
     elif verification.ending is None and verification.header is not None:

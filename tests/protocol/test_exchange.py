@@ -186,7 +186,8 @@ def test_everybody_learns_that_the_aggregator_is_gone() -> None:
     hub = Hub(AGGREGATOR, ONE, TWO, THREE)
     hub.exchange.leave(TWO, "x", now=0.0)
     notices = told(hub.exchange.leave(AGGREGATOR, "closed its link", now=0.0))
-    assert [name for name, _ in notices] == [ONE, THREE]
+    # The fourth has not come yet; its mail waits for it.
+    assert [name for name, _ in notices] == [ONE, THREE, PartyId("party-4")]
 
 
 def test_writing_to_who_is_gone_brings_a_notice() -> None:
@@ -270,7 +271,7 @@ def test_a_bare_exchange_keeps_no_record() -> None:
     exchange.refuse("10.0.0.9:4000", "not a frame", b"GET /", now=0.0)
     with pytest.raises(RemoteProtocolError):
         exchange.accept(ONE, msgspec.structs.replace(GOOD, seq=3), now=0.0)
-    assert exchange.leave(ONE, "x", now=0.0) == []
+    assert told(exchange.leave(ONE, "x", now=0.0)) == [(AGGREGATOR, Left(ONE, "x"))]
     assert exchange.messages == 0
 
 

@@ -356,7 +356,7 @@ async def test_beyond_the_cap_callers_wait_outside() -> None:
 
 
 async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transports.tcp.STRANGERS", 3)
+    monkeypatch.setattr("protocol.exchange.STRANGERS", 3)
     async with listening() as (post, hub):
         for _ in range(5):
             await enter(hub, identity=stranger())

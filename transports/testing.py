@@ -1,0 +1,397 @@
+"""Checks a transport against the contract of ``transports.base``, for authors of transports."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+import trio
+import trio.testing
+
+from protocol.codec import encode_envelope
+from protocol.messages import AGGREGATOR, SESSION_BYTES, SWITCH, Envelope, PartyId
+from protocol.transcript.entries import Departed, Refused
+from transports.base import Hub, Limits, Link
+from transports.postal import (
+    LARGE,
+    OpenHub,
+    Post,
+    Pusher,
+    charter_of,
+    identity_of,
+    require,
+    session,
+)
+
+__all__ = ["charter_of", "check_transport", "identity_of"]
+
+HANGS = 120.0
+"""After how many seconds a check is taken to hang."""
+
+_ENDS = (trio.EndOfChannel, trio.BrokenResourceError)
+
+
+async def check_transport(open_hub: OpenHub) -> None:
+    """Check a transport against the contract. It takes some seconds.
+
+    Args:
+        open_hub: given a switch, opens a hub whose ``connect`` gives any member of the switch's
+            charter its link; for transports that authenticate, ``identity_of`` has the keys. The
+            block around the hub runs the switch. It is called once per check.
+
+    Raises:
+        AssertionError: the first rule that is broken, in a sentence.
+    """
+    for check in (
+        _check_order,
+        _check_many,
+        _check_early,
+        _check_large,
+        _check_closing,
+        _check_closing_with_mail,
+        _check_closed_while_used,
+        _check_cancelled_receives,
+        _check_backpressure,
+        _check_stall,
+        _check_cut,
+        _check_refusals,
+        _check_connecting,
+    ):
+        with trio.move_on_after(HANGS) as scope:
+            await check(open_hub)
+        require(not scope.cancelled_caught, f"{check.__name__.lstrip('_')}: it hangs")
+
+
+async def _receive(link: Link, count: int) -> list[Envelope]:
+    """Receive in every way there is, until there are ``count``."""
+    received: list[Envelope] = []
+    while len(received) < count:
+        received.append(await link.receive())
+        received += link.receive_nowait()
+        if len(received) < count:
+            received += await link.receive_many()
+    return received
+
+
+async def _send(link: Link, envelopes: Sequence[Envelope]) -> None:
+    """Send in every way there is."""
+    for i in range(0, len(envelopes), 10):
+        batch = envelopes[i : i + 10]
+        await link.send(batch[0])
+        rest = batch[1:]
+        await link.send_many(rest[link.send_nowait(rest) :])
+
+
+async def _ended(link: Link) -> None:
+    """Read until the link ends."""
+    with suppress(*_ENDS):
+        while True:
+            await link.receive_many()
+
+
+_A, _B, _C = PartyId("party-1"), PartyId("party-2"), PartyId("party-3")
+
+
+async def _check_order(open_hub: OpenHub) -> None:
+    count = 1000
+    async with session(open_hub, _A, _B, limits=Limits(mailbox=8)) as (post, (a, b)):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_send, a, post.parcels(_A, _B, range(count)))
+            received = await _receive(b, count)
+        received += b.receive_nowait()
+        numbers = [post.number(envelope) for envelope in received]
+        require(len(set(numbers)) == len(numbers), "an envelope arrived twice")
+        require(set(numbers) == set(range(count)), "an envelope was lost")
+        require(numbers == list(range(count)), "envelopes of one sender arrived out of order")
+
+
+async def _check_many(open_hub: OpenHub) -> None:
+    each = 10
+    post = Post(Limits(mailbox=8))
+    members = (AGGREGATOR, *post.parties)
+    inbox: dict[PartyId, list[Envelope]] = {}
+    got_all = dict.fromkeys(members, 2 * each)
+    got_all[AGGREGATOR] = each * len(post.parties)
+    got_all[post.parties[0]] = each
+    ready = trio.Event()
+    connected = 0
+
+    async with open_hub(post.switch) as hub:
+
+        async def live(me: PartyId) -> None:
+            nonlocal connected
+            async with hub.connect(me) as link, trio.open_nursery() as nursery:
+                connected += 1
+                if connected == len(members):
+                    ready.set()
+                await ready.wait()
+                nursery.start_soon(speak, me, link)
+                inbox[me] = await _receive(link, got_all[me])
+                if len(inbox) == len(members):
+                    heard.set()
+                # Nobody leaves before the last: notices would come between the parcels.
+                await heard.wait()
+
+        async def speak(me: PartyId, link: Link) -> None:
+            if me == AGGREGATOR:
+                for i in range(each):
+                    for party in post.parties:
+                        await link.send(*post.parcels(me, party, [i]))
+                return
+            place = post.parties.index(me)
+            for i in range(each):
+                await link.send(*post.parcels(me, AGGREGATOR, [i]))
+                if place + 1 < len(post.parties):
+                    await link.send(*post.parcels(me, post.parties[place + 1], [i]))
+
+        heard = trio.Event()
+        async with trio.open_nursery() as nursery:
+            for name in members:
+                nursery.start_soon(live, name)
+    for name, envelopes in inbox.items():
+        by_sender: dict[PartyId, list[int]] = defaultdict(list)
+        for envelope in envelopes:
+            if envelope.sender != SWITCH:
+                by_sender[envelope.sender].append(post.number(envelope))
+        require(
+            all(numbers == list(range(each)) for numbers in by_sender.values())
+            and sum(map(len, by_sender.values())) == got_all[name],
+            f"with {len(members)} members, {name!r} did not get everything once and in order",
+        )
+    post.entries()
+
+
+async def _check_early(open_hub: OpenHub) -> None:
+    post = Post(Limits(mailbox=4))
+    parcels = post.parcels(_A, _B, range(10))
+    async with (
+        open_hub(post.switch) as hub,
+        hub.connect(_A) as a,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(a.send_many, parcels)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        async with hub.connect(_B) as b:
+            received = await _receive(b, len(parcels))
+    require(received == parcels, "what was sent to a member before it connected was lost")
+
+
+async def _check_large(open_hub: OpenHub) -> None:
+    content = hashlib.shake_128(b"large").digest(LARGE)
+    async with session(open_hub, AGGREGATOR, _A) as (post, (hub, a)):
+        for sender, recipient, out, into in ((_A, AGGREGATOR, a, hub), (AGGREGATOR, _A, hub, a)):
+            [parcel] = post.parcels(sender, recipient, [0], content)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(out.send, parcel)
+                received = await into.receive()
+            require(received == parcel, f"a parcel of {LARGE} bytes did not arrive as it was sent")
+
+
+async def _check_closing(open_hub: OpenHub) -> None:
+    count = 20
+    async with session(open_hub, _A, _B) as (post, (a, b)):
+        async with trio.open_nursery() as nursery:
+
+            async def send_and_close() -> None:
+                await a.send_many(post.parcels(_A, _B, range(count)))
+                await a.aclose()
+
+            nursery.start_soon(send_and_close)
+            received = await _receive(b, count + 1)
+        senders = [envelope.sender for envelope in received]
+        require(
+            senders[:count] == [_A] * count, "what was sent before a link was closed did not arrive"
+        )
+        require(
+            senders[count:] == [SWITCH], "who had heard from a member was not told that it left"
+        )
+        parcels = post.parcels(_A, _B, [0])
+        uses: dict[str, Callable[[], Awaitable[object]]] = {
+            "send": lambda: a.send(parcels[0]),
+            "send_many": lambda: a.send_many(parcels),
+            "receive": a.receive,
+            "receive_many": a.receive_many,
+        }
+        for name, use in uses.items():
+            try:
+                await use()
+            except trio.ClosedResourceError:
+                continue
+            raise AssertionError(f"{name} on a link that was closed: no ClosedResourceError")
+        looks: dict[str, Callable[[], object]] = {
+            "send_nowait": lambda: a.send_nowait(parcels),
+            "receive_nowait": a.receive_nowait,
+        }
+        for name, look in looks.items():
+            try:
+                look()
+            except trio.ClosedResourceError:
+                continue
+            raise AssertionError(f"{name} on a link that was closed: no ClosedResourceError")
+        await a.aclose()
+    departures = [entry.party for entry in post.entries() if isinstance(entry, Departed)]
+    require(departures.count(_A) == 1, "a departure was not recorded once")
+
+
+async def _check_closing_with_mail(open_hub: OpenHub) -> None:
+    limits = Limits(mailbox=4)
+    async with (
+        session(open_hub, _A, _B, limits=limits) as (post, (a, b)),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(b.send_many, post.parcels(_B, _A, range(400), _BULK))
+        parcels = post.parcels(_A, _B, range(100), _BULK)
+
+        async def send_and_close() -> None:
+            await a.send_many(parcels)
+            await a.aclose()
+
+        nursery.start_soon(send_and_close)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        received = [await b.receive() for _ in parcels]
+        require(received == parcels, "who closes with unread mail loses what it had sent before")
+
+
+async def _check_closed_while_used(open_hub: OpenHub) -> None:
+    outcome: list[str] = []
+    async with session(open_hub, _A) as (_, (a,)), trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            try:
+                await a.receive()
+            except trio.ClosedResourceError:
+                outcome.append("closed")
+            except _ENDS as error:
+                outcome.append(type(error).__name__)
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        await a.aclose()
+    require(
+        outcome == ["closed"],
+        f"a receive that waits while its link is closed: {outcome}, not ClosedResourceError",
+    )
+
+
+async def _check_cancelled_receives(open_hub: OpenHub) -> None:
+    count = 1500
+    received: list[Envelope] = []
+    async with session(open_hub, _A, _B, limits=Limits(mailbox=8)) as (post, (a, b)):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_send, a, post.parcels(_A, _B, range(count)))
+            turn = 0
+            while len(received) < count:
+                turn += 1
+                async with trio.open_nursery() as attempt:
+                    attempt.start_soon(_cancel_soon, attempt.cancel_scope, turn % 5)
+                    if turn % 2:
+                        received.append(await b.receive())
+                    else:
+                        received += await b.receive_many()
+                    attempt.cancel_scope.cancel()
+        numbers = [post.number(envelope) for envelope in received]
+        require(numbers == list(range(count)), "cancelled receives lost or repeated envelopes")
+
+
+async def _cancel_soon(scope: trio.CancelScope, turns: int) -> None:
+    for _ in range(turns):
+        await trio.lowlevel.checkpoint()
+    scope.cancel()
+
+
+_BULK, _BULKS = bytes(65536), 600
+
+
+async def _check_backpressure(open_hub: OpenHub) -> None:
+    limits = Limits(mailbox=4, stall=float("inf"))
+    async with session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
+        pusher = Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pusher.push)
+            await pusher.until_it_waits()
+            require(
+                pusher.sent < _BULKS,
+                f"{pusher.sent * len(_BULK)} bytes were sent to a member that does not read, and "
+                "the sender never had to wait",
+            )
+            received = await _receive(b, _BULKS)
+        numbers = [post.number(envelope) for envelope in received]
+        require(numbers == list(range(_BULKS)), "envelopes that had to wait were lost or mixed up")
+
+
+async def _check_stall(open_hub: OpenHub) -> None:
+    limits = Limits(mailbox=4, stall=0.2)
+    async with session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
+        # It ends only if the member that does not read is cut off.
+        await Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
+        await _ended(b)
+        notices = [e for e in a.receive_nowait() or await a.receive_many() if e.sender == SWITCH]
+        require(len(notices) == 1, f"{len(notices)} notices that a member was cut off, not one")
+
+
+async def _check_cut(open_hub: OpenHub) -> None:
+    async with session(open_hub, _A, _B) as (post, (a, b)):
+        await a.send_many(post.parcels(_A, _B, [0]))
+        await b.receive()
+        post.switch.detach(_A, "cut off by the check")
+        await _ended(a)
+        notice = await b.receive()
+        require(notice.sender == SWITCH, "nobody was told that a member was cut off")
+        try:
+            await Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
+        except trio.BrokenResourceError:
+            return
+        raise AssertionError("a member that was cut off can send on: no BrokenResourceError")
+
+
+async def _check_refusals(open_hub: OpenHub) -> None:
+    too_large = charter_of().codec.max_body + 1
+    forgeries: dict[str, Callable[[Envelope], Envelope]] = {
+        "another's name": lambda e: msgspec.structs.replace(e, sender=_C),
+        "a number too high": lambda e: msgspec.structs.replace(e, seq=e.seq + 1),
+        "a number again": lambda e: msgspec.structs.replace(e, seq=e.seq - 1),
+        "another session": lambda e: msgspec.structs.replace(e, session=bytes(SESSION_BYTES)),
+        "an unknown recipient": lambda e: msgspec.structs.replace(e, recipient=PartyId("nobody")),
+        "itself as recipient": lambda e: msgspec.structs.replace(e, recipient=_A),
+        "an unknown kind": lambda e: msgspec.structs.replace(e, kind="Bomb"),
+        "too many bytes": lambda e: msgspec.structs.replace(e, body=bytes(too_large)),
+    }
+    for what, forge in forgeries.items():
+        async with session(open_hub, _A, _B, _C) as (post, (a, b, c)):
+            first, second = post.parcels(_A, _B, [0, 1])
+            await a.send(first)
+            forged = forge(second)
+            # Some transports refuse at once; over others the sender learns it when it reads.
+            with suppress(trio.BrokenResourceError):
+                await a.send(forged)
+            await _ended(a)
+            received = [(await b.receive()).sender, (await b.receive()).sender]
+            require(received == [_A, SWITCH], f"{what}: was delivered, or the link did not end")
+            require(not c.receive_nowait(), f"{what}: reached somebody else")
+        refused = [entry for entry in post.entries() if isinstance(entry, Refused)]
+        require(
+            [entry.link for entry in refused] == [_A], f"{what}: was not recorded as refused, once"
+        )
+        excerpted = encode_envelope(forged).startswith(refused[0].excerpt)
+        require(excerpted, f"{what}: something else was recorded")
+
+
+async def _check_connecting(open_hub: OpenHub) -> None:
+    post = Post(None)
+    async with open_hub(post.switch) as hub:
+        async with hub.connect(_A):
+            await _refused(hub, "a second connection of a member")
+        await _refused(hub, "a connection of a member that has left")
+
+
+async def _refused(hub: Hub, what: str) -> None:
+    try:
+        async with hub.connect(_A):
+            pass
+    except OSError as error:
+        require(bool(str(error)) and "\n" not in str(error), f"{what}: refused without a reason")
+        return
+    raise AssertionError(f"{what}: was not refused with an OSError")
