@@ -139,8 +139,11 @@ async def _speak_and_listen(machine: Driven, link: Channel, outbox: Sequence[Env
         async def listen() -> None:
             try:
                 while True:
-                    for envelope in await link.receive_many():
-                        machine.receive(envelope, trio.current_time())
+                    received = await link.receive_many()
+                    now = trio.current_time()
+                    machine.expire(now)
+                    for envelope in received:
+                        machine.receive(envelope, now)
             except (trio.EndOfChannel, trio.BrokenResourceError):
                 return  # The writer, or the next to read, meets the same end.
 

@@ -10,7 +10,7 @@ import trio
 
 from parties.actor import Channel, Driven, run_aggregator, run_machine
 from protocol.charter import Charter
-from protocol.local import DONE, ROLE_STREAM, Run, outcome_of
+from protocol.local import DONE, ROLE_STREAM, Run, run_of
 from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomness import Streams
@@ -82,4 +82,4 @@ async def run_session(
             await hub.joined(parties, within=joining)
             aggregator = await run_aggregator(charter, link, streams=streams)
         nursery.cancel_scope.deadline = trio.current_time() + linger
-    return Run(outcome_of(aggregator), endings)
+    return run_of(aggregator, endings)

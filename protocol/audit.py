@@ -42,7 +42,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         replay: whether the published result follows; None if nothing was published.
         estimate: what the result says.
         claims: what the variant's authors claim of its privacy.
+        partial: the record could not be read to its end, so the ledger may lack something.
         simulated: the record names its seed, so whoever holds it can undo every randomization.
+        remarks: what parties said that is malformed, and was survived.
         findings: what is wrong, in words.
     """
 
@@ -52,12 +54,14 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     replay: Replay | None
     estimate: JointEstimate | None
     claims: tuple[Claim, ...]
+    partial: bool
     simulated: bool
+    remarks: tuple[str, ...]
     findings: tuple[str, ...]
 
     @property
     def accepted(self) -> bool:
-        """Whether the record is intact and nothing in it speaks against the result."""
+        """Whether the record is intact and its result follows from it."""
         return self.verification.intact and not self.findings
 
 
@@ -116,7 +120,8 @@ def audit(
     if observer != RECORD and observer not in charter.roster:
         raise SurveyError(f"{observer!r} is not on the roster of {len(charter.roster)} members")
     reading = _Reading(charter, observer)
-    for entry in TranscriptReader(chunks()):
+    reader = TranscriptReader(chunks())
+    for entry in reader:
         # An entry whose envelope is malformed is a fault that the verification has named.
         with contextlib.suppress(RemoteProtocolError):
             reading.add(entry)
@@ -127,12 +132,14 @@ def audit(
         findings.append("the record is incomplete: it has no end")
     elif not verification.complete:
         findings.append(f"the run did not come to its end: {verification.ending.reason}")
-    findings += reading.ledger.malformed[:_LISTED]
     completeness = reading.completeness.completeness()
     for closing in completeness.closings:
         if closing.left_out:
             names = ", ".join(closing.left_out[:_LISTED])
             findings.append(f"{closing.kind!r} was delivered in time and not counted: {names}")
+        if closing.unheard:
+            names = ", ".join(closing.unheard[:_LISTED])
+            findings.append(f"{closing.kind!r} was counted before it was delivered: {names}")
     published = reading.published()
     if published is None:
         findings.append("nothing was published")
@@ -141,7 +148,11 @@ def audit(
             estimate = charter.variant.estimate(published)
         except (ProtocolError, ValueError) as error:
             findings.append(f"the published result is no result: {error}")
-    if replay.follows is False and published is not None:
+    if replay.follows is None and published is not None:
+        findings.append(
+            "whether the result follows cannot be told: it takes randomness not on record"
+        )
+    elif replay.follows is False and published is not None:
         findings += [f"the result does not follow: {why}" for why in replay.differences[:_LISTED]]
     return Audit(
         verification=verification,
@@ -150,7 +161,9 @@ def audit(
         replay=replay if published is not None else None,
         estimate=estimate,
         claims=charter.variant.claims(),
+        partial=reader.fault is not None or reader.ending is None,
         simulated=header.seed is not None,
+        remarks=tuple(reading.ledger.malformed[:_LISTED]),
         findings=tuple(findings),
     )
 

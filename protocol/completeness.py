@@ -23,6 +23,7 @@ class Closing(msgspec.Struct, frozen=True):
         missing: who was awaited and not counted.
         left_out: who of those had been heard before the gather closed. A machine counts everybody
             it has heard, so this is no accident.
+        unheard: who was counted without having been heard before the gather closed.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Closing(msgspec.Struct, frozen=True):
     counted: int
     missing: tuple[PartyId, ...]
     left_out: tuple[PartyId, ...]
+    unheard: tuple[PartyId, ...]
 
 
 class Completeness(msgspec.Struct, frozen=True):
@@ -125,7 +127,14 @@ class CompletenessWriter:
         there = set(counted)
         missing = tuple(name for name in awaited if name not in there)
         heard = self._heard.get((closed.of, closed.round), set())
-        left_out = tuple(name for name in missing if name in heard)
         self._closings.append(
-            Closing(closed.of, closed.round, len(awaited), len(counted), missing, left_out)
+            Closing(
+                closed.of,
+                closed.round,
+                len(awaited),
+                len(counted),
+                missing,
+                left_out=tuple(name for name in missing if name in heard),
+                unheard=tuple(name for name in counted if name not in heard),
+            )
         )

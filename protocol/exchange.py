@@ -158,6 +158,10 @@ class Exchange:
         Strangers cannot fill the record: after ``STRANGERS`` of them, no more are written down.
         """
         self._strangers += link == ""
+        if link:
+            content = (
+                b""  # It may be an honest party's report, and the record is for others to read.
+            )
         if self._recorder is not None and (link or self._strangers <= STRANGERS):
             self._recorder.refused(link, reason, content[:EXCERPT_BYTES], now=now)
 

@@ -22,7 +22,7 @@ EARLY_PER_SENDER = 64
 """How many messages of one sender may wait for a role that does not await them yet."""
 
 KEPT = 1024
-"""How many refused messages are kept in full; later ones are only counted."""
+"""How many refused messages are remembered; later ones are only counted."""
 
 _NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind())
 
@@ -31,9 +31,11 @@ Topic = tuple[str, int]
 
 
 class Kept(NamedTuple):
-    """A message that never reached the role, and why."""
+    """A message that never reached the role, and why. What it said is in the transcript."""
 
-    envelope: Envelope
+    sender: PartyId
+    seq: int
+    kind: str
     reason: str
 
 
@@ -179,7 +181,7 @@ class Inbox:
         """Set a message aside for the auditor."""
         self.kept_count += 1
         if len(self.kept) < KEPT:
-            self.kept.append(Kept(envelope, reason))
+            self.kept.append(Kept(envelope.sender, envelope.seq, envelope.kind[:64], reason))
 
     def _decoded(self, envelope: Envelope, over: bool) -> Message:
         sender = envelope.sender

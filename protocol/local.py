@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from protocol.charter import Charter
-from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.errors import LocalProtocolError, QuorumError, RemoteProtocolError
 from protocol.exchange import Delivery, Exchange
 from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, Message, PartyId
@@ -107,7 +107,7 @@ class _Loop:
             name: ending_of(machines[name]) if name in machines else "never came"
             for name in exchange.charter.roster.parties
         }
-        return Run(outcome_of(machines[AGGREGATOR]), endings)
+        return run_of(machines[AGGREGATOR], endings)
 
     def _advance(self) -> bool:
         """Jump to whatever comes next; False if nothing will."""
@@ -170,6 +170,21 @@ class _Loop:
 def ending_of(machine: Machine) -> str:
     """How a finished machine ended."""
     return DONE if machine.failure is None else str(machine.failure)
+
+
+def run_of(aggregator: Machine, endings: Mapping[PartyId, str]) -> Run:
+    """A finished session.
+
+    Raises:
+        ProtocolError: as ``outcome_of``; for want of a quorum it has a note that says why.
+    """
+    failure = aggregator.failure
+    if isinstance(failure, QuorumError):
+        reasons = ((n, endings.get(PartyId(n), DONE)) for n in failure.missing)
+        why = next((f"{name}: {ending}" for name, ending in reasons if ending != DONE), None)
+        if why is not None:
+            failure.add_note(why)
+    return Run(outcome_of(aggregator), endings)
 
 
 def outcome_of(aggregator: Machine) -> Message:

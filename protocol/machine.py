@@ -204,7 +204,7 @@ class Machine:
                 self._end(error)
                 return
             except Exception as error:
-                self._end(self._local(f"{type(error).__name__}: {error}", error))
+                self._end(self._local(_shown(error), error))
                 return
             try:
                 if isinstance(effect, Send):
@@ -221,9 +221,9 @@ class Machine:
                     )
             except PrivacyError as error:
                 outcome = error
-            except LocalProtocolError as error:
+            except Exception as error:
                 self._stop_role()
-                self._end(self._local(str(error), error))
+                self._end(self._local(_shown(error), error))
                 return
 
     def _stop_role(self) -> None:
@@ -244,8 +244,8 @@ class Machine:
                 return
             try:
                 self._post(Send((RECORD,), value))
-            except (LocalProtocolError, PrivacyError) as error:
-                self._end(self._local(str(error), error))
+            except Exception as error:
+                self._end(self._local(_shown(error), error))
                 return
         self.result = value
         self._end(None)
@@ -301,3 +301,7 @@ class Machine:
                 kind=kind, answered=len(answers), at_least=effect.at_least, missing=missing
             )
         return {sender: answers[sender] for sender in effect.senders if sender in answers}
+
+
+def _shown(error: Exception) -> str:
+    return str(error) if isinstance(error, ProtocolError) else f"{type(error).__name__}: {error}"

@@ -100,7 +100,7 @@ def replay_aggregator(
         return Replay(None, None, ())
     if machine.kept:
         kept = machine.kept[0]
-        differences.append(f"{kept.envelope.sender} #{kept.envelope.seq}: {kept.reason}")
+        differences.append(f"{kept.sender} #{kept.seq}: {kept.reason}")
     if expected and not differences:
         differences.append(f"{len(expected)} envelopes of the aggregator do not follow")
     if not machine.finished:
@@ -162,15 +162,13 @@ def _find(charter: Charter, waiting: Gather, envelopes: deque[Envelope]) -> Enve
     for i, envelope in enumerate(envelopes):
         if envelope.kind != waiting.kind.kind():
             continue
-        if waiting.round is not None:
-            try:
-                message = charter.codec.decode(envelope.kind, envelope.body)
-            except RemoteProtocolError:
-                continue
-            if getattr(message, "round", None) != waiting.round:
-                continue
-        del envelopes[i]
-        return envelope
+        try:
+            message = charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError:
+            continue  # The machine kept it away from the role.
+        if getattr(message, "round", None) == waiting.round:
+            del envelopes[i]
+            return envelope
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from protocol.arrays import encode_message
-from protocol.messages import RECORD, Message, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomness import Stream
 from protocol.roster import Roster
 
@@ -99,14 +99,14 @@ class Me:
         self.roster = roster
         self.stream = stream
 
-    def stream_for(self, question: Message) -> Stream:
-        """The randomness to answer a question with.
+    def stream_for(self, question: Message, purpose: str = "answer") -> Stream:
+        """The randomness to answer a question with; each call starts it anew.
 
         The same question gets the same randomness, however often it is asked, and another question
         gets independent randomness: what two answers have in common tells nothing.
         """
         asked = question.kind().encode() + b"\0" + encode_message(question)
-        return self.stream.derive(f"answer {hashlib.sha256(asked).hexdigest()}")
+        return self.stream.derive(f"{purpose} {hashlib.sha256(asked).hexdigest()}")
 
     async def send(self, recipient: PartyId, message: Message) -> None:
         """Hand a message to one member."""
@@ -152,11 +152,12 @@ class Me:
     ) -> M:
         """Wait for one message of ``kind`` from ``sender``.
 
-        A wait that may run out goes on record like a ``gather``: whether an answer was in time
-        cannot be told from the answer.
+        A wait of the aggregator, or one that may run out, goes on record like a ``gather``: whether
+        an answer was in time cannot be told from the answer.
 
         Raises:
             QuorumError: the sender is gone, or ``within`` seconds are over.
         """
-        answers = await _perform(Gather(kind, (sender,), round, within, 1, within is not None))
+        noted = within is not None or self.id == AGGREGATOR
+        answers = await _perform(Gather(kind, (sender,), round, within, 1, noted))
         return cast(M, answers[sender])

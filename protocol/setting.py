@@ -35,6 +35,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     identities: Mapping[PartyId, Identity]
     holdings: Mapping[PartyId, Records]
 
+    def __repr__(self) -> str:
+        return f"<Setting: {self.charter.variant.name}, {len(self.holdings)} parties>"
+
 
 def setting_of(
     variant: Variant, records: Records, *, seed: int, parties: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
@@ -26,6 +27,7 @@ from msgspec import Meta
 from parties.actor import run_aggregator, run_party
 from parties.session import LINGER
 from protocol.charter import Charter
+from protocol.completeness import CompletenessWriter
 from protocol.errors import SurveyError
 from protocol.exchange import Exchange
 from protocol.local import DONE, LINK_CLOSED, ending_of, outcome_of
@@ -40,7 +42,7 @@ from protocol.variants import RRIndependent, RRJoint
 from scenarios.errors import UsageError
 from scenarios.loading import built_in_variant
 from scenarios.outcomes import Outcome
-from scenarios.retries import SameAgain
+from scenarios.retries import Memory, SameAgain, remembering
 from scenarios.scenario import parameters_checked
 from scenarios.simulation import allow_connections, program
 from scenarios.transcripts import Transcript, growing
@@ -232,13 +234,22 @@ async def _aggregate(
                 with trio.move_on_after(LINGER):
                     await hub.emptied()
             result = outcome_of(machine)
-    gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
+    transcript = Transcript(path)
+    completeness = CompletenessWriter(charter)
+    for entry in transcript.entries():
+        completeness.add(entry)
+    took_part = completeness.completeness()
+    endings = dict.fromkeys(charter.roster.parties, DONE)
+    for closing in took_part.closings:
+        endings.update(dict.fromkeys(closing.missing, "did not answer in time"))
+    endings.update(took_part.departed)
+    endings.update({name: why for name, why in machine.departed.items() if why != LINK_CLOSED})
     return Outcome(
         charter=charter,
         result=result,
-        transcript=Transcript(path),
+        transcript=transcript,
         digest=recorder.digest(),
-        endings={name: gone.get(name, DONE) for name in charter.roster.parties},
+        endings=endings,
         records=None,
         seed=None,
         transport="tls",
@@ -281,10 +292,11 @@ def answer_survey(
     about = hashlib.sha256(held.codes.tobytes()).digest()
     key = expand(secret, b"sottovoce records 1" + about)
     streams = Streams(key, charter.session)
-    # Named by a key of its own: what a file is called must not tell of which records it is.
-    heard = member.folder / f"heard-{expand(key, b'heard' + charter.session).hex()[:32]}"
+    # A key of its own: the file must not tell which records it is about.
+    mark = expand(key, b"heard" + charter.session)
     try:
-        return trio.run(_answer, member, host, port, held, streams, heard, budget)
+        with remembering(member.folder / f"heard-{charter.session.hex()}", mark) as memory:
+            return trio.run(_answer, member, host, port, held, streams, memory, budget)
     except OSError as error:
         raise OSError(f"{host}:{port}: {error.strerror or error}") from error
 
@@ -295,7 +307,7 @@ async def _answer(
     port: int,
     held: Records,
     streams: Streams,
-    heard: Path,
+    memory: Memory,
     budget: float | None,
 ) -> tuple[str, float]:
     charter, identity = member.charter, member.identity
@@ -307,7 +319,7 @@ async def _answer(
         machine = await run_party(
             charter,
             identity.name,
-            SameAgain(link, heard),
+            SameAgain(link, memory),
             streams=streams,
             records=held,
             budget=budget,
@@ -349,7 +361,12 @@ def _read_identity(folder: Path, roster: Roster) -> Identity:
 def _own_secret(folder: Path) -> bytes:
     path = folder / SECRET
     if not path.exists():
-        _write_private(path, os.urandom(SECRET_BYTES))
+        # Whole or not at all: half a secret would lock the party out.
+        new = folder / f"{SECRET}.{os.urandom(8).hex()}"
+        _write_private(new, os.urandom(SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(new, path)
+        new.unlink()
     secret = path.read_bytes()
     if len(secret) != SECRET_BYTES:
         raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")

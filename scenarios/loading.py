@@ -52,10 +52,7 @@ def built_in_variant(name: str) -> type[Variant]:
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    raise UsageError(
-        f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; "
-        "if it is your own, name its class with --variant path.py:Class"
-    )
+    raise UsageError(f"variant {shown(name)} is none of {', '.join(BUILT_IN)}")
 
 
 def find_variant(text: str) -> type[Variant]:

@@ -4,13 +4,72 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import trio
 
 from parties.actor import Channel
 from protocol.messages import SWITCH, Envelope
+from scenarios.errors import UsageError
+
+KEY_BYTES = 32
+
+
+class Memory:
+    """What a party heard in one session, as digests in a file, and with which records it answered.
+
+    Args:
+        file: open for reading and writing, nobody else's.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._before = file.read()[KEY_BYTES:]
+        self._now = b""
+
+    def heard(self, envelope: Envelope) -> bool:
+        """Note a message; whether it is as the first time, or new after all that was heard then."""
+        said = msgspec.msgpack.encode((envelope.sender, envelope.kind, envelope.body))
+        self._now += hashlib.sha256(said).digest()
+        if not (self._before.startswith(self._now) or self._now.startswith(self._before)):
+            return False
+        if len(self._now) > len(self._before):
+            # On disk before it is acted on: a crash must not make this party forget.
+            _append(self._file, self._now[len(self._before) :])
+            self._before = self._now
+        return True
+
+
+@contextmanager
+def remembering(path: Path, key: bytes) -> Generator[Memory]:
+    """A party's memory of a session, locked while the block runs.
+
+    Args:
+        path: the file; it is made at the first time.
+        key: 32 bytes that stand for the records answered with, without telling them.
+
+    Raises:
+        UsageError: other records have answered in this session, or another program is answering.
+    """
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:
+        _lock(file, path)
+        earlier = file.read(KEY_BYTES)
+        # A shorter one is of a program that died before it could answer.
+        if len(earlier) == KEY_BYTES and earlier != key:
+            raise UsageError(
+                f"{path.parent}: other records have answered in this session, "
+                "and a second report would tell more than one"
+            )
+        if len(earlier) < KEY_BYTES:
+            file.seek(0)
+            file.truncate()
+            _append(file, key)
+        file.seek(0)
+        yield Memory(file)
 
 
 class SameAgain:
@@ -22,14 +81,12 @@ class SameAgain:
 
     Args:
         link: the party's own.
-        path: what was heard before, and is from now on: a digest of every message, in order.
+        memory: of what was heard before, and is from now on.
     """
 
-    def __init__(self, link: Channel, path: Path) -> None:
+    def __init__(self, link: Channel, memory: Memory) -> None:
         self._link = link
-        self._path = path
-        self._before = path.read_bytes() if path.exists() else b""
-        self._now = b""
+        self._memory = memory
         self.send_nowait = link.send_nowait
         self.send_many = link.send_many
 
@@ -47,24 +104,27 @@ class SameAgain:
 
     def _checked(self, envelopes: list[Envelope]) -> list[Envelope]:
         for envelope in envelopes:
-            if envelope.sender == SWITCH:
-                continue  # Who has left is no question.
-            said = msgspec.msgpack.encode((envelope.sender, envelope.kind, envelope.body))
-            self._now += hashlib.sha256(said).digest()
-        if not (self._before.startswith(self._now) or self._now.startswith(self._before)):
-            raise trio.BrokenResourceError(
-                "it said something else than when this party answered before, "
-                "and two answers would tell more than one"
-            )
-        if len(self._now) > len(self._before):
-            # On record before it is acted on: a crash must not make this party forget.
-            _append(self._path, self._now[len(self._before) :])
-            self._before = self._now
+            # Who has left is no question.
+            if envelope.sender != SWITCH and not self._memory.heard(envelope):
+                raise trio.BrokenResourceError(
+                    "it said something else than when this party answered before, "
+                    "and two answers would tell more than one"
+                )
         return envelopes
 
 
-def _append(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _append(file: BinaryIO, content: bytes) -> None:
+    file.seek(0, os.SEEK_END)
+    file.write(content)
+    os.fsync(file.fileno())
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return  # No such locks on this system.
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UsageError(f"{path.parent}: another program is answering from this folder") from error

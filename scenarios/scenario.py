@@ -35,7 +35,7 @@ class Context:
         watch: is handed the exchange before the run.
     """
 
-    seed: int = 1
+    seed: int = field(default=1, repr=False)
     transport: TransportName = "local"
     data: Path | None = None
     transcript: Path | None = None

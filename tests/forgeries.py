@@ -56,7 +56,7 @@ class Forgery:
         )
 
     def digest(self) -> bytes:
-        names = ("format", "variant", "parameters", "survey", "session", "roster", "kinds")
+        names = ("format", "variant", "parameters", "survey", "session", "roster", "kinds", "seed")
         leaves = [pack([self.header[name] for name in names], order="deterministic")]
         for name, _ in self.header["roster"]:
             said = [pack(e[2]) for e in self.entries if e[0] == "Sent" and e[2][1] == name]

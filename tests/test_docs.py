@@ -252,10 +252,11 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:7] == [
+    assert stated[:8] == [
         limits.handshake,
         limits.frame,
         limits.idle,
+        limits.goodbye,
         limits.stall,
         limits.envelopes,
         limits.mailbox,

@@ -22,6 +22,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         idle: the longest silence of a connection between frames.
         stall: how long a member may leave its mail unread while others wait for room, or may take
             to read one write.
+        goodbye: how long a party that has ended waits until the switch has read all it said.
         mailbox: how many envelopes wait for one member before its senders wait.
         envelopes: how many envelopes a party may send in a session; more is a flood.
         unauthenticated: how many connections may be in their handshake at once.
@@ -32,6 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     frame: float = 30.0
     idle: float = 600.0
     stall: float = 30.0
+    goodbye: float = 60.0
     mailbox: int = 256
     envelopes: int = 1_000_000
     unauthenticated: int = 64

@@ -150,10 +150,10 @@ class Switch:
                 still = waited.takes == takes and self._ports.get(reluctant) is waited
                 if scope.cancelled_caught and still:
                     self.detach(reluctant, "does not read its mail")
-        except BaseException:
+        finally:
+            # What was relayed may not have taken the room that was waited for.
             if waited is not None:
                 waited.pass_on()
-            raise
 
     def taken(self, deliveries: Iterable[Delivery]) -> None:
         """Record that these have been handed to their recipient's link."""

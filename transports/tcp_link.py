@@ -69,7 +69,7 @@ class TcpLink(Link):
             return
         self._closed = True
         try:
-            with trio.move_on_after(self._limits.idle):
+            with trio.move_on_after(self._limits.goodbye):
                 async with self._sending:
                     await self._connection.send([GOODBYE])
                 await self._connection.drain()

@@ -27,8 +27,11 @@ from protocol.privacy.events import (
     Randomized,
 )
 from protocol.roles import Seen
-from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.entries import Delivered, Entry, Refused, Sent
 from protocol.variant import event_of
+
+REFUSED = -1
+"""The ``seq`` of a charge for something that was refused at the switch."""
 
 
 class Charge(NamedTuple):
@@ -113,6 +116,8 @@ class LedgerWriter:
             self._sent(decode_envelope(entry.envelope))
         elif isinstance(entry, Delivered):
             self._delivered(entry)
+        elif isinstance(entry, Refused):
+            self._refused(entry)
 
     def ledger(self, observer: PartyId) -> Ledger:
         """What ``observer`` has learned so far."""
@@ -155,8 +160,21 @@ class LedgerWriter:
         for observer, seen in self._seen_by.items():
             if recipient in (RECORD, observer) or observer in (AGGREGATOR, RECORD):
                 seen.extend(range(passed, len(self._passed)))
-                if _may_pass_on(event):
+                # The aggregator may hide anything in anything, even in a question.
+                if sender == AGGREGATOR or _may_pass_on(event):
                     self._derived_until[observer] = passed
+
+    def _refused(self, entry: Refused) -> None:
+        party = PartyId(entry.link)
+        if party == AGGREGATOR or party not in self._charter.roster:
+            return
+        # The switch has read it, and nobody knows what it said.
+        event = Plain(self._charter.variant.survey.names)
+        charge = Charge(REFUSED, "", event, self._accountant.judge(event))
+        for observer, seen in self._seen_by.items():
+            if observer in (AGGREGATOR, RECORD):
+                seen.append(len(self._passed))
+        self._passed.append((party, charge))
 
     def _delivered(self, entry: Delivered) -> None:
         envelope = self._under_way.get((entry.sender, entry.seq))

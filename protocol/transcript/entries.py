@@ -330,8 +330,8 @@ class CanonicalDigest:
 
     It is the RFC 9162 root over the header's leaf and, in roster order, (sender, count, root) of
     every member, where root is that of the member's own tree of encoded envelopes in order of seq.
-    The header's leaf binds format, variant, parameters, survey, session, roster and kinds; not the
-    transport, the program, the seed or the recording.
+    The header's leaf binds format, variant, parameters, survey, session, roster, kinds and seed (so
+    that a simulation cannot pass for a survey); not the transport, the program or the recording.
 
     ``trees`` holds each member's tree; append a member's encoded envelopes there.
     """
@@ -348,6 +348,7 @@ class CanonicalDigest:
                 header.session,
                 header.roster,
                 header.kinds,
+                header.seed,
             )
         )
         self._order = tuple(name for name, _ in header.roster)

@@ -22,7 +22,7 @@ The rules, by the names that faults carry:
 15. ``seq-repeat``: no number occurs twice.
 16. ``seq-order``: the numbers occur in rising order.
 17. ``delivery``: what is delivered was sent before, by that sender to that recipient, a member.
-18. ``delivered-twice``: it is delivered once; more often only where marked as a repeat.
+18. ``delivered-twice``: it is delivered once; after that only where marked as a repeat.
 19. ``departed``: who departs is in the roster and sends nothing afterwards.
 20. ``closing``: there is one closing record, canonical msgpack, and nothing after it.
 21. ``closing-count``: it counts the entries that there are.
@@ -336,10 +336,10 @@ class _Verifier:
         what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
         if sender is None or position is None or sender.recipients.get(entry.seq) != position:
             self.report("delivery", f"{what} was not sent", offset=offset, entry=self._entries)
-        elif not entry.repeat:
-            if entry.seq not in sender.undelivered:
-                message = f"{what} is delivered again"
-                self.report("delivered-twice", message, offset=offset, entry=self._entries)
+        elif entry.repeat == (entry.seq in sender.undelivered):
+            why = "repeated before it is delivered" if entry.repeat else "delivered again"
+            self.report("delivered-twice", f"{what} is {why}", offset=offset, entry=self._entries)
+        else:
             sender.undelivered.discard(entry.seq)
 
     def _take_departed(self, entry: Departed, offset: int) -> None:

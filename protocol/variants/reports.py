@@ -108,6 +108,14 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
         raise PrivacyError(
             f"asked for epsilon {asked.record:.6g} per record, agreed to {agreed.record:.6g}"
         )
+    for block in ask.blocks:
+        # Where what was agreed to is unbounded, comparing costs says nothing.
+        if block not in own and any(
+            math.isinf(agreed.attributes[name]) for name in block.attributes
+        ):
+            raise PrivacyError(
+                f"asked for another randomizer on {'+'.join(block.attributes)} than agreed to"
+            )
     for name, epsilon in asked.attributes.items():
         if epsilon > agreed.attributes[name]:
             raise PrivacyError(
@@ -127,8 +135,7 @@ class Blockwise(Variant, frozen=True):
             raise ValueError("quorum and max_records: expected at least 1")
         if self.patience is not None and not self.patience > 0:
             raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
-        if self.block_sizes and max(self.block_sizes) > 2**64:
-            raise ValueError("a block of more than 2**64 cells")
+        sizes_of(self.survey, self.blocks)
 
     @functools.cached_property
     def block_sizes(self) -> tuple[int, ...]:
@@ -217,6 +224,8 @@ class Blockwise(Variant, frozen=True):
     def estimate(self, result: Message) -> JointEstimate:
         if not isinstance(result, Pooled):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        if len(result.counts) != len(result.codes) or not _rising(result.codes):
+            raise ValueError("expected one count for each of some distinct records, in order")
         totals = result.counts.astype(np.int64)
         counts = Counts(self.survey.sizes, result.codes, totals, int(totals.sum()))
         return JointEstimate(self.survey, self.blocks, counts)
@@ -246,3 +255,10 @@ def _codes(
         axes = list(survey.axes(block.attributes))
         codes[:, axes] = split_codes(cells[:, column], [survey.sizes[a] for a in axes])
     return codes
+
+
+def _rising(codes: NDArray[np.unsignedinteger]) -> bool:
+    """Whether rows are distinct and in lexicographic order."""
+    steps = codes[1:].astype(np.int64) - codes[:-1]
+    first = np.argmax(steps != 0, axis=1)
+    return bool((np.take_along_axis(steps, first[:, np.newaxis], axis=1) > 0).all())

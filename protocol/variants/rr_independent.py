@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Self
 
 from protocol.estimators.joint import Block
@@ -43,12 +44,17 @@ class RRIndependent(Blockwise, frozen=True):
     def with_epsilon(cls, survey: Survey, epsilon: float) -> Self:
         """Spend ``epsilon`` per record, split evenly over the attributes."""
         share = epsilon / len(survey.sizes)
-        return cls(
-            survey=survey,
-            randomizers=tuple(
-                KeepUniform.with_epsilon(size, epsilon=share) for size in survey.sizes
-            ),
-        )
+        while True:
+            made = cls(
+                survey=survey,
+                randomizers=tuple(
+                    KeepUniform.with_epsilon(size, epsilon=share) for size in survey.sizes
+                ),
+            )
+            # The sum of rounded shares may exceed what was asked by a bit.
+            if PureAccountant().judge(made.report_event).record <= epsilon:
+                return made
+            share = math.nextafter(share, 0.0)
 
     @functools.cached_property
     def blocks(self) -> tuple[Block, ...]:

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain(str(error))
         sys.exit(2)
     except ProtocolError as error:
-        _complain(str(error))
+        _complain("; ".join((str(error), *getattr(error, "__notes__", ()))))
         sys.exit(1)
     except BrokenPipeError:
         # Whoever read the output has seen enough: no complaint, and none from the interpreter.

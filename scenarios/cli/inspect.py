@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -97,26 +98,34 @@ def audit(
 @_transcript
 @click.argument("question", metavar="SELECT")
 @_json
-def query(transcript: Path, question: str, as_json: bool) -> None:
-    """Ask TRANSCRIPT in SQL: tables header, roster, sent, delivered, refused, departed."""
+def query(transcript: Path, question: str, as_json: bool) -> int:
+    """Ask TRANSCRIPT in SQL: tables header, roster, sent, delivered, refused, departed.
+
+    Exit 1, after the answer, if the transcript could not be read to its end.
+    """
     from scenarios.report import sql
 
     reader = _reader(open_transcript(transcript), transcript)
-    columns, rows = sql.ask(sql.load(_roster(reader), reader), question)
+    with contextlib.closing(sql.load(_roster(reader), reader)) as database:
+        columns, rows = sql.ask(database, question)
     if as_json:
         _print_json([dict(zip(columns, map(sql.plain, row), strict=True)) for row in rows])
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    from scenarios.report.text import rows_table
+        from scenarios.report.text import rows_table
 
-    Console().print(rows_table(columns, rows))
+        Console().print(rows_table(columns, rows))
+    return _read_whole(reader)
 
 
 @click.command()
 @_transcript
-def show(transcript: Path) -> None:
-    """Show who said what to whom in TRANSCRIPT, round by round."""
+def show(transcript: Path) -> int:
+    """Show who said what to whom in TRANSCRIPT, round by round.
+
+    Exit 1, after what there is, if the transcript could not be read to its end.
+    """
     from rich.console import Console
 
     from scenarios.report.rounds import rounds_of
@@ -128,10 +137,18 @@ def show(transcript: Path) -> None:
     console.print(header_report(reader.header))
     for part in rounds_report(rounds_of(roster, reader)):
         console.print(part)
+    return _read_whole(reader)
+
+
+def _read_whole(reader: TranscriptReader) -> int:
+    """Say on standard error if there may be more than what was read."""
     if reader.fault is not None:
-        console.print(printable(f"reading stopped: {reader.fault}"), style="red", markup=False)
+        click.echo(f"sottovoce: reading stopped: {printable(str(reader.fault))}", err=True)
     elif reader.ending is None:
-        console.print("incomplete: the file has no end")
+        click.echo("sottovoce: incomplete: the file has no end", err=True)
+    else:
+        return 0
+    return 1
 
 
 def _reader(transcript: Transcript, path: Path) -> TranscriptReader:

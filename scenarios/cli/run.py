@@ -84,6 +84,9 @@ def run(
             watch=watch,
         )
         finished = found.run(parameters, context)
+        if out is not None:
+            # It belonged to the record that has just been replaced.
+            (out / RESULT).unlink(missing_ok=True)
         result = {
             "scenario": found.name,
             "parameters": msgspec.to_builtins(parameters),

@@ -124,10 +124,12 @@ def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple
             match entry:
                 case Sent():
                     e = decode_envelope(entry.envelope)
-                    said = (e.sender, e.recipient, e.seq, e.kind, len(entry.envelope), e.body)
+                    seq = _integer(e.seq)
+                    said = (e.sender, e.recipient, seq, e.kind, len(entry.envelope), e.body)
                     yield "sent", (*about, *said)
                 case Delivered():
-                    handed = (entry.sender, entry.recipient, entry.seq, int(entry.repeat))
+                    seq = _integer(entry.seq)
+                    handed = (entry.sender, entry.recipient, seq, int(entry.repeat))
                     yield "delivered", (*about, *handed)
                 case Refused():
                     yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
@@ -135,3 +137,8 @@ def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple
                     yield "departed", (*about, entry.party, entry.reason)
         except ProtocolError:
             continue  # Malformed: `verify` names it.
+
+
+def _integer(value: int) -> int | str:
+    """A number as SQLite can hold it; a hostile file has larger ones."""
+    return value if value < 2**63 else str(value)

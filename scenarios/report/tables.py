@@ -16,15 +16,18 @@ from protocol.variant import Claim
 EXAMPLES = 5
 
 
-def privacy_values(ledger: Ledger) -> dict[str, Any]:
-    """A ledger's figures; what is unbounded is None, with the reasons beside it."""
+def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
+    """A ledger's figures; what is unbounded is None, with the reasons beside it.
+
+    Args:
+        partial: the ledger may lack something, so that no figure of its bounds anything.
+    """
     record = ledger.record_epsilon
-    if math.isinf(record):
-        return {
-            "record_epsilon": None,
-            "attribute_epsilon": None,
-            "unbounded": list(ledger.unbounded),
-        }
+    reasons = list(ledger.unbounded)
+    if partial:
+        reasons.append(f"the record could not be read to its end; at least {record:.6g} so far")
+    if reasons:
+        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons}
     return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon}
 
 
@@ -97,11 +100,12 @@ def audit_values(audit: Audit) -> dict[str, Any]:
         "accepted": audit.accepted,
         "simulated": audit.simulated,
         "findings": list(audit.findings),
+        "remarks": list(audit.remarks),
         "verification": verification_values(audit.verification),
         "completeness": msgspec.to_builtins(audit.completeness),
         "privacy": {
             "observer": audit.ledger.observer,
-            **privacy_values(audit.ledger),
+            **privacy_values(audit.ledger, partial=audit.partial),
             "claims": claims_values(audit.claims),
             "accounts": accounts_values(audit.ledger),
         },

@@ -81,6 +81,8 @@ def verification_report(verification: Verification) -> Iterator[RenderableType]:
         yield _text(f"and {more:,} more faults; --json lists them", style="red")
     if verification.torn:
         yield _text("incomplete: the file breaks off inside a block, as after a crash")
+    elif verification.header is None and not verification.faults:
+        yield _text("incomplete: the file ends before its header, as after a crash")
     elif verification.ending is None and verification.header is not None:
         yield _text("incomplete: the file has no closing record, as after a crash")
     elif verification.ending is not None and not verification.ending.complete:
@@ -112,6 +114,8 @@ def audit_report(audit: Audit) -> Iterator[RenderableType]:
         if audit.accepted
         else _text("NOT accepted", style="bold red")
     )
+    for remark in audit.remarks:
+        yield _text(f"  malformed, and survived: {remark}")
     for finding in audit.findings:
         yield _text(f"  {finding}", style="red")
     complete = audit.completeness
@@ -202,10 +206,13 @@ def rows_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Rend
 
 def _privacy_report(audit: Audit) -> Iterator[RenderableType]:
     ledger = audit.ledger
+    bound = "at least" if audit.partial else "at most"
     yield _text(
-        f"{ledger.observer} learned about each respondent at most epsilon "
+        f"{ledger.observer} learned about each respondent {bound} epsilon "
         f"{_epsilon(ledger.record_epsilon)} (pure, sequential composition)"
     )
+    if audit.partial:
+        yield _text("  no bound: the record could not be read to its end", style="red")
     for reason in ledger.unbounded:
         yield _text(f"  unbounded: {reason}")
     table = Table(box=None, padding=(0, 2), show_header=False)

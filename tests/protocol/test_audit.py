@@ -185,7 +185,8 @@ def test_a_closing_that_counts_who_did_not_report() -> None:
 
     found = audited(doctored(file, "Closed", change))
     assert found.verification.intact
-    [finding] = found.findings
+    early, finding = found.findings
+    assert early == "'Report' was counted before it was delivered: party-2"
     assert "party-2 is counted, but no such message was delivered" in finding
 
 
@@ -355,7 +356,7 @@ def test_a_report_that_nobody_can_read_is_charged_in_full(
     forgery = Forgery(file)
     forgery.entries[forgery.place(ONE, 0)][2][5] = b"\x90"
     found = audited(forgery.write())
-    assert any(finding.startswith("party-1 #0: ") for finding in found.findings)
+    assert any(remark.startswith("party-1 #0: ") for remark in found.remarks)
     assert math.isinf(found.ledger.accounts[ONE].loss.record)
     assert math.isfinite(found.ledger.accounts[TWO].loss.record)
     # Nobody could have counted it, so nobody left it out.

@@ -113,7 +113,8 @@ def test_refusals_are_named_and_recorded(change: dict[str, Any], field: str) -> 
     (refused,) = hub.entries()
     assert isinstance(refused, Refused)
     assert (refused.link, refused.reason) == (ONE, str(caught.value))
-    assert 0 < len(refused.excerpt) <= EXCERPT_BYTES
+    # It may be an honest party's report, and the record is for others to read.
+    assert refused.excerpt == b""
     assert (hub.exchange.messages, hub.exchange.bytes) == (0, 0)
     assert hub.exchange.accept(ONE, GOOD, now=0.0).deliveries
 

@@ -188,7 +188,7 @@ def test_late_repeated_and_unexpected_messages_are_kept() -> None:
         "unexpected: the role never awaited it",
         "after the end of the role",
     ]
-    assert [k.envelope.sender for k in machine.kept] == [ONE, TWO, THREE, THREE, ONE, ONE]
+    assert [k.sender for k in machine.kept] == [ONE, TWO, THREE, THREE, ONE, ONE]
     assert machine.kept_count == 6
 
 

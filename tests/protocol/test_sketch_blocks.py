@@ -164,4 +164,4 @@ def test_a_reply_that_is_late_for_its_block_is_not_counted_in_the_next() -> None
     assert isinstance(machine.result, Tally)
     assert machine.result.answered.tolist() == [0, 1]
     assert machine.result.yes.tolist() == [0, 0]
-    assert [kept.envelope.sender for kept in machine.kept] == [ONE, ONE]
+    assert [kept.sender for kept in machine.kept] == [ONE, ONE]

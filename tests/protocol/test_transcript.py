@@ -37,7 +37,7 @@ from tests.transcripts import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "transcript-1.hex"
-GOLDEN_DIGEST = "337b0f59d78a78f835366e735d281b3f4462dadb0792b803a709fe7343b48b6d"
+GOLDEN_DIGEST = "3ad5b345d977b371a7966eeac79cb439aa18a5ef89e93f4763a783d18f921c5b"
 
 
 def contents(file: bytes) -> list[tuple[bytes, bytes]]:
@@ -93,6 +93,7 @@ def test_digest_is_what_the_format_says() -> None:
         SESSION,
         [list(member) for member in ROSTER],
         ["Ask", "Report", "Closed", "Declined", "Left"],
+        HEADER.seed,
     ]
     leaves = [msgspec.msgpack.encode(bound)]
     for name, _ in ROSTER:
@@ -113,7 +114,6 @@ def test_digest_does_not_depend_on_interleaving(order: list[int]) -> None:
     [
         {"transport": "tcp"},
         {"transport": None},
-        {"seed": None},
         {"program": "2.0"},
         {"parameters": {"quorum": 2, "epsilon": 1.5}},
     ],
@@ -132,6 +132,7 @@ def test_digest_does_not_bind(change: dict[str, Any]) -> None:
         {"roster": (ROSTER[0], ROSTER[2], ROSTER[1])},
         {"roster": (*ROSTER, (PartyId("carl"), b"\x03" * 32))},
         {"kinds": (*HEADER.kinds, "More")},
+        {"seed": None},
     ],
 )
 def test_digest_binds(change: dict[str, Any]) -> None:

@@ -40,6 +40,11 @@ def insert(*entry: object, at: int = 13) -> Plant:
     return lambda f: f.entries.insert(at, list(entry))
 
 
+def repeat_first(f: Forgery) -> None:
+    place = next(i for i, entry in enumerate(f.entries) if entry[0] == "Delivered")
+    f.entries[place][5] = True
+
+
 def swap_reports(f: Forgery) -> None:
     i, j = f.place("anna", 0), f.place("anna", 1)
     f.entries[i][2], f.entries[j][2] = f.entries[j][2], f.entries[i][2]
@@ -106,6 +111,7 @@ PLANTED: dict[str, tuple[Plant, set[str]]] = {
         insert("Delivered", 9, "anna", "aggregator", 1, False, at=0),
         {"delivery"},
     ),
+    "repeated before delivered": (repeat_first, {"delivered-twice"}),
     "delivered to another": (insert("Delivered", 9, "anna", "bert", 1, False), {"delivery"}),
     "repeat to another": (insert("Delivered", 9, "anna", "bert", 0, True), {"delivery"}),
     "record delivered": (insert("Delivered", 9, "aggregator", "record", 2, False), {"delivery"}),

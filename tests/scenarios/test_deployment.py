@@ -19,6 +19,8 @@ from protocol.messages import Envelope
 from protocol.randomness import Streams
 from protocol.transcript.entries import Sent
 from scenarios.deployment import answer_survey, read_member
+from scenarios.errors import UsageError
+from scenarios.retries import remembering
 from scenarios.transcripts import open_transcript
 from tests.scenarios.command import ROOT, complaint, environment, python, sottovoce
 from tests.scenarios.survey_folders import ROWS, make_folders, table
@@ -70,11 +72,11 @@ def reports(transcript: Path) -> dict[str, Envelope]:
 
 @pytest.fixture(scope="module")
 def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two runs with the same keys: everybody answers twice, bert with other records."""
+    """Two runs with the same keys: everybody answers twice."""
     outs = []
-    for bert in (ROWS[1:], ROWS[:2]):
+    for _ in range(2):
         out = tmp_path_factory.mktemp("out")
-        held = {"anna": ROWS, "bert": bert, "carl": ROWS[:1]}
+        held = {"anna": ROWS, "bert": ROWS[1:], "carl": ROWS[:1]}
         with aggregating(keys / "aggregator", out) as (aggregator, where):
             answering = [
                 start(
@@ -118,9 +120,28 @@ def test_who_answers_again_says_the_same(surveys: list[Path]) -> None:
     assert first["anna"].body != first["bert"].body
 
 
-def test_each_table_has_a_memory_of_its_own(keys: Path, surveys: list[Path]) -> None:
-    assert len(list((keys / "bert").glob("heard-*"))) == 2
-    assert len(list((keys / "anna").glob("heard-*"))) == 1
+def test_other_records_do_not_answer_in_the_same_session(
+    keys: Path, surveys: list[Path], tmp_path: Path
+) -> None:
+    assert len(list((keys / "bert").glob("heard-*"))) == 1
+    for rows in (ROWS[:2], ROWS[:0:-1]):
+        records = table(tmp_path / "other.csv", *rows)
+        with pytest.raises(UsageError, match="other records have answered"):
+            answer_survey(
+                read_member(keys / "bert"), host="h", port=1, records=records, budget=None
+            )
+
+
+def test_two_programs_do_not_answer_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "heard-1"
+    with (
+        remembering(path, bytes(32)),
+        pytest.raises(UsageError, match="another program is answering"),
+        remembering(path, bytes(32)),
+    ):
+        pass
+    with remembering(path, bytes(32)):
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_other_records_draw_other_randomness(
@@ -137,6 +158,8 @@ def test_other_records_draw_other_randomness(
     dora = tmp_path / "dora"
     shutil.copytree(keys / "carl", dora)
     for i, rows in enumerate((ROWS, ROWS, ROWS[:2], ROWS[::-1])):
+        for heard in dora.glob("heard-*"):
+            heard.unlink()
         records = table(tmp_path / f"{i}.csv", *rows)
         answer_survey(read_member(dora), host="h", port=1, records=records, budget=None)
     assert drawn[0] == drawn[1]
@@ -149,7 +172,7 @@ def test_private_files_are_private(keys: Path, surveys: list[Path]) -> None:
         *keys.glob("*/secret"),
         *keys.glob("*/heard-*"),
     ]
-    assert len(private) == 4 + 3 + 4
+    assert len(private) == 4 + 3 + 3
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 

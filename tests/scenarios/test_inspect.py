@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -186,10 +187,10 @@ def test_without_a_seed_nobody_can_tell(rounds: Recorded, tmp_path: Path) -> Non
     path = tmp_path / "unseeded.svt"
     path.write_bytes(forgery.write())
     said = sottovoce("audit", path, "--variant", ROLL_CALL)
-    assert said.code == 0
+    assert said.code == 1
     assert "cannot be told" in said.out
     assert "seed" not in said.out
-    found = sottovoce("audit", path, "--variant", ROLL_CALL, "--json").json
+    found = json.loads(sottovoce("audit", path, "--variant", ROLL_CALL, "--json").out)
     assert (found["result"]["follows"], found["simulated"]) == (None, False)
 
 
@@ -340,12 +341,17 @@ def test_a_crash_can_be_looked_at(torn: int, quick: Recorded, tmp_path: Path) ->
     path = tmp_path / "torn.svt"
     path.write_bytes(quick.path.read_bytes()[:torn])
     shown = sottovoce("show", path)
-    assert shown.code == 0
-    assert "incomplete: the file has no end" in shown.out
-    assert sottovoce("query", path, "SELECT count(*) FROM sent").code == 0
+    assert shown.code == 1
+    assert shown.err == "sottovoce: incomplete: the file has no end\n"
+    asked = sottovoce("query", path, "SELECT count(*) FROM sent")
+    assert (asked.code, asked.err) == (1, shown.err)
     audited = sottovoce("audit", path)
     assert audited.code == 1
     assert "the record is incomplete: it has no end" in audited.out
+    assert "at most epsilon" not in audited.out
+    judged = json.loads(sottovoce("audit", path, "--json").out)["privacy"]
+    assert judged["record_epsilon"] is judged["attribute_epsilon"] is None
+    assert "could not be read to its end" in judged["unbounded"][-1]
 
 
 def test_a_hostile_transcript_is_shown_and_nothing_else(tmp_path: Path) -> None:

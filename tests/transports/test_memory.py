@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from protocol.exchange import Exchange
-from protocol.fates import PASS, Fate
+from protocol.fates import PASS, Fate, Verdict
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from transports.base import Limits
 from transports.memory import open_memory
@@ -169,3 +169,30 @@ async def test_emptied_waits_for_the_last_one() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert seen == []
     assert seen == [{A, B}]
+
+
+async def test_room_that_is_not_used_is_passed_on(autojump_clock: object) -> None:
+    """A writer is woken for room, and its envelope is lost on the way: the next one may write."""
+    c, d = PartyId("party-3"), PartyId("party-4")
+    post = Post(Limits(mailbox=1))
+
+    def losing(envelope: Envelope) -> Fate:
+        return Fate(Verdict.DROP) if envelope.sender == c else PASS
+
+    switch = Switch(Exchange(post.charter, fate=losing), Limits(mailbox=1))
+    async with (
+        open_memory(switch) as hub,
+        hub.connect(A) as a,
+        hub.connect(B) as b,
+        hub.connect(c) as lost,
+        hub.connect(d) as last,
+    ):
+        await b.send(post.parcels(B, A, [0])[0])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lost.send, post.parcels(c, A, [1])[0])
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(last.send, post.parcels(d, A, [2])[0])
+            await trio.testing.wait_all_tasks_blocked()
+            start = trio.current_time()
+            assert [post.number(await a.receive()) for _ in range(2)] == [0, 2]
+            assert trio.current_time() == start
