@@ -118,7 +118,7 @@ async def campaign(where: Town, first: list[bytes], second: list[bytes]) -> None
     recorder = where.recorder(parts.append)
     exchange = Exchange(where.charter, recorder=recorder)
     honest = {name: held for name, held in where.holdings.items() if name != EVIL}
-    with trio.fail_after(60):
+    with trio.fail_after(300):
         async with (
             sockets(Switch(exchange, LIMITS), where.identities.__getitem__) as hub,
             trio.open_nursery() as nursery,
