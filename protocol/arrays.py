@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 else:
     Array = np.ndarray  # what msgspec sees: a type it hands to the hooks below
 
+MAX_TABLE_CELLS = 2**27
+"""The largest contingency table that is made of records or reports: 1 GiB."""
+
 _DTYPES = {name: np.dtype("<" + name) for name in ("u1", "u2", "u4", "u8", "i8", "f8")}
 
 

@@ -16,8 +16,6 @@ from protocol.fates import PASS, FateRule, Verdict, deliver_all
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
 from protocol.transcript.recorder import Recorder
 
-EXCERPT_BYTES = 256
-
 STRANGERS = 1000
 """How many refused connections without a name go on record."""
 
@@ -163,7 +161,7 @@ class Exchange:
                 b""  # It may be an honest party's report, and the record is for others to read.
             )
         if self._recorder is not None and (link or self._strangers <= STRANGERS):
-            self._recorder.refused(link, reason, content[:EXCERPT_BYTES], now=now)
+            self._recorder.refused(link, reason, content, now=now)
 
     def leave(self, member: PartyId, reason: str, *, now: float) -> list[Delivery]:
         """A member is gone for good (or never came).

@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
+from protocol.messages import SESSION_BYTES
+
 WORDS = 2**64
 """The number of values of a word: the denominator of every probability."""
 
 SECRET_BYTES = 32
-SESSION_BYTES = 16
 
 _SEED = b"sottovoce seed 1\0"
 _SESSION = b"sottovoce session 1"

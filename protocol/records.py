@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.arrays import MAX_TABLE_CELLS
 from protocol.errors import SurveyError
 from protocol.survey import Attribute, Survey, listed, shown
-
-MAX_TABLE_CELLS = 2**27
-"""The largest contingency table that ``Records.counts`` makes: 1 GiB."""
 
 _BLOCK = 2**16
 """Rows that are held as text at one time while records are read."""

@@ -31,8 +31,8 @@ from protocol.completeness import CompletenessWriter
 from protocol.errors import SurveyError
 from protocol.exchange import Exchange
 from protocol.local import DONE, LINK_CLOSED, ending_of, outcome_of
-from protocol.messages import AGGREGATOR, PartyId, party_id
-from protocol.randomness import SECRET_BYTES, SESSION_BYTES, Streams, expand
+from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId, party_id
+from protocol.randomness import SECRET_BYTES, Streams, expand
 from protocol.records import Records
 from protocol.roster import Identity, Roster
 from protocol.survey import Attribute, Survey

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import smallest_dtype
+from protocol.arrays import MAX_TABLE_CELLS, smallest_dtype
 from protocol.randomizers import join_codes, split_codes
-
-MAX_TABLE_CELLS = 2**27
-"""The largest dense table that is made of counts: 1 GiB."""
 
 # A product domain of up to so many cells per record is counted densely, which is faster.
 _DENSE_CELLS_PER_RECORD = 4

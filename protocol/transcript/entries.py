@@ -12,6 +12,7 @@ import zstandard
 
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, SESSION_BYTES, PartyId, party_id
+from protocol.roster import KEY_BYTES
 from protocol.transcript.merkle import Tree, root_of
 
 FORMAT = 1
@@ -25,7 +26,6 @@ HEAD_BYTES = 13
 """What a block begins with: its type, the stored length and the guard."""
 
 CHAIN_BYTES = 32
-KEY_BYTES = 32
 EXCERPT_BYTES = 256
 MAX_BODY = 1 << 28
 """The largest body cap that a header may declare."""

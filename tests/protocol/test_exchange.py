@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import RemoteProtocolError
-from protocol.exchange import EXCERPT_BYTES, Delivery, Exchange, Ruling
+from protocol.exchange import Delivery, Exchange, Ruling
 from protocol.fates import PASS, Fate, Verdict
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
-from protocol.transcript.entries import Delivered, Departed, Refused, Sent
+from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from tests.protocol.simulation import Word, charter_of, envelope, talk

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from protocol.arrays import MAX_TABLE_CELLS
 from protocol.errors import SurveyError
-from protocol.records import MAX_TABLE_CELLS, Records
+from protocol.records import Records
 from protocol.survey import Attribute, Survey
 
 SURVEY = Survey(
