@@ -27,7 +27,6 @@ from msgspec import Meta
 from parties.actor import run_aggregator, run_party
 from parties.session import LINGER
 from protocol.charter import Charter
-from protocol.completeness import CompletenessWriter
 from protocol.errors import SurveyError
 from protocol.exchange import Exchange
 from protocol.local import DONE, LINK_CLOSED, ending_of, outcome_of
@@ -234,22 +233,13 @@ async def _aggregate(
                 with trio.move_on_after(LINGER):
                     await hub.emptied()
             result = outcome_of(machine)
-    transcript = Transcript(path)
-    completeness = CompletenessWriter(charter)
-    for entry in transcript.entries():
-        completeness.add(entry)
-    took_part = completeness.completeness()
-    endings = dict.fromkeys(charter.roster.parties, DONE)
-    for closing in took_part.closings:
-        endings.update(dict.fromkeys(closing.missing, "did not answer in time"))
-    endings.update(took_part.departed)
-    endings.update({name: why for name, why in machine.departed.items() if why != LINK_CLOSED})
+    gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
     return Outcome(
         charter=charter,
         result=result,
-        transcript=transcript,
+        transcript=Transcript(path),
         digest=recorder.digest(),
-        endings=endings,
+        endings={name: gone.get(name, DONE) for name in charter.roster.parties},
         records=None,
         seed=None,
         transport="tls",

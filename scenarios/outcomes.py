@@ -25,6 +25,8 @@ from protocol.variant import Variant
 from scenarios.report.tables import claims_values, privacy_values
 from scenarios.transcripts import Transcript
 
+NOT_COUNTED = "its answer was not counted"
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A run, finished.
@@ -95,13 +97,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def trouble(self) -> dict[str, int]:
         """How many parties ended otherwise than they should, by what became of them."""
-        departed = self.completeness.departed
-        reasons = Counter(
-            departed.get(name, ending)
-            for name, ending in self.endings.items()
-            if name in departed or ending != DONE
-        )
-        return dict(reasons.most_common())
+        completeness = self.completeness
+        # The worst that is known of a party comes last.
+        became = {name: NOT_COUNTED for c in completeness.closings for name in c.missing}
+        became |= {name: ending for name, ending in self.endings.items() if ending != DONE}
+        became |= completeness.departed
+        return dict(Counter(became.values()).most_common())
 
     def summary(self, projection: Projection = "none") -> dict[str, Any]:
         """Everything of ``result.json`` but the scenario's own keys."""
