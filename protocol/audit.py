@@ -81,14 +81,15 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             variant=build(variant, parameters=header.parameters, survey=header.survey),
             roster=Roster(header.roster),
         )
-        charter.codec  # noqa: B018 - made here, for hostile parameters may not fit together
+        # Made here, for hostile parameters may not fit together.
+        codec = charter.codec
     except ValueError as error:
         raise SurveyError(f"the header is not sound: {error}") from error
-    if charter.codec.names != header.kinds or charter.codec.max_body != header.max_body:
+    if codec.names != header.kinds or codec.max_body != header.max_body:
         raise SurveyError(
             f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "
-            f"variant {variant.name!r} has {', '.join(charter.codec.names)} "
-            f"of at most {charter.codec.max_body} B"
+            f"variant {variant.name!r} has {', '.join(codec.names)} "
+            f"of at most {codec.max_body} B"
         )
     return charter
 
