@@ -157,9 +157,8 @@ class Exchange:
         """
         self._strangers += link == ""
         if link:
-            content = (
-                b""  # It may be an honest party's report, and the record is for others to read.
-            )
+            # It may be an honest party's report, and the record is for others to read.
+            content = b""
         if self._recorder is not None and (link or self._strangers <= STRANGERS):
             self._recorder.refused(link, reason, content, now=now)
 
