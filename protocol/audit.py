@@ -14,7 +14,7 @@ from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.completeness import Completeness, CompletenessWriter
 from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.estimate import Estimate
 from protocol.local import ROLE_STREAM
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.privacy.ledger import Ledger, LedgerWriter
@@ -52,7 +52,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     completeness: Completeness
     ledger: Ledger
     replay: Replay | None
-    estimate: JointEstimate | None
+    estimate: Estimate | None
     claims: tuple[Claim, ...]
     partial: bool
     simulated: bool

@@ -9,7 +9,7 @@ import msgspec
 
 from protocol.codec import Kind
 from protocol.errors import SurveyError
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.estimate import Estimate
 from protocol.messages import Closed, Declined, Left, Message, PartyId
 from protocol.privacy.events import Plain, PrivacyEvent, Public
 from protocol.records import Records
@@ -60,7 +60,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         """What a message tells about its sender's records, given what the sender had seen."""
         raise NotImplementedError
 
-    def estimate(self, result: Message) -> JointEstimate:
+    def estimate(self, result: Message) -> Estimate:
         """What the published result says about the respondents."""
         raise NotImplementedError
 

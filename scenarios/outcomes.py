@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from protocol.charter import Charter
 from protocol.completeness import Completeness, CompletenessWriter
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.local import DONE
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.charter.variant
 
     @functools.cached_property
-    def estimate(self) -> JointEstimate:
+    def estimate(self) -> Estimate:
         """What the published result says about the respondents."""
         return self.variant.estimate(self.result)
 

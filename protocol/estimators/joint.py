@@ -7,16 +7,16 @@ One class covers RR-Independent (a block per attribute), RR-Joint (one block of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from protocol.estimators.counts import Counts
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.estimators.unmixing import Floats, Unmixing, unmixing
@@ -49,7 +49,7 @@ class _Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class JointEstimate:
+class JointEstimate(Estimate):
     """Unbiased estimates of any marginal of the joint distribution of the answers.
 
     Attributes of one block are unmixed together, and blocks are combined by mode products of their
@@ -80,7 +80,7 @@ class JointEstimate:
         for block in self.blocks:
             if not block.attributes:
                 raise ValueError("a block without attributes")
-            cells = math.prod(self._sizes(block.attributes))
+            cells = math.prod(self.sizes_of(block.attributes))
             if block.randomizer.size != cells:
                 raise ValueError(
                     f"block {block.attributes}: randomizer of size {block.randomizer.size}, "
@@ -118,7 +118,7 @@ class JointEstimate:
         for axis, inverse in enumerate(inverses):
             estimate = inverse.apply(estimate, axis)
             squares = inverse.apply_squared(squares, axis)
-        sizes = self._sizes(grouped)
+        sizes = self.sizes_of(grouped)
         order = [grouped.index(name) for name in names]
 
         def arranged(cells: Floats) -> Floats:
@@ -133,15 +133,6 @@ class JointEstimate:
             n=self.n,
         )
         return raw.projected(projection)
-
-    def marginals(self, projection: Projection = "none") -> dict[str, Table]:
-        """The table of every attribute by itself, in the survey's order."""
-        return {name: self.table(name, projection=projection) for name in self.survey.names}
-
-    def pairs(self, projection: Projection = "none") -> list[Table]:
-        """The table of every pair of attributes, (first, second), (first, third) and so on."""
-        pairs = combinations(self.survey.names, 2)
-        return [self.table(*pair, projection=projection) for pair in pairs]
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
@@ -158,13 +149,8 @@ class JointEstimate:
             SurveyError: an unknown or repeated name.
             ValueError: no name, or weights of another shape or not finite.
         """
-        expected = self._sizes(names)
+        given = self.checked_weights(names, weights)
         names = tuple(names)
-        given = np.asarray(weights, np.float64)
-        if given.shape != expected:
-            raise ValueError(f"weights of shape {given.shape}, expected {expected} for {names}")
-        if not np.isfinite(given).all():
-            raise ValueError("a weight is not finite")
         shares, inverses, grouped = self._asked(names)
         cells = tuple(inverse.cells for inverse in inverses)
         ordered = given.transpose([names.index(name) for name in grouped]).reshape(cells)
@@ -175,65 +161,6 @@ class JointEstimate:
         value = float(np.sum(shares * per_report))
         variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
         return Estimated(value, math.sqrt(max(0.0, variance)))
-
-    def count(
-        self,
-        where: Mapping[str, Collection[str]] | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        subset: Collection[Sequence[str]] | None = None,
-    ) -> Estimated:
-        """The number of respondents whose answers lie in a set, with its standard error.
-
-        The set is either ``where`` or ``names`` with ``subset``.
-
-        Args:
-            where: per attribute the categories that count; every one of them must hold.
-            names: the attributes that ``subset`` is about.
-            subset: combinations of one category of each of ``names``; a repeated one counts once.
-
-        Raises:
-            SurveyError: an unknown attribute or category, or a repeated attribute.
-            ValueError: not exactly one of the two forms, no attribute, a text instead of a
-                collection of texts, or a combination of another length.
-        """
-        if where is not None and names is None and subset is None:
-            names = tuple(where)
-            weights = self._weights_where(where)
-        elif where is None and names is not None and subset is not None:
-            weights = self._weights_subset(names, subset)
-        else:
-            raise ValueError("expected either where, or names and subset")
-        share = self.query(names, weights)
-        return Estimated(share.value * self.n, share.standard_error * self.n)
-
-    def _weights_where(self, where: Mapping[str, Collection[str]]) -> Floats:
-        weights = np.ones(())
-        for name, categories in where.items():
-            if isinstance(categories, str):
-                raise ValueError(f"{name!r}: expected a collection of categories, got one text")
-            attribute = self.survey.attribute(name)
-            inside = np.zeros(attribute.size)
-            inside[[attribute.code(category) for category in categories]] = 1.0
-            weights = np.multiply.outer(weights, inside)
-        return weights
-
-    def _weights_subset(
-        self, names: Sequence[str], subset: Collection[Sequence[str]]
-    ) -> NDArray[np.float64]:
-        weights = np.zeros(self._sizes(names))
-        attributes = [self.survey.attribute(name) for name in names]
-        for combination in subset:
-            if isinstance(combination, str) or len(combination) != len(attributes):
-                raise ValueError(
-                    f"combination {combination!r}: expected one category of each of {names}"
-                )
-            cell = zip(attributes, combination, strict=True)
-            weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
-        return weights
-
-    def _sizes(self, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self.survey.sizes[axis] for axis in self.survey.axes(names))
 
     def _asked(self, names: Sequence[str]) -> _Asked:
         if not names:
@@ -247,12 +174,12 @@ class JointEstimate:
             kept = [place for place, name in enumerate(block.attributes) if name in names]
             if not kept:
                 continue
-            inverse = unmixing(block.randomizer, self._sizes(block.attributes), kept)
+            inverse = unmixing(block.randomizer, self.sizes_of(block.attributes), kept)
             inverses.append(inverse)
             grouped += [block.attributes[place] for place in kept]
             reported = [block.attributes[place] for place in inverse.tabulated]
             tabulated += self.survey.axes(reported)
-            lengths.append(math.prod(self._sizes(reported)))
+            lengths.append(math.prod(self.sizes_of(reported)))
         shares = self.counts.table(tabulated).reshape(lengths) / self.n
         return _Asked(shares, tuple(inverses), tuple(grouped))
 

@@ -1,0 +1,146 @@
+"""What every estimate answers: tables, weighted means and counts; how is not said here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table
+from protocol.survey import Survey
+
+Floats = NDArray[np.float64]
+
+
+class Estimate(ABC):
+    """What a published result says about the respondents.
+
+    Attributes:
+        survey: what was asked.
+    """
+
+    __slots__ = ()
+
+    survey: Survey
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """The number of respondents it is about."""
+
+    @abstractmethod
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The joint distribution of some attributes, in any order.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, an unknown projection, or a table that this result cannot give.
+        """
+
+    @abstractmethod
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean over the respondents of a weight that depends on some attributes.
+
+        Args:
+            names: the attributes.
+            weights: one finite number per combination of their categories, of shape
+                ``(size of the first, size of the second, ...)``; 0 and 1 for the share of a set.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, weights of another shape or not finite, or attributes that this
+                result says nothing about together.
+        """
+
+    def marginals(self, projection: Projection = "none") -> dict[str, Table]:
+        """The table of every attribute by itself, in the survey's order."""
+        return {name: self.table(name, projection=projection) for name in self.survey.names}
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """The table of every pair of attributes, (first, second), (first, third) and so on."""
+        pairs = combinations(self.survey.names, 2)
+        return [self.table(*pair, projection=projection) for pair in pairs]
+
+    def checked_weights(self, names: Sequence[str], weights: ArrayLike) -> Floats:
+        """The weights of a query as an array.
+
+        Raises:
+            SurveyError, ValueError: as ``query``.
+        """
+        expected = self.sizes_of(names)
+        given = np.asarray(weights, np.float64)
+        if given.shape != expected:
+            raise ValueError(
+                f"weights of shape {given.shape}, expected {expected} for {tuple(names)}"
+            )
+        if not np.isfinite(given).all():
+            raise ValueError("a weight is not finite")
+        return given
+
+    def count(
+        self,
+        where: Mapping[str, Collection[str]] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        subset: Collection[Sequence[str]] | None = None,
+    ) -> Estimated:
+        """The number of respondents whose answers lie in a set, with its standard error.
+
+        The set is either ``where`` or ``names`` with ``subset``.
+
+        Args:
+            where: per attribute the categories that count; every one of them must hold.
+            names: the attributes that ``subset`` is about.
+            subset: combinations of one category of each of ``names``; a repeated one counts once.
+
+        Raises:
+            SurveyError: an unknown attribute or category, or a repeated attribute.
+            ValueError: not exactly one of the two forms, no attribute, a text instead of a
+                collection of texts, or a combination of another length.
+        """
+        if where is not None and names is None and subset is None:
+            names = tuple(where)
+            weights = self._weights_where(where)
+        elif where is None and names is not None and subset is not None:
+            weights = self._weights_subset(names, subset)
+        else:
+            raise ValueError("expected either where, or names and subset")
+        share = self.query(names, weights)
+        return Estimated(share.value * self.n, share.standard_error * self.n)
+
+    def _weights_where(self, where: Mapping[str, Collection[str]]) -> Floats:
+        weights = np.ones(())
+        for name, categories in where.items():
+            if isinstance(categories, str):
+                raise ValueError(f"{name!r}: expected a collection of categories, got one text")
+            attribute = self.survey.attribute(name)
+            inside = np.zeros(attribute.size)
+            inside[[attribute.code(category) for category in categories]] = 1.0
+            weights = np.multiply.outer(weights, inside)
+        return weights
+
+    def _weights_subset(
+        self, names: Sequence[str], subset: Collection[Sequence[str]]
+    ) -> NDArray[np.float64]:
+        weights = np.zeros(self.sizes_of(names))
+        attributes = [self.survey.attribute(name) for name in names]
+        for combination in subset:
+            if isinstance(combination, str) or len(combination) != len(attributes):
+                raise ValueError(
+                    f"combination {combination!r}: expected one category of each of {names}"
+                )
+            cell = zip(attributes, combination, strict=True)
+            weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
+        return weights
+
+    def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The number of categories of each of these attributes.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+        """
+        return tuple(self.survey.sizes[axis] for axis in self.survey.axes(names))
