@@ -14,6 +14,7 @@ from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.randomness import Streams
 from protocol.records import Records
+from protocol.roster import Identity
 
 
 class Driven(Protocol):
@@ -73,6 +74,7 @@ async def run_party(
     *,
     streams: Streams,
     records: Records,
+    identity: Identity | None = None,
     budget: float | None = None,
 ) -> Machine:
     """Run a party over its link until its role ends or its link does.
@@ -80,13 +82,23 @@ async def run_party(
     Returns:
         The finished machine: ``failure`` says what went wrong, ``spent`` what was told.
     """
-    machine = Machine(charter, me, streams.stream(me, ROLE_STREAM), records=records, budget=budget)
+    machine = Machine(
+        charter,
+        me,
+        streams.stream(me, ROLE_STREAM),
+        records=records,
+        identity=identity,
+        budget=budget,
+    )
     return await run_machine(machine, link)
 
 
-async def run_aggregator(charter: Charter, link: Channel, *, streams: Streams) -> Machine:
+async def run_aggregator(
+    charter: Charter, link: Channel, *, streams: Streams, identity: Identity | None = None
+) -> Machine:
     """Run the aggregator over its link until its role ends; ``result`` is what it published."""
-    machine = Machine(charter, AGGREGATOR, streams.stream(AGGREGATOR, ROLE_STREAM))
+    stream = streams.stream(AGGREGATOR, ROLE_STREAM)
+    machine = Machine(charter, AGGREGATOR, stream, identity=identity)
     return await run_machine(machine, link)
 
 

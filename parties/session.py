@@ -15,6 +15,7 @@ from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomness import Streams
 from protocol.records import Records
+from protocol.roster import Identity
 
 JOINING = 60.0
 LINGER = 30.0
@@ -39,6 +40,7 @@ async def run_session(
     streams: Streams,
     holdings: Mapping[PartyId, Records],
     *,
+    identities: Mapping[PartyId, Identity] | None = None,
     budget: float | None = None,
     joining: float = JOINING,
     linger: float = LINGER,
@@ -50,6 +52,7 @@ async def run_session(
     ``endings`` say so. Parties without records never come.
 
     Args:
+        identities: the members' keys, for roles that sign or seal.
         joining: how long the aggregator waits for parties to connect, in seconds.
         linger: how long parties may take to end after the aggregator has, in seconds.
         adversaries: parties that do not keep to their role, and what they do instead.
@@ -60,10 +63,13 @@ async def run_session(
     parties = charter.roster.parties
     endings: dict[PartyId, str] = dict.fromkeys(parties, "never came")
     disguises = adversaries or {}
+    keys = identities or {}
 
     async def live(me: PartyId) -> None:
         stream = streams.stream(me, ROLE_STREAM)
-        machine = Machine(charter, me, stream, records=holdings[me], budget=budget)
+        machine = Machine(
+            charter, me, stream, records=holdings[me], identity=keys.get(me), budget=budget
+        )
         driven: Driven = disguises[me](machine) if me in disguises else machine
         try:
             async with hub.connect(me) as link:
@@ -80,6 +86,8 @@ async def run_session(
         async with hub.connect(AGGREGATOR) as link:
             await hub.joined([name for name in parties if name not in holdings], within=0.0)
             await hub.joined(parties, within=joining)
-            aggregator = await run_aggregator(charter, link, streams=streams)
+            aggregator = await run_aggregator(
+                charter, link, streams=streams, identity=keys.get(AGGREGATOR)
+            )
         nursery.cancel_scope.deadline = trio.current_time() + linger
     return run_of(aggregator, endings)

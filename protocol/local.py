@@ -14,6 +14,7 @@ from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomness import Streams
 from protocol.records import Records
+from protocol.roster import Identity
 
 ROLE_STREAM = "role"
 """The purpose of the stream that a role draws from."""
@@ -42,6 +43,7 @@ def run_locally(
     streams: Streams,
     holdings: Mapping[PartyId, Records],
     *,
+    identities: Mapping[PartyId, Identity] | None = None,
     budget: float | None = None,
 ) -> Run:
     """Run a whole session.
@@ -52,7 +54,7 @@ def run_locally(
     Raises:
         ProtocolError: the aggregator's role failed, or everybody waits for somebody else.
     """
-    return _Loop(exchange, streams, holdings, budget).run()
+    return _Loop(exchange, streams, holdings, identities or {}, budget).run()
 
 
 class _Loop:
@@ -61,6 +63,7 @@ class _Loop:
         exchange: Exchange,
         streams: Streams,
         holdings: Mapping[PartyId, Records],
+        identities: Mapping[PartyId, Identity],
         budget: float | None,
     ) -> None:
         charter: Charter = exchange.charter
@@ -75,6 +78,7 @@ class _Loop:
                 name,
                 streams.stream(name, ROLE_STREAM),
                 records=holdings.get(name),
+                identity=identities.get(name),
                 budget=budget,
             )
             for name, _ in charter.roster.members

@@ -19,6 +19,7 @@ from protocol.errors import (
     PrivacyError,
     ProtocolError,
     QuorumError,
+    RemoteProtocolError,
 )
 from protocol.inbox import Inbox, Kept, Waiting
 from protocol.messages import (
@@ -35,7 +36,8 @@ from protocol.privacy.accountants import NOTHING, Loss, total
 from protocol.randomness import Stream
 from protocol.records import Records
 from protocol.roles import Gather, Me, Seen, Send
-from protocol.variant import event_of
+from protocol.roster import Identity
+from protocol.variant import event_of, heeded
 
 
 class Machine:
@@ -49,6 +51,7 @@ class Machine:
         me: this member; the aggregator runs the aggregator's role, everybody else a party's.
         stream: this member's randomness.
         records: what a party holds. The aggregator holds none.
+        identity: this member's key, for roles that sign or seal.
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
     """
 
@@ -59,6 +62,7 @@ class Machine:
         stream: Stream,
         *,
         records: Records | None = None,
+        identity: Identity | None = None,
         budget: float | None = None,
     ) -> None:
         self.charter = charter
@@ -74,7 +78,7 @@ class Machine:
         self._rounds = 0
         self._outbox: list[Envelope] = []
         self._inbox = Inbox(charter, me)
-        self._side = Me(me, charter.roster, stream)
+        self._side = Me(me, charter.roster, stream, session=charter.session, identity=identity)
         self._role: Coroutine[Any, Any, Any] | None = None
         if budget is not None and not budget >= 0.0:
             raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
@@ -147,7 +151,7 @@ class Machine:
             self.gone(sender, f"declined: {message.reason}", now)
         elif message is not None and inbox.accept(envelope, message):
             # The aggregator's messages are never charged, and what it hears may fill the memory.
-            if self._records is not None:
+            if self._records is not None and heeded(self.charter.variant, type(message)):
                 self._seen.add(sender, message)
             self._close_if_complete(now)
 
@@ -254,7 +258,8 @@ class Machine:
         self.finished = True
         self.failure = failure
         self._inbox.close()
-        if isinstance(failure, PrivacyError) and self.me != AGGREGATOR:
+        refuses = isinstance(failure, PrivacyError | RemoteProtocolError)
+        if refuses and self.me != AGGREGATOR:
             self._post(Send((AGGREGATOR,), Declined(str(failure)[:500])))
 
     def _post(self, send: Send) -> None:

@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from protocol.arrays import encode_message
+from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomness import Stream
-from protocol.roster import Roster
+from protocol.roster import Identity, Roster
 
 M = TypeVar("M", bound=Message)
 
@@ -88,16 +89,49 @@ class Me:
     Attributes:
         id: this member.
         roster: all members and their keys.
+        session: the session's id.
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
     """
 
-    __slots__ = ("id", "roster", "stream")
+    __slots__ = ("_identity", "id", "roster", "session", "stream")
 
-    def __init__(self, name: PartyId, roster: Roster, stream: Stream) -> None:
+    def __init__(
+        self,
+        name: PartyId,
+        roster: Roster,
+        stream: Stream,
+        *,
+        session: bytes,
+        identity: Identity | None = None,
+    ) -> None:
         self.id = name
         self.roster = roster
+        self.session = session
         self.stream = stream
+        self._identity = identity
+
+    def sign(self, content: bytes) -> bytes:
+        """This member's Ed25519 signature, 64 bytes.
+
+        Raises:
+            LocalProtocolError: this member runs without its identity key.
+        """
+        return self._own_identity().sign(content)
+
+    def agree(self, key: bytes) -> bytes:
+        """What X25519 gives this member and the holder of an identity key, 32 secret bytes.
+
+        Raises:
+            LocalProtocolError: this member runs without its identity key.
+            ValueError: the other key is of low order.
+        """
+        return self._own_identity().agree(key)
+
+    def _own_identity(self) -> Identity:
+        if self._identity is None:
+            raise LocalProtocolError("this role needs its member's identity key", party=self.id)
+        return self._identity
 
     def stream_for(self, question: Message, purpose: str = "answer") -> Stream:
         """The randomness to answer a question with; each call starts it anew.

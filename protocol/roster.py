@@ -4,30 +4,55 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from hashlib import sha512
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol.messages import AGGREGATOR, PartyId, party_id
+from protocol.transcript.merkle import leaf_hash, levels_of
 
 KEY_BYTES = 32
 
+_PRIME = 2**255 - 19
+
+
+def roster_leaf(name: str, key: bytes) -> bytes:
+    """A member as a leaf of the roster's Merkle tree; all keys have one length."""
+    return key + name.encode()
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def agreement_key(key: bytes) -> X25519PublicKey:
+    """The X25519 key that belongs to an Ed25519 identity key: one roster serves both.
+
+    The map between the two forms of the curve is ``u = (1 + y) / (1 - y)`` (RFC 7748, section 4.1).
+
+    Args:
+        key: a public Ed25519 key, 32 bytes; its top bit is the sign of x and is not used.
+    """
+    y = int.from_bytes(key, "little") % 2**255
+    u = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME if (1 - y) % _PRIME else 0
+    return X25519PublicKey.from_public_bytes(u.to_bytes(KEY_BYTES, "little"))
+
 
 class Identity:
-    """A member's Ed25519 identity key. It signs; nothing of it ever shows.
+    """A member's Ed25519 identity key. It signs and agrees on keys; nothing of it ever shows.
 
     Args:
         name: the member.
         secret: 32 bytes, from a keystream in a simulation, from the operating system otherwise.
     """
 
-    __slots__ = ("_key", "name")
+    __slots__ = ("_agreement", "_key", "name")
 
     def __init__(self, name: PartyId, secret: bytes) -> None:
         self.name = name
         self._key = Ed25519PrivateKey.from_private_bytes(secret)
+        self._agreement: X25519PrivateKey | None = None
 
     @property
     def public(self) -> bytes:
@@ -42,6 +67,18 @@ class Identity:
     def sign(self, content: bytes) -> bytes:
         """An Ed25519 signature, 64 bytes."""
         return self._key.sign(content)
+
+    def agree(self, key: bytes) -> bytes:
+        """What X25519 gives this member and the holder of another identity key, 32 secret bytes.
+
+        Raises:
+            ValueError: the other key is of low order, so that everybody knows the outcome.
+        """
+        if self._agreement is None:
+            # Ed25519 multiplies by the first half of this hash (RFC 8032, section 5.1.5).
+            seed = self._key.private_bytes_raw()
+            self._agreement = X25519PrivateKey.from_private_bytes(sha512(seed).digest()[:32])
+        return self._agreement.exchange(agreement_key(key))
 
     def __repr__(self) -> str:
         return f"Identity({self.name!r})"
@@ -73,6 +110,16 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
     def position(self) -> dict[PartyId, int]:
         """Each member's place."""
         return {name: i for i, (name, _) in enumerate(self.members)}
+
+    @functools.cached_property
+    def leaves(self) -> tuple[bytes, ...]:
+        """The leaf hashes of the roster's Merkle tree, one per member."""
+        return tuple(leaf_hash(roster_leaf(name, key)) for name, key in self.members)
+
+    @functools.cached_property
+    def root(self) -> bytes:
+        """Commits to every member's place, id and key: enough to check the proof of any of them."""
+        return levels_of(self.leaves)[-1][0]
 
     @functools.cached_property
     def parties(self) -> tuple[PartyId, ...]:

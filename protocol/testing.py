@@ -126,7 +126,9 @@ class _Rehearsal:
         parts: list[bytes] = []
         recorder = Recorder(parts.append, setting.charter.header(seed=setting.seed))
         exchange = Exchange(setting.charter, recorder=recorder)
-        run = run_locally(exchange, setting.streams, setting.holdings)
+        run = run_locally(
+            exchange, setting.streams, setting.holdings, identities=setting.identities
+        )
         self.result, self.endings = run.result, run.endings
         self.digest = recorder.close()
         self.sent: dict[tuple[PartyId, int], Envelope] = {}
@@ -166,6 +168,7 @@ class _Rehearsal:
             member,
             setting.streams.stream(member, ROLE_STREAM),
             records=setting.holdings.get(member),
+            identity=setting.identities[member],
         )
 
 

@@ -38,6 +38,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     """
 
     name: ClassVar[str] = ""
+    heeds: ClassVar[tuple[type[Message], ...] | None] = None
+    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all."""
 
     survey: Survey
     quorum: int = 1
@@ -67,6 +69,11 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def claims(self) -> tuple[Claim, ...]:
         """What the protocol's authors claim of its privacy."""
         return ()
+
+
+def heeded(variant: Variant, kind: type[Message]) -> bool:
+    """Whether what a message tells may depend on one of this kind that its sender had seen."""
+    return variant.heeds is None or kind in variant.heeds
 
 
 def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:

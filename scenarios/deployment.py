@@ -229,7 +229,9 @@ async def _aggregate(
                 async with hub.connect(AGGREGATOR) as link:
                     await hub.joined(charter.roster.parties, within=joining)
                     streams = Streams(os.urandom(SECRET_BYTES), charter.session)
-                    machine = await run_aggregator(charter, link, streams=streams)
+                    machine = await run_aggregator(
+                        charter, link, streams=streams, identity=member.identity
+                    )
                 with trio.move_on_after(LINGER):
                     await hub.emptied()
             result = outcome_of(machine)
@@ -312,6 +314,7 @@ async def _answer(
             SameAgain(link, memory),
             streams=streams,
             records=held,
+            identity=identity,
             budget=budget,
         )
     return ending_of(machine), machine.spent.record

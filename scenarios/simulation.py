@@ -102,7 +102,13 @@ def simulate(
         if watch is not None:
             watch(exchange)
         try:
-            run = run_locally(exchange, setting.streams, setting.holdings, budget=budget)
+            run = run_locally(
+                exchange,
+                setting.streams,
+                setting.holdings,
+                identities=setting.identities,
+                budget=budget,
+            )
         except BaseException as error:
             recorder.close(complete=False, reason=type(error).__name__)
             raise
@@ -142,7 +148,12 @@ async def simulate_async(
             )
             async with opened as hub:
                 run = await run_session(
-                    setting.charter, hub, setting.streams, setting.holdings, budget=budget
+                    setting.charter,
+                    hub,
+                    setting.streams,
+                    setting.holdings,
+                    identities=setting.identities,
+                    budget=budget,
                 )
         digest = recorder.digest()
     return _outcome(setting, run, exchange, transcript(), digest, records, transport, started)

@@ -103,6 +103,8 @@ class LedgerWriter:
     def __init__(self, charter: Charter, observers: Iterable[PartyId] = (AGGREGATOR,)) -> None:
         self._charter = charter
         self._accountant = PureAccountant()
+        heeds = charter.variant.heeds
+        self._heeded = charter.codec.names if heeds is None else [kind.kind() for kind in heeds]
         self._seen: dict[PartyId, Seen] = {}
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
@@ -181,7 +183,7 @@ class LedgerWriter:
         if envelope is None or entry.repeat:
             return
         del self._under_way[entry.sender, entry.seq]
-        if entry.recipient == AGGREGATOR:
+        if entry.recipient == AGGREGATOR or envelope.kind not in self._heeded:
             return
         try:
             message = self._charter.codec.decode(envelope.kind, envelope.body)

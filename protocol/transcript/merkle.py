@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 HASH_BYTES = 32
 EMPTY_ROOT = hashlib.sha256(b"").digest()
@@ -118,3 +118,68 @@ def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], r
         place >>= 1
         last >>= 1
     return last == 0 and known == root
+
+
+def levels_of(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
+    """All levels of a tree, from its leaf hashes up to the root alone.
+
+    Raises:
+        ValueError: no leaf.
+    """
+    if not hashes:
+        raise ValueError("a tree without leaves has no levels")
+    levels = [tuple(hashes)]
+    while len(level := levels[-1]) > 1:
+        paired = [inner_hash(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        levels.append((*paired, *level[len(level) & ~1 :]))
+    return tuple(levels)
+
+
+def joint_path(levels: Sequence[Sequence[bytes]], indices: Iterable[int]) -> tuple[bytes, ...]:
+    """What proves several leaves at once: every vertex that cannot be computed from them.
+
+    They come level by level from the leaves upward, each level from left to right.
+
+    Args:
+        levels: of the whole tree, as ``levels_of`` gives them.
+        indices: which leaves, in any order.
+    """
+    known = sorted(set(indices))
+    path = []
+    for level in levels[:-1]:
+        there = set(known)
+        path += [level[i ^ 1] for i in known if i ^ 1 not in there and i ^ 1 < len(level)]
+        known = sorted({i >> 1 for i in known})
+    return tuple(path)
+
+
+def joint_root(hashes: Mapping[int, bytes], *, count: int, path: Sequence[bytes]) -> bytes | None:
+    """The root that some leaves and their ``joint_path`` lead to; None if they do not fit.
+
+    Args:
+        hashes: the leaf hash of each of these leaves, by its place.
+        count: how many leaves the tree has.
+        path: what ``joint_path`` gave.
+    """
+    if not hashes or not all(0 <= i < count for i in hashes):
+        return None
+    rest = iter(path)
+    level, length = sorted(hashes.items()), count
+    while length > 1:
+        above: list[tuple[int, bytes]] = []
+        there = dict(level)
+        for i, known in level:
+            sibling = i ^ 1
+            if sibling >= length:
+                above.append((i >> 1, known))
+            elif sibling not in there:
+                given = next(rest, None)
+                if given is None:
+                    return None
+                above.append(
+                    (i >> 1, inner_hash(given, known) if i & 1 else inner_hash(known, given))
+                )
+            elif not i & 1:
+                above.append((i >> 1, inner_hash(known, there[sibling])))
+        level, length = above, (length + 1) >> 1
+    return level[0][1] if next(rest, None) is None else None

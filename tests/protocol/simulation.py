@@ -103,9 +103,16 @@ def talk(
 def roster_of(parties: int) -> Roster:
     """The aggregator and ``party-1`` to ``party-n``."""
     names = (AGGREGATOR, *(PartyId(f"party-{i}") for i in range(1, parties + 1)))
-    return Roster(
-        tuple((n, Identity(n, STREAMS.stream(n, "identity").bytes(32)).public) for n in names)
-    )
+    return Roster(tuple((name, _identity(name).public) for name in names))
+
+
+def _identity(name: PartyId) -> Identity:
+    return Identity(name, STREAMS.stream(name, "identity").bytes(32))
+
+
+def identities_of(charter: Charter) -> dict[PartyId, Identity]:
+    """Everybody's keys."""
+    return {name: _identity(name) for name, _ in charter.roster.members}
 
 
 def charter_of(variant: Variant, parties: int = 3) -> Charter:
@@ -129,7 +136,7 @@ def machine_of(
     name = PartyId(me)
     records = None if name == AGGREGATOR else answers(charter.variant.survey, 1)
     stream = STREAMS.stream(name, ROLE_STREAM)
-    return Machine(charter, name, stream, records=records, budget=budget)
+    return Machine(charter, name, stream, records=records, identity=_identity(name), budget=budget)
 
 
 def envelope(
@@ -199,7 +206,7 @@ def locally(
     parts: list[bytes] = []
     recorder = Recorder(parts.append, charter.header(seed=1))
     exchange = Exchange(charter, recorder=recorder, fate=fate)
-    run = run_locally(exchange, STREAMS, holdings, budget=budget)
+    run = run_locally(exchange, STREAMS, holdings, identities=identities_of(charter), budget=budget)
     return Outcome(charter, run, recorder.close(), b"".join(parts))
 
 
@@ -217,7 +224,9 @@ def over_memory(
     async def session() -> Run:
         switch = Switch(Exchange(charter, recorder=recorder, fate=fate))
         async with open_memory(switch) as hub:
-            return await run_session(charter, hub, STREAMS, holdings, budget=budget)
+            return await run_session(
+                charter, hub, STREAMS, holdings, identities=identities_of(charter), budget=budget
+            )
 
     run = trio.run(session, clock=trio.testing.MockClock(autojump_threshold=0))
     return Outcome(charter, run, recorder.close(), b"".join(parts))

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.transcript.merkle import Tree, inclusion_path, is_included, leaf_hash, root_of
+from protocol.transcript.merkle import (
+    Tree,
+    inclusion_path,
+    is_included,
+    joint_path,
+    joint_root,
+    leaf_hash,
+    levels_of,
+    root_of,
+)
 
 # The leaves and roots that Certificate Transparency's implementations test themselves with.
 LEAVES = tuple(
@@ -118,3 +127,31 @@ def test_memory_is_logarithmic() -> None:
     for _ in range(1000):
         tree.append(b"leaf")
     assert len(tree._peaks) == (1000).bit_count()
+
+
+@given(count=st.integers(1, 40), chosen=st.sets(st.integers(0, 39), min_size=1))
+def test_several_leaves_are_proven_at_once(count: int, chosen: set[int]) -> None:
+    hashes = [leaf_hash(bytes([i])) for i in range(count)]
+    levels = levels_of(hashes)
+    root = root_of(bytes([i]) for i in range(count))
+    assert levels[-1] == (root,)
+    indices = {i % count for i in chosen}
+    path = joint_path(levels, indices)
+    known = {i: hashes[i] for i in indices}
+    assert joint_root(known, count=count, path=path) == root
+    if len(indices) == 1:
+        (index,) = indices
+        assert path == inclusion_path(hashes, index)
+    for wrong in (path[:-1], (*path, bytes(32)), tuple(reversed(path))):
+        if wrong != path:
+            assert joint_root(known, count=count, path=wrong) != root
+    for i in indices:
+        forged = {**known, i: leaf_hash(b"another")}
+        assert joint_root(forged, count=count, path=path) != root
+
+
+def test_a_joint_proof_of_nothing_or_of_a_foreign_place_is_none() -> None:
+    assert joint_root({}, count=3, path=()) is None
+    assert joint_root({3: bytes(32)}, count=3, path=()) is None
+    with pytest.raises(ValueError, match="without leaves"):
+        levels_of([])

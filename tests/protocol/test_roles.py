@@ -26,7 +26,7 @@ def asked(p: float) -> Ask:
 
 
 def test_the_same_question_gets_the_same_randomness_and_another_does_not() -> None:
-    me = Me(ONE, CHARTER.roster, Stream(bytes(32)))
+    me = Me(ONE, CHARTER.roster, Stream(bytes(32)), session=CHARTER.session)
 
     def words(question: Message, purpose: str = "answer") -> bytes:
         return me.stream_for(question, purpose).bytes(32)
@@ -44,7 +44,7 @@ def test_the_same_question_gets_the_same_randomness_and_another_does_not() -> No
 
 def test_reports_to_two_questions_have_nothing_in_common() -> None:
     """From the same words, whoever is kept by the milder question is kept by both: for certain."""
-    me = Me(ONE, CHARTER.roster, Stream(bytes(32)))
+    me = Me(ONE, CHARTER.roster, Stream(bytes(32)), session=CHARTER.session)
     codes = np.zeros(20_000, np.uint16)
     kept = []
     for p in (0.6, 0.5):

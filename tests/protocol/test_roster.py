@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
-from protocol.roster import Identity, Roster
+from protocol.roster import Identity, Roster, agreement_key, roster_leaf
+from protocol.transcript.merkle import leaf_hash, levels_of
 from tests.protocol.simulation import STREAMS, roster_of
 
 ROSTER = roster_of(20)
 NAMES = (AGGREGATOR, *ROSTER.parties)
+ONE = ROSTER.parties[0]
 
 
 @pytest.mark.parametrize("text", ["a", "0", "aggregator", "party-12", "a--b", "x" * 63])
@@ -96,3 +101,33 @@ def test_layout_of_bitmaps() -> None:
 def test_bitmaps_of_other_rosters(bitmap: bytes) -> None:
     with pytest.raises(ValueError, match="bitmap"):
         ROSTER.members_in(bitmap)
+
+
+def test_an_identity_key_maps_to_the_agreement_key_that_its_secret_has() -> None:
+    """The public map of one key against the secret derivation of RFC 8032, by another way."""
+    for i in range(8):
+        secret = bytes([i]) * 32
+        identity = Identity(ONE, secret)
+        scalar = hashlib.sha512(secret).digest()[:32]
+        own = X25519PrivateKey.from_private_bytes(scalar)
+        expected = own.public_key().public_bytes_raw()
+        assert agreement_key(identity.public).public_bytes_raw() == expected
+
+
+def test_two_members_agree_and_a_third_does_not() -> None:
+    one, two, three = (Identity(ONE, bytes([i]) * 32) for i in (1, 2, 3))
+    assert one.agree(two.public) == two.agree(one.public)
+    assert one.agree(two.public) != one.agree(three.public)
+
+
+def test_a_key_of_low_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="shared"):
+        Identity(ONE, bytes(32)).agree((1).to_bytes(32, "little"))
+
+
+def test_the_root_commits_to_places_ids_and_keys() -> None:
+    members = ROSTER.members
+    root = levels_of([leaf_hash(roster_leaf(name, key)) for name, key in members])[-1][0]
+    assert ROSTER.root == root
+    swapped = Roster((*members[:1], members[2], members[1], *members[3:]))
+    assert swapped.root != root
