@@ -18,9 +18,10 @@ from protocol.estimators.estimate import Estimate
 from protocol.local import ROLE_STREAM
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.privacy.ledger import Ledger, LedgerWriter
-from protocol.randomness import Streams, secret_of, session_of
+from protocol.randomness import SECRET_BYTES, Streams, secret_of, session_of
 from protocol.replay import Replay, replay_aggregator
-from protocol.roster import Roster
+from protocol.roster import Identity, Roster
+from protocol.setting import IDENTITY_STREAM
 from protocol.transcript.entries import Delivered, Entry, Header, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import Verification, verify
@@ -151,7 +152,7 @@ def audit(
             findings.append(f"the published result is no result: {error}")
     if replay.follows is None and published is not None:
         findings.append(
-            "whether the result follows cannot be told: it takes randomness not on record"
+            "whether the result follows cannot be told: it takes secrets that are not on record"
         )
     elif replay.follows is False and published is not None:
         findings += [f"the result does not follow: {why}" for why in replay.differences[:_LISTED]]
@@ -196,12 +197,16 @@ class _Reading:
                     self._heard.setdefault(entry.sender, []).append(delivered)
 
     def replay(self, seed: int | None) -> Replay:
-        stream = None
+        stream = identity = None
         if seed is not None:
             secret = secret_of(seed)
             streams = Streams(secret, session_of(secret))
             stream = streams.stream(AGGREGATOR, ROLE_STREAM)
-        return replay_aggregator(self._charter, heard=self._heard, said=self._said, stream=stream)
+            secret = streams.stream(AGGREGATOR, IDENTITY_STREAM).bytes(SECRET_BYTES)
+            identity = Identity(AGGREGATOR, secret)
+        return replay_aggregator(
+            self._charter, heard=self._heard, said=self._said, stream=stream, identity=identity
+        )
 
     def published(self) -> Message | None:
         """The aggregator's last entry, if it is a result."""

@@ -21,6 +21,7 @@ from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, NO_ROUND, Closed, Envelope, Message, PartyId
 from protocol.randomness import Stream
 from protocol.roles import Gather
+from protocol.roster import Identity
 
 
 class WithheldError(LocalProtocolError):
@@ -45,6 +46,21 @@ class WithheldStream(Stream):
         raise WithheldError("the record does not hold this role's randomness")
 
 
+class WithheldIdentity(Identity):
+    """Stands for an identity key that is not known: whoever uses it fails."""
+
+    __slots__ = ()
+
+    def __init__(self, name: PartyId) -> None:
+        super().__init__(name, bytes(32))
+
+    def sign(self, content: builtins.bytes) -> builtins.bytes:
+        raise WithheldError("the record does not hold this role's identity key")
+
+    def agree(self, key: builtins.bytes) -> builtins.bytes:
+        raise WithheldError("the record does not hold this role's identity key")
+
+
 class Replay(msgspec.Struct, frozen=True):
     """What a replay found.
 
@@ -66,15 +82,21 @@ def replay_aggregator(
     heard: Mapping[PartyId, Iterable[Envelope]],
     said: Iterable[Envelope],
     stream: Stream | None = None,
+    identity: Identity | None = None,
 ) -> Replay:
     """Run the aggregator's role again on what was delivered to it.
 
     Args:
         heard: by sender, the envelopes delivered to the aggregator, in order of ``seq``.
         said: the aggregator's own envelopes on record, in order of ``seq``.
-        stream: its randomness, if the seed is known.
+        stream, identity: its randomness and its key, if the seed is known.
     """
-    machine = Machine(charter, AGGREGATOR, stream or WithheldStream())
+    machine = Machine(
+        charter,
+        AGGREGATOR,
+        stream or WithheldStream(),
+        identity=identity or WithheldIdentity(AGGREGATOR),
+    )
     inbox = {sender: deque(envelopes) for sender, envelopes in heard.items()}
     expected = deque(said)
     closings = deque(e for e in expected if e.kind == Closed.kind())

@@ -77,6 +77,23 @@ class Counts:
         counts.flags.writeable = False
         return cls(sizes, distinct, counts, n)
 
+    @classmethod
+    def from_table(cls, table: NDArray[np.integer]) -> Counts:
+        """The histogram that a contingency table is.
+
+        Args:
+            table: counts of at least 0, one axis per attribute.
+        """
+        flat = table.reshape(-1)
+        present = np.flatnonzero(flat)
+        codes = split_codes(
+            present.astype(np.uint64), table.shape, smallest_dtype(max(table.shape))
+        )
+        codes.flags.writeable = False
+        counts = flat[present].astype(np.int64)
+        counts.flags.writeable = False
+        return cls(table.shape, codes, counts, int(counts.sum()))
+
     def table(self, axes: Sequence[int]) -> NDArray[np.int64]:
         """The contingency table of some attributes, in the order given.
 

@@ -109,8 +109,8 @@ class Estimate(ABC):
             weights = self._weights_subset(names, subset)
         else:
             raise ValueError("expected either where, or names and subset")
-        share = self.query(names, weights)
-        return Estimated(share.value * self.n, share.standard_error * self.n)
+        share, error = self.query(names, weights)
+        return Estimated(share * self.n, None if error is None else error * self.n)
 
     def _weights_where(self, where: Mapping[str, Collection[str]]) -> Floats:
         weights = np.ones(())

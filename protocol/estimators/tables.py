@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import NamedTuple
@@ -18,10 +19,13 @@ _OWN_COLUMNS = ("value", "standard_error")
 
 
 class Estimated(NamedTuple):
-    """An unbiased estimate of one number, and its standard error given the data."""
+    """An estimate of one number, and its standard error given the data; None where none is known.
+
+    With a standard error the value is unbiased.
+    """
 
     value: float
-    standard_error: float
+    standard_error: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -32,9 +36,10 @@ class Table:
         names: the attributes, one per axis.
         categories: the categories of each.
         values: proportions; raw and signed unless ``projection`` says otherwise.
-        standard_errors: of the raw values given the data, so from randomization alone.
+        standard_errors: of the raw values given the data, so from randomization alone; None where
+            no formula is known.
         population_errors: of the raw values when the respondents are themselves a random sample
-            of a population, so from sampling and randomization.
+            of a population, so from sampling and randomization; None likewise.
         n: the number of reports.
         projection: what was done to the values last. A projection makes them biased and mostly
             more accurate; both kinds of errors stay those of the raw values.
@@ -43,8 +48,8 @@ class Table:
     names: tuple[str, ...]
     categories: tuple[tuple[str, ...], ...]
     values: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
-    population_errors: NDArray[np.float64]
+    standard_errors: NDArray[np.float64] | None
+    population_errors: NDArray[np.float64] | None
     n: int
     projection: Projection = "none"
 
@@ -53,6 +58,8 @@ class Table:
         if len(shape) != len(self.names):
             raise ValueError(f"{len(self.names)} names and the categories of {len(shape)}")
         for array in (self.values, self.standard_errors, self.population_errors):
+            if array is None:
+                continue
             if array.shape != shape:
                 raise ValueError(f"an array of shape {array.shape}, expected {shape}")
             array.flags.writeable = False
@@ -76,7 +83,7 @@ class Table:
             raise ValueError(f"projected by {self.projection!r} before: project the raw table")
         return replace(self, values=project(self.values, projection), projection=projection)
 
-    def rows(self) -> list[dict[str, str | float]]:
+    def rows(self) -> list[dict[str, str | float | None]]:
         """One mapping per cell: each attribute's category, ``value`` and ``standard_error``.
 
         Raises:
@@ -90,21 +97,26 @@ class Table:
             for cell, value, error in zip(
                 product(*self.categories),
                 self.values.ravel().tolist(),
-                self.standard_errors.ravel().tolist(),
+                self._errors(),
                 strict=True,
             )
         ]
+
+    def _errors(self) -> Sequence[float | None]:
+        """The standard error of every cell, in row-major order."""
+        if self.standard_errors is None:
+            return [None] * self.values.size
+        return self.standard_errors.ravel().tolist()
 
     def _repr_html_(self) -> str:
         """The first cells as an HTML table, with every text escaped."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in (*self.names, *_OWN_COLUMNS))
         cells = math.prod(map(len, self.categories))
-        errors = self.standard_errors.flat
-        rows = zip(product(*self.categories), self.values.flat, errors, strict=True)
+        rows = zip(product(*self.categories), self.values.flat, self._errors(), strict=True)
         body = "".join(
             "<tr>"
             + "".join(f"<td>{html.escape(category)}</td>" for category in cell)
-            + f"<td>{value:.6f}</td><td>{error:.6f}</td></tr>"
+            + f"<td>{value:.6f}</td><td>{'' if error is None else f'{error:.6f}'}</td></tr>"
             for cell, value, error in islice(rows, _SHOWN_ROWS)
         )
         more = f"<p>and {cells - _SHOWN_ROWS} more cells</p>" if cells > _SHOWN_ROWS else ""

@@ -84,8 +84,10 @@ class PureAccountant:
                 if math.isinf(epsilon):
                     reasons = (f"a report on {_names(attributes)} can rule an answer out",)
                 return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)
-            case Masked(attributes, _):
-                return _unbounded(attributes, "the exact sum of {} over peers")
+            case Masked(attributes):
+                return _unbounded(
+                    attributes, "exact counts of {}, which no randomness protects: a secure sum"
+                )
             case ExactCounts(attributes):
                 return _unbounded(attributes, "exact counts of {}")
             case Plain(attributes):

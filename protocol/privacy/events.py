@@ -34,10 +34,13 @@ class Randomized(PrivacyEvent, frozen=True):
 
 
 class Masked(PrivacyEvent, frozen=True):
-    """Values hidden by masks shared with ``peers``: the exact sum over honest peers is told."""
+    """Counts hidden by masks that others share: the exact sum over all of them is told.
+
+    Who the others are follows from the record. If all of them tell what they know, the sender's own
+    counts are told too.
+    """
 
     attributes: tuple[str, ...]
-    peers: tuple[str, ...]
 
 
 class ExactCounts(PrivacyEvent, frozen=True):

@@ -6,12 +6,37 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from protocol.variant import Variant
+from protocol.variants.pair_counts import PairCounts
+from protocol.variants.pair_rr import PairRR
+from protocol.variants.rr_clusters import RRClusters
+from protocol.variants.rr_ind_joint import RRIndJoint
 from protocol.variants.rr_independent import RRIndependent
 from protocol.variants.rr_joint import RRJoint
+from protocol.variants.secure_sum import SecureSumVariant
 
-__all__ = ["BUILT_IN", "RRIndependent", "RRJoint"]
+__all__ = [
+    "BUILT_IN",
+    "PairCounts",
+    "PairRR",
+    "RRClusters",
+    "RRIndJoint",
+    "RRIndependent",
+    "RRJoint",
+    "SecureSumVariant",
+]
 
 BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
-    {cls.name: cls for cls in (RRIndependent, RRJoint)}
+    {
+        cls.name: cls
+        for cls in (
+            RRIndependent,
+            RRJoint,
+            RRIndJoint,
+            SecureSumVariant,
+            PairCounts,
+            PairRR,
+            RRClusters,
+        )
+    }
 )
 """The variants of this project, by name."""

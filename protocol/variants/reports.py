@@ -152,7 +152,7 @@ class Blockwise(Variant, frozen=True):
         ask = await me.receive(Ask, AGGREGATOR)
         consent(self.survey, self.blocks, ask)
         randomizers = tuple(block.randomizer for block in ask.blocks)
-        cells = _cells(records, ask.blocks, self.block_sizes)
+        cells = cells_of(records, ask.blocks, self.block_sizes)
         await me.send(AGGREGATOR, Report(randomize_columns(randomizers, cells, me.stream_for(ask))))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
@@ -160,7 +160,7 @@ class Blockwise(Variant, frozen=True):
         await me.broadcast(parties, Ask(self.survey.digest, self.blocks))
         reports = await me.gather(Report, parties, within=self.patience, at_least=self.quorum)
         cells = np.concatenate([report.codes for report in reports.values()])
-        counts = Counts.of(_codes(self.survey, self.blocks, cells), self.survey.sizes)
+        counts = Counts.of(codes_of(self.survey, self.blocks, cells), self.survey.sizes)
         return Pooled(counts.codes, counts.counts.astype(np.uint32))
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
@@ -224,14 +224,14 @@ class Blockwise(Variant, frozen=True):
     def estimate(self, result: Message) -> JointEstimate:
         if not isinstance(result, Pooled):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
-        if len(result.counts) != len(result.codes) or not _rising(result.codes):
+        if len(result.counts) != len(result.codes) or not is_rising(result.codes):
             raise ValueError("expected one count for each of some distinct records, in order")
         totals = result.counts.astype(np.int64)
         counts = Counts(self.survey.sizes, result.codes, totals, int(totals.sum()))
         return JointEstimate(self.survey, self.blocks, counts)
 
 
-def _cells(
+def cells_of(
     records: Records, blocks: tuple[Block, ...], sizes: tuple[int, ...]
 ) -> NDArray[np.unsignedinteger]:
     """Records (k, m) as one cell per block, (k, b), of the dtype of reports."""
@@ -246,10 +246,10 @@ def _cells(
     return cells
 
 
-def _codes(
+def codes_of(
     survey: Survey, blocks: tuple[Block, ...], cells: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
-    """The inverse of ``_cells``: (n, b) cells as (n, m) codes of the survey's attributes."""
+    """The inverse of ``cells_of``: (n, b) cells as (n, m) codes of the survey's attributes."""
     codes = np.empty((len(cells), len(survey.sizes)), survey.dtype)
     for column, block in enumerate(blocks):
         axes = list(survey.axes(block.attributes))
@@ -257,7 +257,7 @@ def _codes(
     return codes
 
 
-def _rising(codes: NDArray[np.unsignedinteger]) -> bool:
+def is_rising(codes: NDArray[np.unsignedinteger]) -> bool:
     """Whether rows are distinct and in lexicographic order."""
     steps = codes[1:].astype(np.int64) - codes[:-1]
     first = np.argmax(steps != 0, axis=1)

@@ -1,0 +1,227 @@
+"""The joint distribution as a product of margins (RR-Ind), with its errors; nothing is sampled."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from protocol.arrays import MAX_TABLE_CELLS
+from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.joint import JointEstimate, mean_squared_error
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers import KeepUniform
+from protocol.survey import Survey
+
+E = TypeVar("E", float, Floats)
+
+Groups: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ProductEstimate(Estimate):
+    """Joint distributions on the assumption that groups of attributes are independent.
+
+    A table is the outer product of the groups' unbiased tables: RR-Ind of Kikuchi and
+    Domingo-Ferrer (RR-Ind-Joint, Algorithm 2) where every group is one attribute.
+
+    **Every error given here is that around the product of the true margins, not around the true
+    distribution**: the bias of the assumption is in none of them, and more reports do not lessen it
+    (``product_mean_squared_error`` has both).
+
+    Args:
+        joint: the estimate whose tables are multiplied.
+        groups: a partition of the survey's attributes into those that are taken to be independent.
+            By default its blocks; attributes that were randomized together share a group, so that
+            the groups' reports are independent of each other given the data.
+
+    Raises:
+        SurveyError: a group names an attribute that the survey does not have.
+        ValueError: the groups are no partition, or part what was randomized together.
+    """
+
+    joint: JointEstimate
+    groups: Groups = ()
+    survey: Survey = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "survey", self.joint.survey)
+        groups = self.groups or tuple(block.attributes for block in self.joint.blocks)
+        object.__setattr__(self, "groups", groups)
+        group_of: dict[str, int] = {}
+        for place, group in enumerate(groups):
+            # Also refuses what is no attribute of the survey.
+            self.survey.axes(group)
+            group_of |= dict.fromkeys(group, place)
+        named = sum(len(group) for group in groups)
+        if not all(groups) or len(group_of) < named or named < len(self.survey.names):
+            raise ValueError(f"groups {groups}: expected every attribute exactly once")
+        for block in self.joint.blocks:
+            if len({group_of[name] for name in block.attributes}) > 1:
+                raise ValueError(
+                    f"attributes {block.attributes} were randomized together: "
+                    "they cannot be in different groups"
+                )
+
+    def __repr__(self) -> str:
+        return f"<ProductEstimate: n={self.n}, {len(self.groups)} groups>"
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return self.joint.n
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The product of the tables of the groups concerned, in any order of the attributes.
+
+        Errors are of first order (delta method). A report y enters cell v by
+        ``h_y = sum_g prod_{k != g} pi_k(v_k) Q_g[y_g, v_g]``, with Q_g the inverse of group g's
+        randomization matrix. Given the data the groups' reports are independent, so the variance is
+        the sum of the groups' own, each times ``prod_{k != g} pi_k(v_k)**2``. With respondents
+        sampled from a population it is the variance of h_y over n, in which two groups g and k have
+        the covariance ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate.
+        What is left out is of order 1/n**2.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, more than 2**27 cells, or an unknown projection.
+        """
+        sizes = self.sizes_of(names)
+        if math.prod(sizes) > MAX_TABLE_CELLS:
+            raise ValueError(f"a table of {math.prod(sizes)} cells, more than {MAX_TABLE_CELLS}")
+        parts = self._parts(names)
+        tables = [self.joint.table(*part) for part in parts]
+        margins = [self._spread(table.values, names, table.names) for table in tables]
+        given_data, sampled = np.zeros(sizes), np.zeros(sizes)
+        for place, table in enumerate(tables):
+            slope = _product([*margins[:place], *margins[place + 1 :]]) ** 2
+            own = self._spread(_known(table.standard_errors), names, table.names)
+            given_data += slope * own**2
+            own = self._spread(_known(table.population_errors), names, table.names)
+            sampled += slope * own**2
+            for other in range(place):
+                both = [name for name in names if name in parts[place] + parts[other]]
+                together = self._spread(self.joint.table(*both).values, names, both)
+                covariance = (together - margins[place] * margins[other]) / self.n
+                rest = [m for at, m in enumerate(margins) if at not in (place, other)]
+                slopes = _product(rest) ** 2 * margins[place] * margins[other]
+                sampled += 2 * slopes * covariance
+        raw = Table(
+            names=names,
+            categories=tuple(self.survey.attribute(name).categories for name in names),
+            values=_product(margins),
+            standard_errors=np.sqrt(given_data),
+            population_errors=np.sqrt(np.maximum(sampled, 0.0)),
+            n=self.n,
+        )
+        return raw.projected(projection)
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean of a weight that depends on some attributes, if the groups were independent.
+
+        The error is of first order, given the data, around what the true margins would give: every
+        group's tables are weighted with the derivative, for group g
+        ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
+
+        Args:
+            names: the attributes.
+            weights: one finite number per combination of their categories, of shape
+                ``(size of the first, size of the second, ...)``; 0 and 1 for the share of a set.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, or weights of another shape or not finite.
+        """
+        given = self.checked_weights(names, weights)
+        parts = self._parts(names)
+        margins = [self._spread(self.joint.table(*part).values, names, part) for part in parts]
+        variance = 0.0
+        for place, part in enumerate(parts):
+            summed = tuple(axis for axis, name in enumerate(names) if name not in part)
+            others = _product([*margins[:place], *margins[place + 1 :]])
+            derivative = (given * others).sum(axis=summed)
+            variance += _known(self.joint.query(part, derivative).standard_error) ** 2
+        return Estimated(float(np.sum(given * _product(margins))), math.sqrt(variance))
+
+    def _parts(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """The attributes asked for of each group concerned, in the order of ``names``."""
+        if not names:
+            raise ValueError("expected at least one attribute")
+        parts = [tuple(name for name in names if name in group) for group in self.groups]
+        return [part for part in parts if part]
+
+    def _spread(self, cells: Floats, names: Sequence[str], part: Sequence[str]) -> Floats:
+        """A part's table with an axis for each of ``names``, of length 1 for those of others."""
+        sizes = self.sizes_of(names)
+        return cells.reshape(
+            [size if name in part else 1 for name, size in zip(names, sizes, strict=True)]
+        )
+
+
+class ProductError(NamedTuple):
+    """What the mean squared error per cell of a product of margins consists of.
+
+    ``variance`` vanishes as reports come in, ``squared_bias`` does not.
+    """
+
+    variance: float
+    squared_bias: float
+
+    @property
+    def total(self) -> float:
+        """The mean squared error around the truth."""
+        return self.variance + self.squared_bias
+
+
+def product_mean_squared_error(
+    truth: Floats, randomizers: Sequence[KeepUniform], n: int
+) -> ProductError:
+    """The exact mean squared error per cell of a raw product of margins (RR-Ind), given the data.
+
+    Over K cells in all, with P_j the sum of the squares of margin j and
+    ``G_j = (1/a_j**2 - 1)(1 - 1/r_j) / n`` the sum of its estimate's variances, the variance is
+    ``(prod_j (P_j + G_j) - prod_j P_j) / K``, for the margins' estimates are unbiased and
+    independent given the data. The squared bias is the mean over the cells of the squared distance
+    from the truth to the product of its own margins. Nothing is approximated; the error of
+    RR-Ind-Joint beside it is ``protocol.estimators.joint.mean_squared_error``.
+
+    Args:
+        truth: the true joint distribution, one axis per randomizer.
+        randomizers: of the attributes, one per axis.
+        n: the number of reports.
+
+    Raises:
+        ValueError: no randomizer, another number of axes or other lengths, or no report.
+    """
+    if not randomizers or truth.shape != tuple(keep.size for keep in randomizers):
+        raise ValueError(
+            f"a distribution of shape {truth.shape} and {len(randomizers)} randomizers: "
+            "expected one axis of the same size for each"
+        )
+    axes = range(truth.ndim)
+    margins = [
+        truth.sum(axis=tuple(other for other in axes if other != axis), keepdims=True)
+        for axis in axes
+    ]
+    squares = [float(np.sum(margin**2)) for margin in margins]
+    spreads = [keep.size * mean_squared_error([keep], n) for keep in randomizers]
+    exact = math.prod(p + g for p, g in zip(squares, spreads, strict=True)) - math.prod(squares)
+    bias = float(np.sum((truth - _product(margins)) ** 2))
+    return ProductError(exact / truth.size, bias / truth.size)
+
+
+def _product(factors: Sequence[Floats]) -> Floats:
+    return functools.reduce(np.multiply, factors, np.ones(()))
+
+
+def _known(error: E | None) -> E:
+    # A joint estimate has all of its errors; other estimates may lack some.
+    if error is None:
+        raise ValueError("the tables to be multiplied have no standard errors")
+    return error

@@ -1,0 +1,162 @@
+"""Estimates that know some tables and no joint distribution: exact counts, and pairs by themselves.
+
+Reports of single respondents are not here; ``JointEstimate`` is made of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.joint import JointEstimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table
+from protocol.survey import Survey
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ExactEstimate(Estimate):
+    """Exact counts of some tables: no error but that of sampling from a population.
+
+    Args:
+        survey: what was asked.
+        counts: by the names of their attributes, tables of one total.
+
+    Raises:
+        ValueError: no table, one of another shape than its attributes', or of another total.
+    """
+
+    survey: Survey
+    counts: dict[tuple[str, ...], NDArray[np.int64]]
+
+    def __post_init__(self) -> None:
+        if not self.counts:
+            raise ValueError("expected at least one table")
+        for names, table in self.counts.items():
+            if table.shape != self.sizes_of(names):
+                raise ValueError(f"a table of {names} of shape {table.shape}")
+        if len({int(table.sum()) for table in self.counts.values()}) > 1 or self.n < 1:
+            raise ValueError("tables of different totals, or of nobody")
+
+    def __repr__(self) -> str:
+        return f"<ExactEstimate: n={self.n}, {len(self.counts)} tables>"
+
+    @property
+    def n(self) -> int:
+        """The number of respondents."""
+        return int(next(iter(self.counts.values())).sum())
+
+    def exact(self, *names: str) -> NDArray[np.int64]:
+        """The exact counts of some attributes, in any order, from a table that holds them all.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, or no table holds them all.
+        """
+        self.survey.axes(names)
+        for known, table in self.counts.items():
+            if names and set(names) <= set(known):
+                other = tuple(axis for axis, name in enumerate(known) if name not in names)
+                kept = [name for name in known if name in names]
+                summed: NDArray[np.int64] = table.sum(axis=other)
+                return summed.transpose([kept.index(name) for name in names])
+        raise ValueError(f"no counts of {', '.join(names) or 'nothing'} together")
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """Exact shares; their standard error given the data is 0."""
+        shares = self.exact(*names) / self.n
+        raw = Table(
+            names=names,
+            categories=tuple(self.survey.attribute(name).categories for name in names),
+            values=np.ascontiguousarray(shares),
+            standard_errors=np.zeros(shares.shape),
+            population_errors=np.sqrt(shares * (1 - shares) / self.n),
+            n=self.n,
+        )
+        return raw.projected(projection)
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The exact mean of a weight."""
+        given = self.checked_weights(names, weights)
+        return Estimated(float((self.exact(*names) * given).sum()) / self.n, 0.0)
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """The table of every pair that is counted together."""
+        return [
+            self.table(*pair, projection=projection)
+            for pair in combinations(self.survey.names, 2)
+            if any(set(pair) <= set(known) for known in self.counts)
+        ]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PairwiseEstimate(Estimate):
+    """Every pair of attributes randomized by itself (Domingo-Ferrer and Soria-Comas, section 4.3).
+
+    An attribute is in several pairs, each with its own reports: its marginal is the mean of theirs.
+
+    Args:
+        survey: what was asked.
+        estimates: one of each pair, in the order of ``combinations(survey.names, 2)``.
+
+    Raises:
+        ValueError: other pairs.
+    """
+
+    survey: Survey
+    estimates: tuple[JointEstimate, ...]
+
+    def __post_init__(self) -> None:
+        pairs = list(combinations(self.survey.attributes, 2))
+        if [estimate.survey.attributes for estimate in self.estimates] != pairs or not pairs:
+            raise ValueError("expected one estimate of each pair of attributes, in their order")
+
+    def __repr__(self) -> str:
+        return f"<PairwiseEstimate: n={self.n}, {len(self.estimates)} pairs>"
+
+    @property
+    def n(self) -> int:
+        """The number of respondents."""
+        return self.estimates[0].n
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """Of one attribute or two: no more were randomized together."""
+        tables = [estimate.table(*names) for estimate in self._holding(names)]
+        values = np.mean([table.values for table in tables], axis=0)
+        errors = _mean_error([table.standard_errors for table in tables])
+        # Given the data the pairs' reports are independent; the respondents are the same.
+        sampled = np.maximum(values * (1 - values), 0.0) / self.n
+        raw = Table(
+            names=names,
+            categories=tables[0].categories,
+            values=values,
+            standard_errors=errors,
+            population_errors=np.sqrt(errors**2 + sampled),
+            n=self.n,
+        )
+        return raw.projected(projection)
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """Of one attribute or two."""
+        given = self.checked_weights(names, weights)
+        found = [estimate.query(names, given) for estimate in self._holding(names)]
+        error = _mean_error([np.float64(answer.standard_error or 0.0) for answer in found])
+        return Estimated(float(np.mean([answer.value for answer in found])), float(error))
+
+    def _holding(self, names: Sequence[str]) -> list[JointEstimate]:
+        self.survey.axes(names)
+        if not 1 <= len(names) <= 2:
+            raise ValueError(f"{len(names)} attributes: only pairs were randomized together")
+        return [e for e in self.estimates if set(names) <= set(e.survey.names)]
+
+
+def _mean_error(errors: Sequence[NDArray[np.float64] | np.float64 | None]) -> NDArray[np.float64]:
+    """The standard error of the mean of independent estimates."""
+    squares = [np.asarray(error, np.float64) ** 2 for error in errors]
+    root: NDArray[np.float64] = np.sqrt(np.sum(squares, axis=0)) / len(squares)
+    return root

@@ -1,0 +1,68 @@
+"""Salted commitments to shares, so that who opens one cannot open another; no key is here."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+COMMITMENT_BYTES = 16
+"""SHA-256 is truncated to this, for a party sends one per neighbour.
+
+What is asked for is that the holder of a share who opens a commitment of somebody else opens that
+share and no other: a second preimage, of which 128 bits are left. The one who commits could find
+two openings with 2**64 work, but gains nothing: it chooses the shares anyway.
+"""
+
+SALT_BYTES = 16
+
+Octets = NDArray[np.uint8]
+
+
+def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
+    """Commit to each share: SHA-256 of context, salt and share, cut to ``COMMITMENT_BYTES``.
+
+    Args:
+        salts: shape (k, 16), each uniform and used once: they hide shares that can be guessed.
+        shares: shape (k, L).
+        context: what the shares are for, such as session, attempt and dealer; of one length for
+            all that could be confused.
+
+    Returns:
+        shape (k, 16).
+
+    Raises:
+        ValueError: arrays that are not of bytes, or whose shapes do not fit.
+    """
+    if salts.dtype != np.uint8 or salts.ndim != 2 or salts.shape[1] != SALT_BYTES:
+        raise ValueError(f"salts of {salts.dtype}, {salts.shape}: expected bytes (k, {SALT_BYTES})")
+    if shares.dtype != np.uint8 or shares.ndim != 2 or len(shares) != len(salts):
+        raise ValueError(
+            f"shares of {shares.dtype}, {shares.shape}: expected bytes ({len(salts)}, L)"
+        )
+    start = hashlib.sha256(context)
+    digests = []
+    for row in np.concatenate((salts, shares), axis=1):
+        opened = start.copy()
+        opened.update(row.tobytes())
+        digests.append(opened.digest()[:COMMITMENT_BYTES])
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, COMMITMENT_BYTES)
+
+
+def opens(
+    commitments: Octets, *, salts: Octets, shares: Octets, context: bytes
+) -> NDArray[np.bool_]:
+    """Which of the commitments, shape (k, 16), are to these shares with these salts; shape (k,).
+
+    Raises:
+        ValueError: arrays that are not of bytes, or whose shapes do not fit.
+    """
+    expected = commit(salts, shares, context=context)
+    if commitments.dtype != np.uint8 or commitments.shape != expected.shape:
+        raise ValueError(
+            f"commitments of {commitments.dtype}, {commitments.shape}: "
+            f"expected bytes {expected.shape}"
+        )
+    same: NDArray[np.bool_] = (commitments == expected).all(axis=1)
+    return same

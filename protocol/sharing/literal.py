@@ -1,0 +1,151 @@
+"""The literal profile: the secure sum as the paper prints it, among all parties.
+
+Every party splits zero into uniform shares modulo n + 1, one for each party, for all cells at once;
+deals them out on private channels; adds its own values to what it was dealt; and broadcasts that,
+reduced modulo n + 1. Everybody adds the broadcasts up. Nobody may be missing: a sum without one
+party's broadcast is noise. (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response,
+section 4.2, with n the number of respondents.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.arrays import smallest_dtype
+from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.roles import Me
+from protocol.sharing.dealing import deal, deliver, receive
+from protocol.sharing.masks import deal_shares, sum_modulo
+from protocol.sharing.meeting import Hood, context_of, join, meet
+from protocol.sharing.messages import Begin, Deal, Join, Partial, Partials
+from protocol.sharing.sealing import SALT_BYTES
+from protocol.sharing.sparse import Sum
+
+_NO_KEY = bytes(32)
+
+
+class Heard(NamedTuple):
+    """What a party has after the broadcasts.
+
+    Args:
+        totals: (cells,), int64.
+        respondents: for how many they stand.
+        digest: of all broadcasts; who was told others has another.
+    """
+
+    hood: Hood
+    totals: NDArray[np.int64]
+    respondents: int
+    digest: bytes
+
+
+def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
+    return context + b"partial" + values.tobytes()
+
+
+def _digest_of(context: bytes, partials: Partials) -> bytes:
+    return hashlib.sha256(context + b"partials" + partials.values.tobytes()).digest()
+
+
+async def contribute(
+    me: Me,
+    begin: Begin,
+    values: NDArray[np.unsignedinteger],
+    *,
+    respondents: int,
+    dtype: np.dtype[np.unsignedinteger],
+) -> Heard:
+    """A party's side.
+
+    Args:
+        values: (cells,), this party's own counts.
+        respondents: for how many it speaks.
+        dtype: of shares on the wire; it holds the largest n that there can be.
+
+    Raises:
+        RemoteProtocolError: a share does not open or was not committed to, somebody is missing, or
+            this party's broadcast was changed; it says who.
+    """
+    context = context_of(me, begin)
+    parties = len(me.roster) - 1
+    stream = me.stream_for(begin)
+    hood = await join(me, begin, respondents=respondents, mask_key=_NO_KEY, neighbours=parties - 1)
+    if None in hood.neighbours:
+        raise RemoteProtocolError(
+            "somebody has not joined, and nobody may be missing", field="Graph"
+        )
+    modulus = hood.respondents + 1
+    held = values.astype(dtype)
+    shares = deal_shares(np.zeros_like(held), parties=parties, modulus=modulus, stream=stream)
+    kept, dealt = shares[-1], shares[:-1].astype(dtype)
+    await deal(
+        me,
+        hood,
+        dealt.view(np.uint8).reshape(parties - 1, 1, -1),
+        own_key=_NO_KEY,
+        salt=stream.bytes(SALT_BYTES),
+        whole=_NO_KEY,
+    )
+    received = await receive(me, hood, own_key=_NO_KEY, parts=1)
+    bad = [
+        "one who has not joined" if neighbour is None else str(neighbour.name)
+        for neighbour, good in zip(hood.neighbours, received.good.tolist(), strict=True)
+        if not good
+    ]
+    if bad:
+        raise RemoteProtocolError(f"no good share of {', '.join(bad[:5])}", field="Dealt.boxes")
+    given = received.shares.reshape(parties - 1, -1).view(dtype)
+    if (given >= modulus).any():
+        raise RemoteProtocolError("a share that is no share", field="Dealt.boxes")
+    partial = sum_modulo(np.concatenate([given, [kept.astype(dtype), held]]), modulus).astype(dtype)
+    await me.send(AGGREGATOR, Partial(partial, me.sign(_signed(context, partial))))
+    partials = await me.receive(Partials, AGGREGATOR)
+    if not np.array_equal(partials.values[hood.place], partial):
+        raise RemoteProtocolError("what this party broadcast was changed", field="Partials.values")
+    if (partials.values >= modulus).any():
+        raise RemoteProtocolError("a broadcast that is no sum", field="Partials.values")
+    totals = sum_modulo(partials.values, modulus).astype(np.int64)
+    return Heard(hood, totals, hood.respondents, _digest_of(context, partials))
+
+
+async def collect(
+    me: Me,
+    begin: Begin,
+    joins: Mapping[PartyId, Join],
+    *,
+    within: float | None,
+) -> Sum:
+    """The aggregator's side, from the joins on: it carries everything and learns the total.
+
+    Raises:
+        QuorumError: somebody is missing; it says who.
+        ProtocolError: a broadcast is no sum, or not signed; it says whose.
+    """
+    context = context_of(me, begin)
+    parties = me.roster.parties
+    meeting = await meet(me, begin, joins, neighbours=len(parties) - 1)
+    deals = await me.gather(Deal, parties, within=within, at_least=len(parties))
+    await deliver(me, meeting, deals)
+    said = await me.gather(Partial, parties, within=within, at_least=len(parties))
+    respondents = sum(join_.respondents for join_ in joins.values())
+    for name, partial in said.items():
+        if not me.roster.verify(name, partial.signature, _signed(context, partial.values)):
+            raise ProtocolError(f"the broadcast of {name} is not signed by it")
+        if (partial.values > respondents).any():
+            raise ProtocolError(f"the broadcast of {name} is no sum modulo {respondents + 1}")
+    values = np.stack([partial.values for partial in said.values()])
+    signatures = np.frombuffer(b"".join(p.signature for p in said.values()), np.uint8)
+    await me.broadcast(parties, Partials(values, signatures.reshape(len(parties), -1)))
+    totals = sum_modulo(values, respondents + 1).astype(np.int64)
+    return Sum(totals, parties, respondents, (), meeting.hoods)
+
+
+def dtype_of(respondents: int) -> np.dtype[np.unsignedinteger]:
+    """Of the numbers modulo n + 1, for at most so many respondents."""
+    return smallest_dtype(respondents + 1)

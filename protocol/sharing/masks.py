@@ -1,0 +1,174 @@
+"""Masks and additive shares that cancel in a sum; whom they are agreed with is not here.
+
+A mask is a keystream, so two parties that know its seed add and subtract the same (Bonawitz et al.,
+Practical Secure Aggregation for Privacy-Preserving Machine Learning, 2017, section 4.0.1). An
+additive share is a draw of its own (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
+Response, section 4.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.arrays import smallest_dtype
+from protocol.randomness import Stream
+
+Bits: TypeAlias = Literal[16, 32]
+"""The size of a cell under masks: sums are modulo 2 to this power."""
+
+Mask: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
+
+MAX_MODULUS = 2**32
+"""Rows of residues that are added up as 64-bit words do not overflow."""
+
+_DTYPES: dict[int, np.dtype[Any]] = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
+
+
+def modulus_bits(respondents: int) -> Bits:
+    """The smallest cell that holds every count of so many respondents.
+
+    Raises:
+        ValueError: less than one respondent, or more than 2**32 - 1.
+    """
+    if respondents < 1:
+        raise ValueError(f"{respondents} respondents: expected at least 1")
+    if respondents < 2**16:
+        return 16
+    if respondents < 2**32:
+        return 32
+    raise ValueError(f"{respondents} respondents: expected fewer than 2**32")
+
+
+def expand_mask(seed: bytes, cells: int, *, bits: Bits) -> Mask:
+    """The mask of a seed: the start of its keystream, read little-endian, read-only.
+
+    Args:
+        seed: 32 bytes that are used for this mask only.
+        cells: the length of the mask.
+
+    Raises:
+        ValueError: the seed has not 32 bytes, or cells of another size.
+    """
+    dtype = _dtype_of(bits)
+    mask: Mask = np.frombuffer(Stream(seed).bytes(cells * dtype.itemsize), dtype)
+    return mask
+
+
+def _dtype_of(bits: int) -> np.dtype[Any]:
+    if bits not in _DTYPES:
+        raise ValueError(f"cells of {bits} bits: expected 16 or 32")
+    return _DTYPES[bits]
+
+
+def add_masks(
+    values: NDArray[np.integer],
+    *,
+    seeds_plus: Iterable[bytes],
+    seeds_minus: Iterable[bytes],
+    bits: Bits,
+) -> Mask:
+    """``values + sum of masks(plus) - sum of masks(minus)`` modulo ``2**bits``, as a new array.
+
+    Args:
+        values: shape (cells,), integers of any size, taken modulo ``2**bits``.
+
+    Raises:
+        ValueError: values that are no row of integers, or what ``expand_mask`` refuses.
+    """
+    dtype = _dtype_of(bits)
+    _check_row(values)
+    # One buffer for all: unsigned arithmetic wraps, which is the modulus.
+    total: Mask = values.astype(dtype)
+    for seed in seeds_plus:
+        total += expand_mask(seed, len(values), bits=bits)
+    for seed in seeds_minus:
+        total -= expand_mask(seed, len(values), bits=bits)
+    return total
+
+
+def deal_shares(
+    values: NDArray[np.integer],
+    *,
+    parties: int,
+    modulus: int,
+    stream: Stream,
+    own: int | None = None,
+) -> NDArray[np.unsignedinteger]:
+    """Split values into one uniform additive share per party, which sum to them modulo ``modulus``.
+
+    All rows but one are exactly uniform draws that do not depend on the values; that one is what
+    is left. So all but any one of the rows together are uniform, whatever the values.
+
+    Args:
+        values: shape (cells,), integers, taken modulo ``modulus``.
+        parties: how many rows.
+        modulus: 1 to 2**32; one more than the number of respondents, so that a count fits.
+        stream: gives a word per draw.
+        own: the row of what is left, the last one unless given.
+
+    Returns:
+        shape (parties, cells), of the smallest unsigned type that holds ``modulus - 1``.
+
+    Raises:
+        ValueError: values that are no row of integers, or a number out of its range.
+    """
+    _check_row(values)
+    _check_modulus(modulus)
+    if parties < 1:
+        raise ValueError(f"{parties} parties: expected at least 1")
+    left = parties - 1 if own is None else own
+    if not 0 <= left < parties:
+        raise ValueError(f"own row {own}: expected 0 to {parties - 1}")
+    shares = np.empty((parties, len(values)), smallest_dtype(modulus))
+    drawn = stream.integers(modulus, (parties - 1, len(values)))
+    shares[:left] = drawn[:left]
+    shares[left + 1 :] = drawn[left:]
+    # Of two residues the difference is at least 1 - modulus.
+    reduced = np.mod(values, _scalar(values, modulus)).astype(np.uint64)
+    shares[left] = (reduced + np.uint64(modulus) - _residues(drawn, modulus)) % np.uint64(modulus)
+    return shares
+
+
+def sum_modulo(rows: NDArray[np.unsignedinteger], modulus: int) -> NDArray[np.unsignedinteger]:
+    """The sum of rows modulo ``modulus``.
+
+    Args:
+        rows: shape (n, cells), of an unsigned type of at most 32 bits.
+        modulus: 1 to 2**32.
+
+    Returns:
+        shape (cells,), of the smallest unsigned type that holds ``modulus - 1``.
+
+    Raises:
+        ValueError: rows of another type or shape, or a modulus out of its range.
+    """
+    _check_modulus(modulus)
+    if rows.ndim != 2 or rows.dtype.kind != "u" or rows.dtype.itemsize > 4:
+        raise ValueError(
+            f"rows of {rows.dtype}, {rows.shape}: expected (n, cells), unsigned, up to 32 bits"
+        )
+    return _residues(rows, modulus).astype(smallest_dtype(modulus))
+
+
+def _residues(rows: NDArray[np.unsignedinteger], modulus: int) -> NDArray[np.uint64]:
+    residues: NDArray[np.uint64] = rows.sum(axis=0, dtype=np.uint64) % np.uint64(modulus)
+    return residues
+
+
+def _check_row(values: NDArray[np.integer]) -> None:
+    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+        raise ValueError(f"values of {values.dtype}, {values.shape}: expected a row of integers")
+
+
+def _check_modulus(modulus: int) -> None:
+    if not 1 <= modulus <= MAX_MODULUS:
+        raise ValueError(f"modulus {modulus}: expected 1 to 2**32")
+
+
+def _scalar(values: NDArray[np.integer], modulus: int) -> np.integer:
+    """The modulus in a type in which the remainder of the values by it is exact."""
+    return np.uint64(modulus) if values.dtype.kind == "u" else np.int64(modulus)

@@ -1,0 +1,207 @@
+"""How parties meet before they share: they commit to keys, then a public coin draws the graph.
+
+A party learns its neighbours' keys with a proof that they are on the roster, and needs neither the
+roster nor anything else that grows with the number of parties. The coin follows from what all who
+joined have committed to, so nobody who commits knows it. (Bell et al. 2020, section 3; the graph
+is a Harary graph on a permutation.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from numpy.typing import NDArray
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.roles import Me
+from protocol.roster import KEY_BYTES, roster_leaf
+from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
+from protocol.sharing.messages import Begin, Graph, Join
+from protocol.sharing.sealing import Edge
+from protocol.transcript.merkle import (
+    HASH_BYTES,
+    is_included,
+    joint_path,
+    joint_root,
+    leaf_hash,
+    levels_of,
+)
+
+Bytes = NDArray[np.uint8]
+
+_MANY = 2**32
+# Whose key it is does not matter: what is of low order is so for every one.
+_PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
+
+
+def context_of(me: Me, begin: Begin) -> bytes:
+    """What every key of this attempt is for."""
+    return b"sottovoce sum 1\0" + me.session + begin.attempt.to_bytes(8, "big")
+
+
+class Neighbour(NamedTuple):
+    """Another party that this one shares with.
+
+    Args:
+        place: among the parties of the roster, from 0.
+        edge: what both share.
+        mask_key: its public X25519 key for masks, as the aggregator gave it.
+    """
+
+    name: PartyId
+    place: int
+    edge: Edge
+    mask_key: bytes
+
+
+class Hood(NamedTuple):
+    """A party's neighbours.
+
+    Args:
+        neighbours: by row; None where one has not joined.
+        place: this party's own, among the parties of the roster.
+        respondents: of all who joined.
+        joined: how many parties that are.
+        root: over all who joined.
+    """
+
+    neighbours: tuple[Neighbour | None, ...]
+    place: int
+    respondents: int
+    joined: int
+    root: bytes
+
+
+async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neighbours: int) -> Hood:
+    """A party's side: commit to a key, hear who the neighbours are, check it all.
+
+    Args:
+        respondents: for how many this party speaks.
+        mask_key: this party's public key for masks, 32 bytes; zeros if it needs none.
+        neighbours: how many everybody has.
+
+    Raises:
+        RemoteProtocolError: the neighbours are not those that the coin gives, or not on the roster.
+    """
+    await me.send(AGGREGATOR, Join(respondents, np.frombuffer(mask_key, np.uint8)))
+    graph = await me.receive(Graph, AGGREGATOR)
+    if not (0 < graph.joined <= _MANY and 0 < graph.respondents <= _MANY):
+        raise RemoteProtocolError("numbers that cannot be", field="Graph.respondents")
+    path = [bytes(vertex) for vertex in graph.path]
+    leaf = _leaf(me.id, mask_key, respondents)
+    if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
+        raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
+    parties = len(me.roster) - 1
+    place = me.roster.position[me.id] - 1
+    coin = _coin(me, begin, root=graph.root, joined=graph.joined, respondents=graph.respondents)
+    order = order_of(coin, parties)
+    places = neighbours_of(place, parties=parties, k=neighbours, order=order).tolist()
+    leaves = {
+        # The aggregator is the roster's first member.
+        other + 1: leaf_hash(roster_leaf(name, bytes(key)))
+        for other, name, key in zip(places, graph.names, graph.keys, strict=False)
+    }
+    proof = [bytes(vertex) for vertex in graph.proof]
+    root = joint_root(leaves, count=parties + 1, path=proof)
+    if len(graph.names) != neighbours or root != me.roster.root:
+        raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
+    context = context_of(me, begin)
+    found: list[Neighbour | None] = []
+    for other, name, key, there, mask in zip(
+        places, graph.names, graph.keys, graph.there.tolist(), graph.mask_keys, strict=True
+    ):
+        if not there:
+            found.append(None)
+            continue
+        peer = PartyId(name)
+        try:
+            secret = me.agree(bytes(key))
+        except ValueError:
+            raise RemoteProtocolError(f"the key of {name} is no key", field="Graph.keys") from None
+        edge = Edge(me.id, peer, secret, context=context)
+        found.append(Neighbour(peer, other, edge, bytes(mask)))
+    return Hood(tuple(found), place, graph.respondents, graph.joined, graph.root)
+
+
+class Meeting(NamedTuple):
+    """The aggregator's side of it.
+
+    Args:
+        names: the roster's parties.
+        joins: what those who joined have said.
+        hoods: everybody's neighbours, by place and row, (parties, k).
+    """
+
+    names: Sequence[PartyId]
+    joins: Mapping[PartyId, Join]
+    hoods: NDArray[np.int64]
+
+
+async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbours: int) -> Meeting:
+    """Draw the graph and tell everybody who joined its neighbours."""
+    names = me.roster.parties
+    places = {name: place for place, name in enumerate(names)}
+    tree = levels_of(
+        [
+            leaf_hash(_leaf(name, join_.key.tobytes(), join_.respondents))
+            for name, join_ in joins.items()
+        ]
+    )
+    root = tree[-1][0]
+    respondents = sum(join_.respondents for join_ in joins.values())
+    coin = _coin(me, begin, root=root, joined=len(joins), respondents=respondents)
+    hoods = neighbourhoods(order_of(coin, len(names)), neighbours)
+    roster = levels_of(me.roster.leaves)
+    keys = np.frombuffer(b"".join(key for _, key in me.roster.members[1:]), np.uint8)
+    keys = keys.reshape(-1, KEY_BYTES)
+    there = np.zeros(len(names), np.uint8)
+    mask_keys = np.zeros_like(keys)
+    for name, join_ in joins.items():
+        there[places[name]] = 1
+        mask_keys[places[name]] = join_.key
+    for index, name in enumerate(joins):
+        hood = hoods[places[name]]
+        beside = hood.tolist()
+        await me.send(
+            name,
+            Graph(
+                respondents=respondents,
+                joined=len(joins),
+                root=root,
+                index=index,
+                path=_stacked(joint_path(tree, [index])),
+                names=tuple([names[place] for place in beside]),
+                keys=keys[hood],
+                proof=_stacked(joint_path(roster, [place + 1 for place in beside])),
+                there=there[hood],
+                mask_keys=mask_keys[hood],
+            ),
+        )
+    return Meeting(names, joins, hoods)
+
+
+def is_mask_key(key: bytes) -> bool:
+    """Whether a key can be agreed with: one of low order gives everybody the same."""
+    try:
+        _PROBE.exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError:
+        return False
+    return True
+
+
+def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
+    return respondents.to_bytes(8, "big") + name.encode() + b"\0" + mask_key
+
+
+def _coin(me: Me, begin: Begin, *, root: bytes, joined: int, respondents: int) -> bytes:
+    numbers = joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
+    return hashlib.sha256(b"coin\0" + context_of(me, begin) + numbers + root).digest()
+
+
+def _stacked(hashes: Sequence[bytes]) -> Bytes:
+    return np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)

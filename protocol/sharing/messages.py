@@ -1,0 +1,249 @@
+"""The messages of a secure sum, for both profiles; what they are for stands in the dialogues.
+
+Every party has k neighbours, in an order that it computes by itself: the rows of all arrays here.
+Secrets are only in sealed boxes, so no repr shows one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.codec import Kind
+from protocol.messages import Message
+from protocol.roster import KEY_BYTES
+from protocol.sharing.commitments import COMMITMENT_BYTES
+from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
+from protocol.transcript.merkle import HASH_BYTES
+
+SIGNATURE_BYTES = 64
+
+
+class Begin(Message, frozen=True):
+    """The aggregator opens an attempt at a sum over the records of this survey."""
+
+    attempt: int
+    survey: bytes
+
+
+class Join(Message, frozen=True):
+    """A party takes part, for so many respondents, and commits to the key of its masks."""
+
+    respondents: int
+    key: Array
+
+
+class Graph(Message, frozen=True):
+    """Who a party's neighbours are, and what proves it.
+
+    Args:
+        respondents: of all who joined.
+        joined: how many parties that are.
+        root: the Merkle root over all who joined; the graph follows from it.
+        index, path: the recipient's own place under that root, and the proof.
+        names, keys: the neighbours and their identity keys, (k, 32).
+        proof: that these are on the roster.
+        there: which of them have joined.
+        mask_keys: (k, 32), zeros where there is none.
+    """
+
+    respondents: int
+    joined: int
+    root: bytes
+    index: int
+    path: Array
+    names: tuple[str, ...]
+    keys: Array
+    proof: Array
+    there: Array
+    mask_keys: Array
+
+
+class Deal(Message, frozen=True):
+    """A party's shares, one sealed box per neighbour, with commitments to what is in them.
+
+    Args:
+        salt: of these boxes alone.
+        whole: commits to what the shares are shares of.
+    """
+
+    salt: Array
+    whole: Array
+    boxes: Array
+    commitments: Array
+
+
+class Dealt(Message, frozen=True):
+    """What a party's neighbours have dealt it."""
+
+    dealt: Array
+    salts: Array
+    boxes: Array
+    commitments: Array
+
+
+class Upload(Message, frozen=True):
+    """A party's values under all its masks; ``rejected`` marks neighbours whose box was no good."""
+
+    values: Array
+    rejected: Array
+
+
+class Survivors(Message, frozen=True):
+    """Who has uploaded: of the recipient's neighbours, and a digest of the whole set."""
+
+    digest: bytes
+    survivors: int
+    uploaded: Array
+
+
+class Unmask(Message, frozen=True):
+    """A signature of the survivor set, and per neighbour one share, sealed for the aggregator."""
+
+    signature: bytes
+    salt: bytes
+    box: bytes
+
+
+class Totals(Message, frozen=True):
+    """The sum, for every party."""
+
+    respondents: int
+    totals: Array
+
+
+class Partial(Message, frozen=True):
+    """A party's own values and all shares dealt to it, added up, signed."""
+
+    values: Array
+    signature: bytes
+
+
+class Partials(Message, frozen=True):
+    """What every party has broadcast, in roster order."""
+
+    values: Array
+    signatures: Array
+
+
+class Tags(Message, frozen=True):
+    """A party's word to each neighbour on what it holds."""
+
+    tags: Array
+
+
+class Tagged(Message, frozen=True):
+    """The word of each neighbour, of those who gave it."""
+
+    given: Array
+    tags: Array
+
+
+class Shape(NamedTuple):
+    """What the sizes of messages follow from; public before the first of them.
+
+    Args:
+        cells: how many counts are summed.
+        parties: how many the roster has.
+        respondents: the most that there can be.
+        neighbours: of every party.
+    """
+
+    cells: int
+    parties: int
+    respondents: int
+    neighbours: int
+
+
+def shared_kinds(shape: Shape, *, content: int, commitments: int) -> tuple[Kind, ...]:
+    """The kinds that both profiles speak.
+
+    Args:
+        content: how many bytes a party deals a neighbour.
+        commitments: how many commitments come with them.
+    """
+    k = shape.neighbours
+    depth = shape.parties.bit_length() + 1
+    boxes = ArraySpec(dtype="u1", shape=(k, content + SEAL_BYTES))
+    committed = ArraySpec(dtype="u1", shape=(k, commitments, COMMITMENT_BYTES))
+    flags = ArraySpec(dtype="u1", shape=(k,), high=2)
+    return (
+        Kind(Begin, scalar_bytes=128),
+        Kind(Join, scalar_bytes=64, key=ArraySpec(dtype="u1", shape=(KEY_BYTES,))),
+        Kind(
+            Graph,
+            scalar_bytes=256 + 66 * k,
+            path=ArraySpec(dtype="u1", shape=(Bounds(0, depth), HASH_BYTES)),
+            keys=ArraySpec(dtype="u1", shape=(k, KEY_BYTES)),
+            proof=ArraySpec(dtype="u1", shape=(Bounds(0, (k + 1) * depth), HASH_BYTES)),
+            there=flags,
+            mask_keys=ArraySpec(dtype="u1", shape=(k, KEY_BYTES)),
+        ),
+        Kind(
+            Deal,
+            scalar_bytes=64,
+            salt=ArraySpec(dtype="u1", shape=(SALT_BYTES,)),
+            whole=ArraySpec(dtype="u1", shape=(HASH_BYTES,)),
+            boxes=boxes,
+            commitments=committed,
+        ),
+        Kind(
+            Dealt,
+            scalar_bytes=64,
+            dealt=flags,
+            salts=ArraySpec(dtype="u1", shape=(k, SALT_BYTES)),
+            boxes=boxes,
+            commitments=committed,
+        ),
+        Kind(Tags, scalar_bytes=64, tags=ArraySpec(dtype="u1", shape=(k, TAG_BYTES))),
+        Kind(
+            Tagged, scalar_bytes=64, given=flags, tags=ArraySpec(dtype="u1", shape=(k, TAG_BYTES))
+        ),
+    )
+
+
+def sparse_kinds(shape: Shape, *, bits: int, unmasked: int) -> tuple[Kind, ...]:
+    """The kinds that only the sparse profile speaks.
+
+    Args:
+        bits: of a cell under masks.
+        unmasked: how many bytes a party reveals per neighbour.
+    """
+    k = shape.neighbours
+    flags = ArraySpec(dtype="u1", shape=(k,), high=2)
+    return (
+        Kind(
+            Upload,
+            scalar_bytes=64,
+            values=ArraySpec(dtype=f"u{bits // 8}", shape=(shape.cells,)),
+            rejected=flags,
+        ),
+        Kind(Survivors, scalar_bytes=128, uploaded=flags),
+        Kind(Unmask, scalar_bytes=256 + k * unmasked),
+        Kind(Totals, scalar_bytes=64, totals=totals_spec(shape)),
+    )
+
+
+def literal_kinds(shape: Shape) -> tuple[Kind, ...]:
+    """The kinds that only the literal profile speaks."""
+    high = shape.respondents + 1
+    dtype = name_of(smallest_dtype(high))
+    n = shape.parties
+    return (
+        Kind(
+            Partial,
+            scalar_bytes=128,
+            values=ArraySpec(dtype=dtype, shape=(shape.cells,), high=high),
+        ),
+        Kind(
+            Partials,
+            scalar_bytes=64,
+            values=ArraySpec(dtype=dtype, shape=(n, shape.cells), high=high),
+            signatures=ArraySpec(dtype="u1", shape=(n, SIGNATURE_BYTES)),
+        ),
+    )
+
+
+def totals_spec(shape: Shape) -> ArraySpec:
+    """What an array of totals may hold."""
+    return ArraySpec(dtype="u4", shape=(shape.cells,), high=shape.respondents + 1)

@@ -1,0 +1,338 @@
+"""The sparse profile: masks among a few neighbours, so that parties may vanish at every round.
+
+Every party uploads its values once, under a mask of its own and one mask per neighbour; those of
+two neighbours cancel. Both kinds of secret are shared among the neighbours by Shamir's scheme. Of
+a party that has uploaded they reveal the shares of its own mask, of one that has not those of its
+mask key, and never both. (Bonawitz et al. 2017, with the graph of Bell et al. 2020.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from numpy.typing import NDArray
+
+from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.randomness import expand
+from protocol.roles import Me
+from protocol.sharing.commitments import opens
+from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
+from protocol.sharing.graph import Degree, mirror
+from protocol.sharing.masks import Bits, expand_mask
+from protocol.sharing.meeting import Hood, Meeting, context_of, join, meet
+from protocol.sharing.messages import (
+    Begin,
+    Deal,
+    Join,
+    Survivors,
+    Unmask,
+    Upload,
+)
+from protocol.sharing.sealing import SALT_BYTES, Edge
+from protocol.sharing.shamir import reconstruct, share
+
+SECRET_BYTES = 32
+SHARED = 2 * SECRET_BYTES
+"""What a party shares: the seed of its own mask and the secret of its mask key."""
+
+REVEALED = SECRET_BYTES + SALT_BYTES
+"""What a party reveals of one neighbour: a share of one secret, and the salt of its commitment."""
+
+OWN, PAIRWISE = 0, 1
+"""The parts of what is dealt: shares of the own mask's seed, shares of the mask key."""
+
+
+class Sum(NamedTuple):
+    """A sum as the aggregator has it.
+
+    Args:
+        totals: (cells,), int64.
+        survivors: whose values are in it, in roster order.
+        respondents: for how many they speak.
+        accused: whose shares or words did not hold, by the account of others or by proof.
+        hoods: everybody's neighbours, by place and row.
+    """
+
+    totals: NDArray[np.int64]
+    survivors: tuple[PartyId, ...]
+    respondents: int
+    accused: tuple[PartyId, ...]
+    hoods: NDArray[np.int64]
+
+
+def _mask_seed(secret: X25519PrivateKey, key: bytes, context: bytes) -> bytes:
+    """The seed of the mask that two neighbours share: from either's secret and the other's key."""
+    try:
+        shared = secret.exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError:
+        raise RemoteProtocolError("a mask key of low order", field="Graph.mask_keys") from None
+    return expand(shared, context + b"mask")
+
+
+def _digest_of(survivors: NDArray[np.bool_], context: bytes) -> bytes:
+    """Names a survivor set: what parties sign."""
+    return hashlib.sha256(context + b"survivors" + np.packbits(survivors).tobytes()).digest()
+
+
+async def contribute(
+    me: Me,
+    begin: Begin,
+    values: NDArray[np.unsignedinteger],
+    *,
+    respondents: int,
+    degree: Degree,
+    bits: Bits,
+    quorum: int,
+) -> Hood:
+    """A party's side.
+
+    Args:
+        values: (cells,), this party's own counts.
+        respondents: for how many it speaks.
+        degree: how many neighbours everybody has, and how many of them can unmask.
+        bits: of a cell under masks.
+        quorum: with fewer survivors this party does not unmask.
+
+    Returns:
+        The neighbours that have uploaded; None in the place of others.
+
+    Raises:
+        RemoteProtocolError: others broke the rules so far that this party's values are at risk.
+    """
+    stream = me.stream_for(begin)
+    own_seed, secret = stream.bytes(SECRET_BYTES), stream.bytes(SECRET_BYTES)
+    mask_secret = X25519PrivateKey.from_private_bytes(secret)
+    mask_key = mask_secret.public_key().public_bytes_raw()
+    k, context = degree.neighbours, context_of(me, begin)
+    hood = await join(me, begin, respondents=respondents, mask_key=mask_key, neighbours=k)
+    content = np.frombuffer(own_seed + secret, np.uint8)
+    shares = share(content, shares=k, threshold=degree.threshold, stream=stream)
+    await deal(
+        me,
+        hood,
+        shares.reshape(k, 2, SECRET_BYTES),
+        own_key=mask_key,
+        salt=stream.bytes(SALT_BYTES),
+        whole=hashlib.sha256(context + own_seed).digest(),
+    )
+    received = await receive(me, hood, own_key=mask_key, parts=2)
+    _check_dealt(received.dealt, received.good, hood, degree)
+    masked = values.astype(f"<u{bits // 8}")
+    masked += expand_mask(own_seed, len(values), bits=bits)
+    for row in np.flatnonzero(received.dealt).tolist():
+        neighbour = hood.neighbours[row]
+        if neighbour is not None:
+            seed = _mask_seed(mask_secret, neighbour.mask_key, context)
+            mask = expand_mask(seed, len(values), bits=bits)
+            # Who comes first adds what the other takes away.
+            if hood.place < neighbour.place:
+                masked += mask
+            else:
+                masked -= mask
+    rejected = received.dealt & ~received.good
+    await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
+    survivors = await me.receive(Survivors, AGGREGATOR)
+    uploaded = survivors.uploaded.astype(np.bool_)
+    if (uploaded & ~received.dealt).any():
+        raise RemoteProtocolError("uploaded without having dealt", field="Survivors.uploaded")
+    if survivors.survivors < quorum or uploaded.sum() < degree.threshold:
+        raise RemoteProtocolError(
+            f"{survivors.survivors} survivors, {uploaded.sum()} of them neighbours: "
+            f"at least {quorum} and {degree.threshold} needed",
+            field="Survivors",
+        )
+    # One kind of share per neighbour, whatever the aggregator says later.
+    kind = np.where(uploaded, OWN, PAIRWISE)
+    rows = np.arange(k)
+    revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
+    revealed[~received.good] = 0
+    edge = Edge(me.id, AGGREGATOR, me.agree(me.roster.key(AGGREGATOR)), context=context)
+    salt = stream.bytes(SALT_BYTES)
+    box = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
+    await me.send(AGGREGATOR, Unmask(me.sign(context + survivors.digest), salt, box))
+    there = [n if up else None for n, up in zip(hood.neighbours, uploaded.tolist(), strict=True)]
+    return hood._replace(neighbours=tuple(there))
+
+
+def _check_dealt(
+    dealt: NDArray[np.bool_], good: NDArray[np.bool_], hood: Hood, degree: Degree
+) -> None:
+    """Refuse to upload among too few neighbours, or where too many are not who they should be."""
+    bad = [hood.neighbours[row] for row in np.flatnonzero(dealt & ~good).tolist()]
+    # The bound allows for so many corrupt neighbours; a box that does not open may hide a
+    # mask key that is not the neighbour's.
+    if len(bad) > max(0, 2 * degree.threshold - degree.neighbours - 1):
+        names = ", ".join(str(neighbour.name) for neighbour in bad if neighbour is not None)
+        raise RemoteProtocolError(f"shares that are no good, of {names}", field="Dealt.boxes")
+    if dealt.sum() < degree.threshold:
+        raise RemoteProtocolError(
+            f"{dealt.sum()} neighbours have dealt, {degree.threshold} needed", field="Dealt.dealt"
+        )
+
+
+async def collect(
+    me: Me,
+    begin: Begin,
+    joins: Mapping[PartyId, Join],
+    *,
+    cells: int,
+    degree: Degree,
+    bits: Bits,
+    within: float | None,
+    quorum: int,
+) -> Sum:
+    """The aggregator's side, from the joins on.
+
+    Raises:
+        QuorumError: too few are left.
+        ProtocolError: the sum cannot be unmasked, or does not add up; says who is to blame.
+    """
+    context = context_of(me, begin)
+    meeting = await meet(me, begin, joins, neighbours=degree.neighbours)
+    deals = await me.gather(Deal, tuple(joins), within=within, at_least=quorum)
+    dealers = tuple(deals)
+    delivered = await deliver(me, meeting, deals)
+    uploads = await me.gather(Upload, dealers, within=within, at_least=quorum)
+    survivors = tuple(uploads)
+    places = {name: place for place, name in enumerate(meeting.names)}
+    uploaded = np.zeros(len(meeting.names), np.bool_)
+    uploaded[[places[name] for name in survivors]] = True
+    digest = _digest_of(uploaded, context)
+    for name in survivors:
+        beside = uploaded[meeting.hoods[places[name]]].astype(np.uint8)
+        await me.send(name, Survivors(digest, len(survivors), beside))
+    unmasks = await me.gather(Unmask, survivors, within=within, at_least=1)
+    accused = {
+        meeting.names[meeting.hoods[places[name], row]]
+        for name, upload in uploads.items()
+        for row in np.flatnonzero(upload.rejected).tolist()
+    }
+    opened = _Opened(me, meeting, context=context, digest=digest)
+    for name, unmask in unmasks.items():
+        if not opened.add(name, unmask):
+            accused.add(name)
+    recovered = opened.recover(delivered, uploaded, degree=degree, accused=accused)
+    total = np.zeros(cells, f"<u{bits // 8}")
+    for upload in uploads.values():
+        total += upload.values
+    for place, secret in recovered.items():
+        name = meeting.names[place]
+        if uploaded[place]:
+            if hashlib.sha256(context + secret).digest() != delivered.wholes[name]:
+                raise ProtocolError(f"the shares of {name} are not of what it committed to")
+            total -= expand_mask(secret, cells, bits=bits)
+        else:
+            _cancel(total, place, secret, meeting, uploaded, context=context, bits=bits)
+    return Sum(
+        total.astype(np.int64),
+        survivors,
+        sum(joins[name].respondents for name in survivors),
+        tuple(name for name in meeting.names if name in accused),
+        meeting.hoods,
+    )
+
+
+def _cancel(
+    total: NDArray[np.unsignedinteger],
+    place: int,
+    secret: bytes,
+    meeting: Meeting,
+    uploaded: NDArray[np.bool_],
+    *,
+    context: bytes,
+    bits: Bits,
+) -> None:
+    """Take out the masks that survivors share with one who has dealt and not uploaded."""
+    name = meeting.names[place]
+    mask_secret = X25519PrivateKey.from_private_bytes(secret)
+    if mask_secret.public_key().public_bytes_raw() != meeting.joins[name].key.tobytes():
+        raise ProtocolError(f"the shares of {name} are not of what it committed to")
+    for other in meeting.hoods[place].tolist():
+        if uploaded[other]:
+            key = meeting.joins[meeting.names[other]].key.tobytes()
+            seed = _mask_seed(mask_secret, key, context)
+            mask = expand_mask(seed, len(total), bits=bits)
+            if other < place:
+                total -= mask
+            else:
+                total += mask
+
+
+class _Opened:
+    """The shares that parties reveal to the aggregator."""
+
+    def __init__(self, me: Me, meeting: Meeting, *, context: bytes, digest: bytes) -> None:
+        n, k = meeting.hoods.shape
+        self._me = me
+        self._meeting = meeting
+        self._context = context
+        self._digest = digest
+        self._places = {name: place for place, name in enumerate(meeting.names)}
+        self._revealed = np.zeros((n, k, REVEALED), np.uint8)
+        self._there = np.zeros((n, k), np.bool_)
+
+    def add(self, name: PartyId, unmask: Unmask) -> bool:
+        """Take what a party reveals; False if it is not what it should be."""
+        me = self._me
+        if not me.roster.verify(name, unmask.signature, self._context + self._digest):
+            return False
+        try:
+            edge = Edge(me.id, name, me.agree(me.roster.key(name)), context=self._context)
+            content = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._digest)
+        except (RemoteProtocolError, ValueError):
+            return False
+        rows = np.frombuffer(content, np.uint8)
+        if rows.size != self._revealed[0].size:
+            return False
+        place = self._places[name]
+        self._revealed[place] = rows.reshape(-1, REVEALED)
+        self._there[place] = self._revealed[place].any(axis=1)
+        return True
+
+    def recover(
+        self,
+        delivered: Delivered,
+        uploaded: NDArray[np.bool_],
+        *,
+        degree: Degree,
+        accused: set[PartyId],
+    ) -> dict[int, bytes]:
+        """By place, the secret of everybody who has dealt: the one that is to be known.
+
+        Raises:
+            ProtocolError: too few good shares of somebody's; it says whose, and who is to blame.
+        """
+        names, hoods = self._meeting.names, self._meeting.hoods
+        back = mirror(np.arange(degree.neighbours), degree.neighbours)
+        dealers = np.flatnonzero(delivered.dealt)
+        chosen = np.zeros((len(dealers), degree.threshold), np.int64)
+        shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
+        for i, place in enumerate(dealers.tolist()):
+            hood = hoods[place]
+            revealed, there = self._revealed[hood, back], self._there[hood, back]
+            kind = OWN if uploaded[place] else PAIRWISE
+            good = opens(
+                delivered.commitments[place, :, kind],
+                salts=revealed[:, SECRET_BYTES:],
+                shares=revealed[:, :SECRET_BYTES],
+                context=commitment_context(self._me.session, names[place], kind),
+            )
+            accused.update(names[other] for other in hood[there & ~good].tolist())
+            rows = np.flatnonzero(there & good)
+            if len(rows) < degree.threshold:
+                silent = ", ".join(names[other] for other in hood[~(there & good)][:5].tolist())
+                raise ProtocolError(
+                    f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
+                    f"{names[place]}'s secret; nothing usable of {silent}"
+                )
+            chosen[i] = rows[: degree.threshold]
+            shares[i] = revealed[chosen[i], :SECRET_BYTES]
+        secrets = reconstruct(shares, chosen)
+        return {
+            place: secret.tobytes() for place, secret in zip(dealers.tolist(), secrets, strict=True)
+        }

@@ -1,0 +1,332 @@
+"""Secure sums: a vector of counts of every party goes in, and only the exact total comes out.
+
+One dialogue for both profiles. Roles await ``contribute`` and ``collect``, and ``agree`` and
+``carry`` where every party is to hold the total. All messages of the dialogue come once in a
+session: a party contributes to one attempt, and no later one is ever answered.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.codec import Kind
+from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.privacy.events import Derived, PrivacyEvent, Public
+from protocol.roles import Me
+from protocol.sharing import agreement, literal, sparse
+from protocol.sharing.graph import Bound, Degree, degree_of
+from protocol.sharing.masks import modulus_bits
+from protocol.sharing.meeting import Hood, is_mask_key
+from protocol.sharing.messages import (
+    Begin,
+    Deal,
+    Dealt,
+    Graph,
+    Join,
+    Partial,
+    Partials,
+    Shape,
+    Survivors,
+    Tagged,
+    Tags,
+    Totals,
+    Unmask,
+    Upload,
+    literal_kinds,
+    shared_kinds,
+    sparse_kinds,
+)
+from protocol.sharing.sparse import REVEALED, Sum
+
+__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
+
+Profile: TypeAlias = Literal["literal", "sparse"]
+
+Groups: TypeAlias = tuple[int, ...]
+"""How many cells each table of a vector has, in order: every respondent is in one cell of each."""
+
+
+class Summed(NamedTuple):
+    """A sum as a party has it.
+
+    Args:
+        totals: (cells,), int64.
+        respondents: for how many they stand.
+        hood: the neighbours that are in it.
+        digest: of what this party was told.
+    """
+
+    totals: NDArray[np.int64]
+    respondents: int
+    hood: Hood
+    digest: bytes
+
+
+class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """How sums are made.
+
+    Args:
+        profile: ``literal``, as the paper prints it, among all parties and without dropouts; or
+            ``sparse``, among a few neighbours, where parties may vanish at every round.
+        corrupt, dropped: the shares of parties that may be corrupt, and that may vanish.
+        security, correctness: the chance that the graph protects somebody too little, or that the
+            sum cannot be unmasked, is at most two to the minus these.
+        attempt: tells a second try from the first; its masks are fresh.
+    """
+
+    profile: Profile = "sparse"
+    corrupt: Annotated[float, Meta(ge=0, lt=1)] = 0.05
+    dropped: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    security: Annotated[int, Meta(ge=1, le=256)] = 40
+    correctness: Annotated[int, Meta(ge=1, le=256)] = 20
+    attempt: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+
+    def degree(self, parties: int) -> Degree:
+        """How many neighbours everybody has among so many parties, and how many can unmask.
+
+        Raises:
+            ValueError: among so few parties the bound cannot be kept.
+        """
+        return _degree(self, parties)
+
+    def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
+        """The messages of a sum.
+
+        Args:
+            respondents: the most that there can be.
+        """
+        shape = Shape(cells, parties, respondents, self.degree(parties).neighbours)
+        if self.profile == "literal":
+            content = cells * literal.dtype_of(respondents).itemsize
+            return (
+                *shared_kinds(shape, content=content, commitments=1),
+                *literal_kinds(shape),
+            )
+        bits = modulus_bits(respondents)
+        return (
+            *shared_kinds(shape, content=sparse.SHARED, commitments=2),
+            *sparse_kinds(shape, bits=bits, unmasked=REVEALED),
+        )
+
+    async def begun(self, me: Me, *, survey: bytes) -> Begin:
+        """A party's side: wait until the sum begins, and consent.
+
+        Args:
+            survey: the digest of what was asked.
+
+        Raises:
+            PrivacyError: asked for another survey or attempt than agreed to.
+        """
+        begin = await me.receive(Begin, AGGREGATOR)
+        if begin.survey != survey:
+            raise PrivacyError("asked about another survey than the one agreed to")
+        if begin.attempt != self.attempt:
+            raise PrivacyError(f"asked for attempt {begin.attempt}, agreed to {self.attempt}")
+        return begin
+
+    async def contribute(
+        self,
+        me: Me,
+        begin: Begin,
+        values: NDArray[np.unsignedinteger],
+        *,
+        groups: Groups,
+        respondents: int,
+        most: int,
+        quorum: int,
+        everyone: bool,
+    ) -> Summed | None:
+        """A party's side.
+
+        Args:
+            begin: what ``begun`` returned.
+            values: (cells,), this party's own counts.
+            groups: the tables that the vector is made of.
+            respondents: for how many this party speaks.
+            most: how many respondents there can be.
+            quorum: the fewest parties that a sum is made of.
+            everyone: whether every party gets the total; in the literal profile all do.
+
+        Returns:
+            The total, if this party gets it.
+
+        Raises:
+            RemoteProtocolError: others broke the rules; it says who, where that can be told.
+        """
+        if self.profile == "literal":
+            heard = await literal.contribute(
+                me, begin, values, respondents=respondents, dtype=literal.dtype_of(most)
+            )
+            check_totals(heard.totals, heard.respondents, groups)
+            return Summed(heard.totals, heard.respondents, heard.hood, heard.digest)
+        degree = self.degree(len(me.roster) - 1)
+        hood = await sparse.contribute(
+            me,
+            begin,
+            values,
+            respondents=respondents,
+            degree=degree,
+            bits=modulus_bits(most),
+            quorum=quorum,
+        )
+        if not everyone:
+            return None
+        told = await me.receive(Totals, AGGREGATOR)
+        totals = told.totals.astype(np.int64)
+        check_totals(totals, told.respondents, groups)
+        return Summed(totals, told.respondents, hood, digest_of(totals, told.respondents))
+
+    async def agree(self, me: Me, summed: Summed, also: bytes = b"") -> None:
+        """A party's side: make sure that the neighbours hold the same total.
+
+        Args:
+            also: what else must be the same.
+
+        Raises:
+            RemoteProtocolError: somebody was told another thing; it says who.
+        """
+        degree = self.degree(len(me.roster) - 1)
+        digest = hashlib.sha256(summed.digest + also).digest()
+        # In both profiles, those who are to speak here are counted among the threshold.
+        await agreement.agree(me, summed.hood, digest, at_least=degree.threshold)
+
+    async def collect(
+        self,
+        me: Me,
+        *,
+        survey: bytes,
+        groups: Groups,
+        max_records: int,
+        within: float | None,
+        quorum: int,
+        everyone: bool,
+    ) -> Sum:
+        """The aggregator's side; the arguments are those of ``contribute``.
+
+        Args:
+            max_records: the most respondents that one party speaks for.
+            within: how long to wait for each round of answers, in seconds.
+
+        Raises:
+            QuorumError: too few answered; it says who is missing.
+            ProtocolError: there is no sum, and why.
+        """
+        parties = me.roster.parties
+        begin = Begin(self.attempt, survey)
+        await me.broadcast(parties, begin)
+        needed = len(parties) if self.profile == "literal" else quorum
+        joins = await me.gather(Join, parties, within=within, at_least=needed)
+        fit = {name: join for name, join in joins.items() if self._fits(join, max_records)}
+        unfit = tuple(name for name in joins if name not in fit)
+        if unfit and (self.profile == "literal" or len(fit) < quorum):
+            raise ProtocolError(f"what {', '.join(unfit[:5])} joined with is not valid")
+        if self.profile == "literal":
+            summed = await literal.collect(me, begin, fit, within=within)
+        else:
+            summed = await sparse.collect(
+                me,
+                begin,
+                fit,
+                cells=sum(groups),
+                degree=self.degree(len(parties)),
+                bits=modulus_bits(len(parties) * max_records),
+                within=within,
+                quorum=quorum,
+            )
+            accused = {*summed.accused, *unfit}
+            summed = summed._replace(accused=tuple(n for n in parties if n in accused))
+        try:
+            check_totals(summed.totals, summed.respondents, groups)
+        except RemoteProtocolError as error:
+            raise ProtocolError(
+                f"the total is no count of {summed.respondents} respondents ({error}): "
+                "some party has contributed what is no count"
+            ) from error
+        if everyone and self.profile == "sparse":
+            totals = summed.totals.astype(np.uint32)
+            await me.broadcast(summed.survivors, Totals(summed.respondents, totals))
+        return summed
+
+    async def carry(
+        self, me: Me, summed: Sum, *, within: float | None, quorum: int
+    ) -> tuple[PartyId, ...]:
+        """The aggregator's side of ``agree``; returns who gave their word."""
+        needed = len(summed.survivors) if self.profile == "literal" else quorum
+        return await agreement.carry(
+            me, summed.survivors, summed.hoods, within=within, quorum=needed
+        )
+
+    def reveals(self, message: Message, told: PrivacyEvent) -> PrivacyEvent | None:
+        """What a message of the dialogue tells; None if it is of no such kind.
+
+        Args:
+            told: what a party's contribution tells in the end, whoever puts it together.
+        """
+        match message:
+            case Begin() | Join() | Deal() | Tags():
+                # Shares are drawn without a look at the records; a tag is of what all were told.
+                return Public()
+            case Graph() | Dealt() | Survivors() | Tagged():
+                return Public()
+            case Upload() | Partial():
+                return told
+            case Unmask() | Partials() | Totals():
+                return Derived()
+            case _:
+                return None
+
+    def _fits(self, join: Join, max_records: int) -> bool:
+        if not 1 <= join.respondents <= max_records:
+            return False
+        return self.profile == "literal" or is_mask_key(join.key.tobytes())
+
+
+@functools.lru_cache(maxsize=64)
+def _degree(sums: SecureSum, parties: int) -> Degree:
+    if sums.profile == "literal":
+        if parties < 2:
+            raise ValueError("a secure sum takes at least 2 parties: a sum of one is no secret")
+        return Degree(
+            neighbours=parties - 1,
+            threshold=parties - 1,
+            failure=0.0,
+            insecurity=0.0,
+            disconnection=0.0,
+        )
+    bound = Bound(
+        corrupt=sums.corrupt,
+        dropped=sums.dropped,
+        security=sums.security,
+        correctness=sums.correctness,
+    )
+    return degree_of(parties, bound)
+
+
+def check_totals(totals: NDArray[np.int64], respondents: int, groups: Groups) -> None:
+    """Refuse what cannot be counts: every respondent is in one cell of every table.
+
+    Raises:
+        RemoteProtocolError: says which table.
+    """
+    start = 0
+    for place, cells in enumerate(groups):
+        table = totals[start : start + cells]
+        if (table < 0).any() or (table > respondents).any() or table.sum() != respondents:
+            raise RemoteProtocolError(
+                f"table {place} sums to {table.sum()}, expected {respondents}", field="totals"
+            )
+        start += cells
+
+
+def digest_of(totals: NDArray[np.int64], respondents: int) -> bytes:
+    """Names a total."""
+    numbers = totals.astype("<i8").tobytes() + respondents.to_bytes(8, "big")
+    return hashlib.sha256(b"totals" + numbers).digest()
