@@ -32,27 +32,21 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, at_least: int) -> None:
     Raises:
         RemoteProtocolError: a neighbour holds another thing, or too few gave their word.
     """
-    k = len(hood.neighbours)
-    tags = np.zeros((k, TAG_BYTES), np.uint8)
-    for row, neighbour in enumerate(hood.neighbours):
-        if neighbour is not None:
-            tags[row] = np.frombuffer(neighbour.edge.tag(digest), np.uint8)
+    tags = np.zeros((len(hood.names), TAG_BYTES), np.uint8)
+    for row in hood.rows():
+        tags[row] = np.frombuffer(hood.edge(row).tag(digest), np.uint8)
     await me.send(AGGREGATOR, Tags(tags))
     tagged = await me.receive(Tagged, AGGREGATOR)
-    words = 0
-    for row in np.flatnonzero(tagged.given).tolist():
-        neighbour = hood.neighbours[row]
-        if neighbour is None:
-            continue
-        if not neighbour.edge.is_tag(tagged.tags[row].tobytes(), digest):
+    given = tagged.given.astype(np.bool_) & hood.there
+    for row in np.flatnonzero(given).tolist():
+        if not hood.edge(row).is_tag(tagged.tags[row].tobytes(), digest):
             raise RemoteProtocolError(
-                f"{neighbour.name} was told something else (here: {digest.hex()[:16]})",
+                f"{hood.names[row]} was told something else (here: {digest.hex()[:16]})",
                 field="Tagged.tags",
             )
-        words += 1
-    if words < at_least:
+    if given.sum() < at_least:
         raise RemoteProtocolError(
-            f"{words} neighbours gave their word, {at_least} needed", field="Tagged.given"
+            f"{given.sum()} neighbours gave their word, {at_least} needed", field="Tagged.given"
         )
 
 

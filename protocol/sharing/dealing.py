@@ -17,16 +17,16 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.roles import Me
 from protocol.sharing.commitments import commit, opens
 from protocol.sharing.graph import mirror
-from protocol.sharing.meeting import Hood, Meeting, Neighbour
+from protocol.sharing.meeting import Hood, Meeting
 from protocol.sharing.messages import Deal, Dealt
-from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES
+from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, Edge
 
 Bytes = NDArray[np.uint8]
 
 
-def commitment_context(session: bytes, dealer: str, part: int) -> bytes:
-    """What a commitment is about, so that one dealer's cannot stand for another's."""
-    return session + part.to_bytes(1, "big") + dealer.encode() + b"\0"
+def commitment_context(session: bytes, part: int) -> bytes:
+    """What a commitment is about. Whose it is follows from who has sent it."""
+    return session + part.to_bytes(1, "big")
 
 
 class Received(NamedTuple):
@@ -45,16 +45,16 @@ class Received(NamedTuple):
     salts: Bytes
 
 
-def commitment_salts(neighbour: Neighbour, parts: int, *, own: bool) -> bytes:
-    """The salts of what one of two neighbours deals the other; both know them.
+def commitment_salts(edge: Edge, parts: int, *, own: bool) -> Bytes:
+    """The salts of what one of two neighbours deals the other, (parts, 16); both know them.
 
     Args:
         own: of what this party deals; else of what it is dealt.
     """
-    edge = neighbour.edge
     derive = edge.outgoing if own else edge.incoming
     # One derivation gives the salts of two parts.
-    return b"".join(derive(f"commitments {i}") for i in range((parts + 1) // 2))[: 16 * parts]
+    derived = b"".join(derive(f"commitments {i}") for i in range((parts + 1) // 2))
+    return np.frombuffer(derived, np.uint8).reshape(-1, SALT_BYTES)[:parts]
 
 
 async def deal(
@@ -71,25 +71,21 @@ async def deal(
     k, parts, length = shares.shape
     boxes = np.zeros((k, parts * length + SEAL_BYTES), np.uint8)
     salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
-    for row, neighbour in enumerate(hood.neighbours):
-        if neighbour is None:
-            continue
-        bound = hood.root + own_key + neighbour.mask_key
-        box = neighbour.edge.seal("Deal", shares[row].tobytes(), salt=salt, bound=bound)
+    for row in hood.rows():
+        edge = hood.edge(row)
+        bound = hood.root + own_key + hood.mask_keys[row].tobytes()
+        box = edge.seal("Deal", shares[row].tobytes(), salt=salt, bound=bound)
         boxes[row] = np.frombuffer(box, np.uint8)
-        known = commitment_salts(neighbour, parts, own=True)
-        salts[row] = np.frombuffer(known, np.uint8).reshape(parts, SALT_BYTES)
+        salts[row] = commitment_salts(edge, parts, own=True)
     commitments = np.stack(
         [
-            commit(
-                salts[:, part], shares[:, part], context=commitment_context(me.session, me.id, part)
-            )
+            commit(salts[:, part], shares[:, part], context=commitment_context(me.session, part))
             for part in range(parts)
         ],
         axis=1,
     )
     # Nothing is said of what nobody can open.
-    commitments[[neighbour is None for neighbour in hood.neighbours]] = 0
+    commitments[~hood.there] = 0
     await me.send(
         AGGREGATOR,
         Deal(np.frombuffer(salt, np.uint8), np.frombuffer(whole, np.uint8), boxes, commitments),
@@ -103,39 +99,33 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
         RemoteProtocolError: somebody has dealt who has not joined.
     """
     message = await me.receive(Dealt, AGGREGATOR)
-    k = len(hood.neighbours)
+    k = len(hood.names)
     length = (message.boxes.shape[1] - SEAL_BYTES) // parts
     shares = np.zeros((k, parts, length), np.uint8)
     salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
     good = np.zeros(k, np.bool_)
     dealt = message.dealt.astype(np.bool_)
+    if (dealt & ~hood.there).any():
+        raise RemoteProtocolError("a share of one who has not joined", field="Dealt.dealt")
     for row in np.flatnonzero(dealt).tolist():
-        neighbour = hood.neighbours[row]
-        if neighbour is None:
-            raise RemoteProtocolError("a share of one who has not joined", field="Dealt.dealt")
-        bound = hood.root + neighbour.mask_key + own_key
+        edge = hood.edge(row)
+        bound = hood.root + hood.mask_keys[row].tobytes() + own_key
+        box, salt = message.boxes[row].tobytes(), message.salts[row].tobytes()
         try:
-            content = neighbour.edge.open(
-                "Deal",
-                message.boxes[row].tobytes(),
-                salt=message.salts[row].tobytes(),
-                bound=bound,
-            )
+            content = edge.open("Deal", box, salt=salt, bound=bound)
         except RemoteProtocolError:
             continue
-        share = np.frombuffer(content, np.uint8).reshape(parts, length)
-        known = commitment_salts(neighbour, parts, own=False)
-        salt = np.frombuffer(known, np.uint8).reshape(parts, SALT_BYTES)
-        if all(
-            opens(
-                message.commitments[row, part : part + 1],
-                salts=salt[part : part + 1],
-                shares=share[part : part + 1],
-                context=commitment_context(me.session, neighbour.name, part),
-            )[0]
-            for part in range(parts)
-        ):
-            shares[row], salts[row], good[row] = share, salt, True
+        shares[row] = np.frombuffer(content, np.uint8).reshape(parts, length)
+        salts[row] = commitment_salts(edge, parts, own=False)
+        good[row] = True
+    for part in range(parts):
+        good &= opens(
+            message.commitments[:, part],
+            salts=salts[:, part],
+            shares=shares[:, part],
+            context=commitment_context(me.session, part),
+        )
+    shares[~good] = salts[~good] = 0
     return Received(dealt, good, shares, salts)
 
 

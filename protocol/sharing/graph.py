@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from protocol.randomness import Stream
 
-COMPLETE = 10
+COMPLETE = 24
 """Up to so many parties all are neighbours."""
 
 _LEAST_BITS = 2
@@ -125,8 +125,9 @@ def degree_of(parties: int, bound: Bound) -> Degree:
     if parties < 2:
         raise ValueError(f"{parties} parties: a sum of one is no secret")
     corrupt, dropped = bound.corrupt_of(parties), bound.dropped_of(parties)
-    # The complete graph has a t if and only if k + C < 2(k - D). Where it has none, no k has: by
-    # the means of both laws, which hold with probability 1/4 at least when the bits are 2.
+    # The complete graph has a t if and only if k + C < 2(k - D). Where it has none, no k has. For
+    # let X neighbours be corrupt and Y gone: X <= 2t - k - 1 and Y <= k - t, each but for 1/(4n) at
+    # most, would make E[X + 2Y] <= k - 1 + 3k/(4n) < k, and it is k (C + 2D)/(n - 1) >= k.
     if corrupt + 2 * dropped >= parties - 1:
         raise ValueError(
             f"{parties} parties of which {corrupt} may be corrupt and {dropped} may drop out: "
@@ -149,10 +150,11 @@ def degree_of(parties: int, bound: Bound) -> Degree:
 def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree | None:
     """The smallest even k below n - 1, or None if there is none.
 
-    Let a and b be the least numbers of corrupt and of gone neighbours that are rare enough. There
-    is a t for k if and only if ``2t - k >= a`` and ``k - t + 1 >= b`` can hold together: if
-    ``k >= a + 2b - 2``, with a rounded up to an even number. Neither a nor b falls as k grows, so
-    no k below ``a + 2b - 2`` will do, and going there, again and again, leads to the smallest.
+    Let a and b be the least numbers of corrupt and of gone neighbours that are rare enough, both at
+    least 1. There is a t for k if and only if ``2t - k >= a`` and ``k - t + 1 >= b`` can hold
+    together: if ``k >= a + 2b - 2``, with a rounded up to an even number. Neither a nor b falls as
+    k grows, so no k below ``a + 2b - 2`` will do, and going there, again and again, leads to the
+    smallest.
     """
     log_parties = math.log2(parties)
     runs = _log2_runs(parties, corrupt + dropped, bits=bound.security)
@@ -160,8 +162,8 @@ def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree
     while k < parties - 1:
         unmasked = _tail(population=parties - 1, marked=corrupt, drawn=k)
         lost = _tail(population=parties - 1, marked=dropped, drawn=k)
-        a = max(2, unmasked.first_below(-bound.security - log_parties))
-        b = max(1, lost.first_below(-bound.correctness - log_parties))
+        a = unmasked.first_below(-bound.security - log_parties)
+        b = lost.first_below(-bound.correctness - log_parties)
         least = a + a % 2 + 2 * b - 2
         if k < least:
             k = least
@@ -210,7 +212,7 @@ class _Tail(NamedTuple):
         return float(self.log2[place]) if place < len(self.log2) else -math.inf
 
     def first_below(self, log2: float) -> int:
-        """The smallest x with ``log2 P[X >= x] <= log2``."""
+        """The smallest x with ``log2 P[X >= x] <= log2``, for a negative ``log2``."""
         return self.start + int(np.argmax(self.log2 <= log2))
 
 
@@ -269,9 +271,7 @@ def mirror(columns: Columns, k: int) -> Columns:
     return k - 1 - columns
 
 
-def neighbours_of(
-    place: int, *, parties: int, k: int, order: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def neighbours_of(place: int, parties: int, k: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """The neighbours of one place, shape (k,): its row of ``neighbourhoods``.
 
     Raises:

@@ -76,7 +76,7 @@ async def contribute(
     parties = len(me.roster) - 1
     stream = me.stream_for(begin)
     hood = await join(me, begin, respondents=respondents, mask_key=_NO_KEY, neighbours=parties - 1)
-    if None in hood.neighbours:
+    if not hood.there.all():
         raise RemoteProtocolError(
             "somebody has not joined, and nobody may be missing", field="Graph"
         )
@@ -93,12 +93,8 @@ async def contribute(
         whole=_NO_KEY,
     )
     received = await receive(me, hood, own_key=_NO_KEY, parts=1)
-    bad = [
-        "one who has not joined" if neighbour is None else str(neighbour.name)
-        for neighbour, good in zip(hood.neighbours, received.good.tolist(), strict=True)
-        if not good
-    ]
-    if bad:
+    if not received.good.all():
+        bad = [hood.names[row] for row in np.flatnonzero(~received.good).tolist()]
         raise RemoteProtocolError(f"no good share of {', '.join(bad[:5])}", field="Dealt.boxes")
     given = received.shares.reshape(parties - 1, -1).view(dtype)
     if (given >= modulus).any():

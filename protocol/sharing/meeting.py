@@ -9,7 +9,9 @@ is a Harary graph on a permutation.)
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ from protocol.roles import Me
 from protocol.roster import KEY_BYTES, roster_leaf
 from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
 from protocol.sharing.messages import Begin, Graph, Join
-from protocol.sharing.sealing import Edge
+from protocol.sharing.sealing import Edge, edge_key
 from protocol.transcript.merkle import (
     HASH_BYTES,
     is_included,
@@ -44,37 +46,44 @@ def context_of(me: Me, begin: Begin) -> bytes:
     return b"sottovoce sum 1\0" + me.session + begin.attempt.to_bytes(8, "big")
 
 
-class Neighbour(NamedTuple):
-    """Another party that this one shares with.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Hood:
+    """A party and its neighbours, one row each. Its keys never show.
 
-    Args:
-        place: among the parties of the roster, from 0.
-        edge: what both share.
-        mask_key: its public X25519 key for masks, as the aggregator gave it.
-    """
-
-    name: PartyId
-    place: int
-    edge: Edge
-    mask_key: bytes
-
-
-class Hood(NamedTuple):
-    """A party's neighbours.
-
-    Args:
-        neighbours: by row; None where one has not joined.
-        place: this party's own, among the parties of the roster.
+    Attributes:
+        me: this party.
+        place: its own, among the parties of the roster, from 0.
+        names, places: of the neighbours.
+        there: (k,) which of them take part, as far as is known.
+        keys: (k, 32) what this party shares with each of them (``edge_key``).
+        mask_keys: (k, 32) their public keys for masks, as the aggregator gave them.
         respondents: of all who joined.
         joined: how many parties that are.
         root: over all who joined.
     """
 
-    neighbours: tuple[Neighbour | None, ...]
+    me: PartyId
     place: int
+    names: tuple[PartyId, ...]
+    places: NDArray[np.int64]
+    there: NDArray[np.bool_]
+    keys: Bytes
+    mask_keys: Bytes
     respondents: int
     joined: int
     root: bytes
+
+    def __repr__(self) -> str:
+        return f"<Hood: {self.me} and {int(self.there.sum())} of {len(self.names)} neighbours>"
+
+    def rows(self) -> list[int]:
+        """The rows of those who take part."""
+        found: list[int] = np.flatnonzero(self.there).tolist()
+        return found
+
+    def edge(self, row: int) -> Edge:
+        """What this party shares with the neighbour of a row."""
+        return Edge(self.me, self.names[row], self.keys[row].tobytes())
 
 
 async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neighbours: int) -> Hood:
@@ -100,32 +109,40 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     place = me.roster.position[me.id] - 1
     coin = _coin(me, begin, root=graph.root, joined=graph.joined, respondents=graph.respondents)
     order = order_of(coin, parties)
-    places = neighbours_of(place, parties=parties, k=neighbours, order=order).tolist()
+    places = neighbours_of(place, parties=parties, k=neighbours, order=order)
     leaves = {
         # The aggregator is the roster's first member.
         other + 1: leaf_hash(roster_leaf(name, bytes(key)))
-        for other, name, key in zip(places, graph.names, graph.keys, strict=False)
+        for other, name, key in zip(places.tolist(), graph.names, graph.keys, strict=False)
     }
     proof = [bytes(vertex) for vertex in graph.proof]
     root = joint_root(leaves, count=parties + 1, path=proof)
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
     context = context_of(me, begin)
-    found: list[Neighbour | None] = []
-    for other, name, key, there, mask in zip(
-        places, graph.names, graph.keys, graph.there.tolist(), graph.mask_keys, strict=True
-    ):
-        if not there:
-            found.append(None)
-            continue
-        peer = PartyId(name)
+    shared = np.zeros((neighbours, KEY_BYTES), np.uint8)
+    for row in np.flatnonzero(graph.there).tolist():
         try:
-            secret = me.agree(bytes(key))
+            secret = me.agree(graph.keys[row].tobytes())
         except ValueError:
-            raise RemoteProtocolError(f"the key of {name} is no key", field="Graph.keys") from None
-        edge = Edge(me.id, peer, secret, context=context)
-        found.append(Neighbour(peer, other, edge, bytes(mask)))
-    return Hood(tuple(found), place, graph.respondents, graph.joined, graph.root)
+            raise RemoteProtocolError(
+                f"the key of {graph.names[row]} is no key", field="Graph.keys"
+            ) from None
+        shared[row] = np.frombuffer(edge_key(secret, context=context), np.uint8)
+    return Hood(
+        me=me.id,
+        place=place,
+        # Many parties of one process have the same neighbours' names.
+        names=tuple(PartyId(sys.intern(name)) for name in graph.names),
+        places=places,
+        there=graph.there.astype(np.bool_),
+        keys=shared,
+        # A copy, for the message is large.
+        mask_keys=graph.mask_keys.copy(),
+        respondents=graph.respondents,
+        joined=graph.joined,
+        root=graph.root,
+    )
 
 
 class Meeting(NamedTuple):

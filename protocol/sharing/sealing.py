@@ -25,22 +25,31 @@ TAG_BYTES = 16
 _NONCE = bytes(12)
 
 
+def edge_key(secret: bytes, *, context: bytes) -> bytes:
+    """The key of two members (HKDF-Extract), 32 bytes.
+
+    Args:
+        secret: what both agree on by X25519.
+        context: what the key is for, such as session and attempt; the same on both sides.
+    """
+    return hmac.digest(context, secret, "sha256")
+
+
 class Edge:
     """What two members share, from the side of one of them. It never shows.
 
     Args:
         me: this member.
         peer: the other one.
-        secret: what both agree on, 32 bytes.
-        context: what the keys are for, such as session and attempt; the same on both sides.
+        key: of both, 32 bytes (``edge_key``).
     """
 
     __slots__ = ("_key", "_me", "_peer")
 
-    def __init__(self, me: PartyId, peer: PartyId, secret: bytes, *, context: bytes) -> None:
+    def __init__(self, me: PartyId, peer: PartyId, key: bytes) -> None:
         self._me = me.encode()
         self._peer = peer.encode()
-        self._key = hmac.digest(context, secret, "sha256")
+        self._key = key
 
     def __repr__(self) -> str:
         return f"Edge({self._me.decode()!r}, {self._peer.decode()!r})"

@@ -119,11 +119,11 @@ def share(secrets: Octets, *, shares: int, threshold: int, stream: Stream) -> Oc
     values = np.zeros((1 << bits, length), np.uint8)
     values[0] = secrets
     drawn = stream.bytes((threshold - 1) * length)
-    values[1:threshold] = np.frombuffer(drawn, np.uint8).reshape(-1, length)
+    values[1:threshold] = np.frombuffer(drawn, np.uint8).reshape(threshold - 1, length)
     for bit in reversed(range(bits)):
         # f + X g, with X = s_b(x) / s_b(2**b): on the first half of a block X is that of the block,
         # and on the second it is one more.
-        halves = values.reshape(-1, 2, 1 << bit, length)
+        halves = values.reshape(1 << (bits - 1 - bit), 2, 1 << bit, length)
         first, second = halves[:, 0], halves[:, 1]
         twiddles = _TWIDDLES[bit, : 1 << bits : 2 << bit]
         first ^= _PRODUCTS.take(second + twiddles[:, None, None])

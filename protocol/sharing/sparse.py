@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sealing import SALT_BYTES, Edge
+from protocol.sharing.sealing import SALT_BYTES, Edge, edge_key
 from protocol.sharing.shamir import reconstruct, share
 
 SECRET_BYTES = 32
@@ -99,7 +100,7 @@ async def contribute(
         quorum: with fewer survivors this party does not unmask.
 
     Returns:
-        The neighbours that have uploaded; None in the place of others.
+        The neighbours; those are there that have uploaded.
 
     Raises:
         RemoteProtocolError: others broke the rules so far that this party's values are at risk.
@@ -120,20 +121,20 @@ async def contribute(
         salt=stream.bytes(SALT_BYTES),
         whole=hashlib.sha256(context + own_seed).digest(),
     )
+    del shares
     received = await receive(me, hood, own_key=mask_key, parts=2)
     _check_dealt(received.dealt, received.good, hood, degree)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
+    places = hood.places.tolist()
     for row in np.flatnonzero(received.dealt).tolist():
-        neighbour = hood.neighbours[row]
-        if neighbour is not None:
-            seed = _mask_seed(mask_secret, neighbour.mask_key, context)
-            mask = expand_mask(seed, len(values), bits=bits)
-            # Who comes first adds what the other takes away.
-            if hood.place < neighbour.place:
-                masked += mask
-            else:
-                masked -= mask
+        seed = _mask_seed(mask_secret, hood.mask_keys[row].tobytes(), context)
+        mask = expand_mask(seed, len(values), bits=bits)
+        # Who comes first adds what the other takes away.
+        if hood.place < places[row]:
+            masked += mask
+        else:
+            masked -= mask
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     survivors = await me.receive(Survivors, AGGREGATOR)
@@ -151,24 +152,25 @@ async def contribute(
     rows = np.arange(k)
     revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
     revealed[~received.good] = 0
-    edge = Edge(me.id, AGGREGATOR, me.agree(me.roster.key(AGGREGATOR)), context=context)
+    secret_shared = me.agree(me.roster.key(AGGREGATOR))
+    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt = stream.bytes(SALT_BYTES)
     box = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
     await me.send(AGGREGATOR, Unmask(me.sign(context + survivors.digest), salt, box))
-    there = [n if up else None for n, up in zip(hood.neighbours, uploaded.tolist(), strict=True)]
-    return hood._replace(neighbours=tuple(there))
+    return replace(hood, there=uploaded)
 
 
 def _check_dealt(
     dealt: NDArray[np.bool_], good: NDArray[np.bool_], hood: Hood, degree: Degree
 ) -> None:
     """Refuse to upload among too few neighbours, or where too many are not who they should be."""
-    bad = [hood.neighbours[row] for row in np.flatnonzero(dealt & ~good).tolist()]
+    bad = [hood.names[row] for row in np.flatnonzero(dealt & ~good).tolist()]
     # The bound allows for so many corrupt neighbours; a box that does not open may hide a
     # mask key that is not the neighbour's.
     if len(bad) > max(0, 2 * degree.threshold - degree.neighbours - 1):
-        names = ", ".join(str(neighbour.name) for neighbour in bad if neighbour is not None)
-        raise RemoteProtocolError(f"shares that are no good, of {names}", field="Dealt.boxes")
+        raise RemoteProtocolError(
+            f"shares that are no good, of {', '.join(bad[:5])}", field="Dealt.boxes"
+        )
     if dealt.sum() < degree.threshold:
         raise RemoteProtocolError(
             f"{dealt.sum()} neighbours have dealt, {degree.threshold} needed", field="Dealt.dealt"
@@ -282,7 +284,8 @@ class _Opened:
         if not me.roster.verify(name, unmask.signature, self._context + self._digest):
             return False
         try:
-            edge = Edge(me.id, name, me.agree(me.roster.key(name)), context=self._context)
+            secret = me.agree(me.roster.key(name))
+            edge = Edge(me.id, name, edge_key(secret, context=self._context))
             content = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._digest)
         except (RemoteProtocolError, ValueError):
             return False
@@ -320,7 +323,7 @@ class _Opened:
                 delivered.commitments[place, :, kind],
                 salts=revealed[:, SECRET_BYTES:],
                 shares=revealed[:, :SECRET_BYTES],
-                context=commitment_context(self._me.session, names[place], kind),
+                context=commitment_context(self._me.session, kind),
             )
             accused.update(names[other] for other in hood[there & ~good].tolist())
             rows = np.flatnonzero(there & good)

@@ -44,6 +44,7 @@ from protocol.sharing.messages import (
     shared_kinds,
     sparse_kinds,
 )
+from protocol.sharing.shamir import MAX_SHARES
 from protocol.sharing.sparse import REVEALED, Sum
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
@@ -307,7 +308,13 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
         security=sums.security,
         correctness=sums.correctness,
     )
-    return degree_of(parties, bound)
+    degree = degree_of(parties, bound)
+    if degree.neighbours > MAX_SHARES:
+        raise ValueError(
+            f"{parties} parties within this bound take {degree.neighbours} neighbours each, more "
+            f"than {MAX_SHARES}: allow for fewer corrupt or vanishing parties"
+        )
+    return degree
 
 
 def check_totals(totals: NDArray[np.int64], respondents: int, groups: Groups) -> None:
