@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 import trio
 
-from benchmarks import mathematics, session, transport
+from benchmarks import estimation, mathematics, session, sums, transport
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -25,6 +26,12 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "tls-coalesced": transport.tls_coalesced,
         "randomize": mathematics.randomize,
         "joint": mathematics.joint,
+        "pairs": estimation.pairs,
+        "adjustment": estimation.adjustment,
+        "clusters": estimation.clusters,
+        "literal-sum": sums.literal,
+        "sparse-sum-100": functools.partial(sums.sparse, 100),
+        "sparse-sum-1000": functools.partial(sums.sparse, 1000),
         "local": session.local,
         "recording": session.recording,
         "session": session.session,
@@ -32,17 +39,26 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     }
 )
 
+LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
+    {
+        "sparse-sum-10000": functools.partial(sums.sparse, 10_000),
+        "sparse-sum-32561": functools.partial(sums.sparse, 32_561),
+    }
+)
+"""Benchmarks of minutes, which run only by name."""
+
 
 def main() -> None:
     """Run the benchmarks that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    known = {**BENCHMARKS, **LONG}
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--repeats", type=int, help="how often each side runs, at least 2")
     asked = parser.parse_args()
     names = asked.names or list(BENCHMARKS)
-    unknown = [name for name in names if name not in BENCHMARKS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
     if asked.repeats is not None and asked.repeats < 2:
         parser.error("--repeats: expected at least 2")
     print(
@@ -50,7 +66,7 @@ def main() -> None:
         f"msgspec {msgspec.__version__}, {os.cpu_count()} cores; median (quartiles)"
     )
     for name in names:
-        benchmark = BENCHMARKS[name]()
+        benchmark = known[name]()
         print(f"\n{name}", flush=True)
         measured = measure(benchmark, repeats=asked.repeats or benchmark.repeats)
         print("\n".join(report(benchmark, measured)), flush=True)

@@ -16,6 +16,9 @@ from protocol.fates import PASS, FateRule, Verdict, deliver_all
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
 from protocol.transcript.recorder import Recorder
 
+KEPT_ENCODING = 4096
+"""The longest encoding, in bytes, that waits with its envelope to be written again."""
+
 STRANGERS = 1000
 """How many refused connections without a name go on record."""
 
@@ -125,6 +128,8 @@ class Exchange:
             self._recorder.sent(envelope, now=now, encoded=encoded)
         if recipient == RECORD:
             return _NOTHING
+        # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
+        at_hand = encoded if len(encoded) <= KEPT_ENCODING else None
         if link != AGGREGATOR and recipient != AGGREGATOR:
             self._peers.setdefault(link, set()).add(recipient)
             self._peers.setdefault(recipient, set()).add(link)
@@ -135,11 +140,11 @@ class Exchange:
             told = (recipient, link) in self._told
             return _NOTHING if told else Ruling((self._notice(recipient, to=link),))
         if fate is PASS and not self._held:
-            return Ruling((Delivery(envelope, 0.0, False, encoded),))
+            return Ruling((Delivery(envelope, 0.0, False, at_hand),))
         if fate.verdict is Verdict.DROP:
             return _NOTHING
         due = self._due(link, recipient, now, fate.delay)
-        delivery = Delivery(envelope, due, False, encoded)
+        delivery = Delivery(envelope, due, False, at_hand)
         if fate.verdict is Verdict.DUPLICATE:
             return Ruling((delivery, delivery._replace(repeat=True)))
         return Ruling((delivery,))

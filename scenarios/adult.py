@@ -48,7 +48,7 @@ class _Protocol(Protocol):
 def _run(parameters: Parameters, context: Context, protocol: _Protocol) -> Finished:
     if parameters.p is not None and parameters.epsilon is not None:
         raise UsageError("set p or epsilon, not both")
-    records = _records(parameters, context)
+    records = adult_records(context, records=parameters.records, parties=parameters.parties)
     with parameters_checked():
         if parameters.epsilon is None:
             p = DEFAULT_P if parameters.p is None else parameters.p
@@ -60,19 +60,24 @@ def _run(parameters: Parameters, context: Context, protocol: _Protocol) -> Finis
     return Finished(outcome=outcome, projection=parameters.project)
 
 
-def _records(parameters: Parameters, context: Context) -> Records:
-    records = adult(context.data)
-    if parameters.records is not None:
-        if parameters.records > len(records):
-            raise UsageError(
-                f"parameter 'records' = {parameters.records}: there are {len(records)}"
-            )
-        records = records.take(parameters.records)
-    if parameters.parties is not None and parameters.parties > len(records):
-        raise UsageError(
-            f"parameter 'parties' = {parameters.parties}: more than the {len(records)} records"
-        )
-    return records
+def adult_records(context: Context, *, records: int | None, parties: int | None) -> Records:
+    """The first records of Adult, as many as are asked for.
+
+    Args:
+        records: how many; all by default.
+        parties: over how many they are to be spread.
+
+    Raises:
+        UsageError: there are fewer records, or more parties than those.
+    """
+    found = adult(context.data)
+    if records is not None:
+        if records > len(found):
+            raise UsageError(f"parameter 'records' = {records}: there are {len(found)}")
+        found = found.take(records)
+    if parties is not None and parties > len(found):
+        raise UsageError(f"parameter 'parties' = {parties}: more than the {len(found)} records")
+    return found
 
 
 def run_independent(parameters: Parameters, context: Context) -> Finished:

@@ -16,12 +16,21 @@ from protocol.variants import BUILT_IN
 from scenarios.errors import UsageError
 from scenarios.scenario import Scenario, scenarios_in
 
-MODULES = ("scenarios.quickstart", "scenarios.adult")
-"""The files of this project that define scenarios."""
+MODULES = (
+    "scenarios.quickstart",
+    "scenarios.adult",
+    "scenarios.clusters",
+    "scenarios.reproductions.rr_tables",
+    "scenarios.reproductions.rr_figures",
+    "scenarios.reproductions.rr_adjustment",
+    "scenarios.reproductions.ind_joint",
+    "scenarios.reproductions.ind_joint_figures",
+)
+"""The files of this project that define scenarios and reproductions."""
 
 
 def all_scenarios() -> tuple[Scenario[Any], ...]:
-    """The project's own scenarios, in the order of their files."""
+    """The project's own scenarios and reproductions, in the order of their files."""
     return tuple(s for name in MODULES for s in scenarios_in(importlib.import_module(name)))
 
 

@@ -104,10 +104,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         became |= completeness.departed
         return dict(Counter(became.values()).most_common())
 
-    def summary(self, projection: Projection = "none") -> dict[str, Any]:
-        """Everything of ``result.json`` but the scenario's own keys."""
-        marginals = self.estimate.marginals(projection)
-        pairs = self.estimate.pairs(projection)
+    def summary(
+        self, estimate: Estimate | None = None, projection: Projection = "none"
+    ) -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's own keys.
+
+        Args:
+            estimate: what to report; by default what the published result says.
+            projection: applied to its tables.
+        """
+        reported = self.estimate if estimate is None else estimate
+        marginals = reported.marginals(projection)
+        pairs = reported.pairs(projection)
         return {
             "variant": self.variant.name,
             "seed": self.seed,
@@ -120,7 +128,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 "projection": projection,
                 "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
                 "standard_errors": {
-                    name: _labelled(t, t.standard_errors) for name, t in marginals.items()
+                    name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
+                    for name, t in marginals.items()
                 },
                 "pairs": [{"attributes": list(t.names), "table": t.values.tolist()} for t in pairs],
             },

@@ -11,16 +11,22 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.exchange import Exchange
 from protocol.records import Records
 from protocol.variant import Variant
 from scenarios.errors import UsageError
 from scenarios.outcomes import Outcome
+from scenarios.reproduction import Reproduced, Runs
 from scenarios.simulation import TransportName, simulate
 from transports.faults import Fault
 
 P = TypeVar("P", bound=msgspec.Struct)
+
+
+def _untold(done: int, total: int) -> None:
+    """Progress that nobody follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,9 @@ class Context:
         data: where public data lies, or None.
         transcript: where to write the transcript, or None to keep it in memory.
         watch: is handed the exchange before the run.
+        by_messages: a reproduction is to run its experiment once, through live actors
+            (``simulate``), and to report its outcome too.
+        progress: a reproduction tells it how much is done, and of how much.
     """
 
     seed: int = field(default=1, repr=False)
@@ -40,6 +49,8 @@ class Context:
     data: Path | None = None
     transcript: Path | None = None
     watch: Callable[[Exchange], object] | None = None
+    by_messages: bool = False
+    progress: Callable[[int, int], None] = _untold
 
     def simulate(
         self,
@@ -68,12 +79,31 @@ class Finished:
 
     Args:
         projection: applied to the tables that are reported.
-        extra: the scenario's own keys of ``result.json``.
+        estimate: what to report instead of the outcome's own, if it is worked over.
+        extra: the scenario's own keys of ``result.json``. ``dependence``, if there, is an object
+            with ``attributes`` and ``matrix``, shape (m, m), which ``--plot`` draws as a heat map.
+        error: further keys of its ``error``.
+        notes: sentences for a reader.
     """
 
     outcome: Outcome
     projection: Projection = "none"
+    estimate: Estimate | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reported(self) -> Estimate:
+        """The estimate to report."""
+        return self.outcome.estimate if self.estimate is None else self.estimate
+
+    def values(self) -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's name and parameters."""
+        values = self.outcome.summary(self.reported, self.projection)
+        if self.error:
+            values["error"] = {**values.get("error", {}), **self.error}
+        return {**values, **self.extra}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +115,20 @@ class Scenario(Generic[P]):
         summary: one sentence.
         parameters: a frozen ``msgspec.Struct`` with a default for every field; a field's
             ``msgspec.Meta(description=...)`` documents it, and its bounds are checked.
-        run: runs it.
+        run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
+            ``Reproduced``.
     """
 
     name: str
     summary: str
     parameters: type[P]
-    run: Callable[[P, Context], Finished]
+    run: Callable[[P, Context], Finished | Reproduced]
+
+    @property
+    def reproduces(self) -> bool:
+        """Whether this is a reproduction, by its parameters."""
+        fields = msgspec.structs.fields(self.parameters)
+        return any(info.name == "runs" and info.type == Runs for info in fields)
 
     def configure(self, given: Mapping[str, Any]) -> P:
         """Parameters from values or texts.

@@ -184,7 +184,7 @@ def test_every_command_is_in_the_guide() -> None:
 
 def test_every_option_of_run_is_in_the_guide() -> None:
     described = {word for row in rows_of(section(GUIDE, "Run a scenario")) for word in row[:1]}
-    flags = {option for cell in described for option in re.findall(r"--[a-z]+", cell)}
+    flags = {option for cell in described for option in re.findall(r"--[a-z-]+", cell)}
     options = {
         opt
         for p in commands.commands["run"].params
@@ -198,7 +198,7 @@ def test_every_key_of_the_result_is_in_the_guide(folder: Path) -> None:
     write_files(GUIDE, folder)
     scenario = find_scenario("village.py")
     finished = scenario.run(scenario.configure({}), Context())
-    result = {"scenario": scenario.name, "parameters": {}, **finished.outcome.summary("simplex")}
+    result = {"scenario": scenario.name, "parameters": {}, **finished.outcome.summary(finished.reported, "simplex")}
     described = [
         name
         for row in rows_of(section(GUIDE, "What is in result.json"))

@@ -81,6 +81,8 @@ async def contribute(
             "somebody has not joined, and nobody may be missing", field="Graph"
         )
     modulus = hood.respondents + 1
+    if hood.respondents > np.iinfo(dtype).max:
+        raise RemoteProtocolError("more respondents than there can be", field="Graph.respondents")
     held = values.astype(dtype)
     shares = deal_shares(np.zeros_like(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)

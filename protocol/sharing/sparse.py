@@ -9,7 +9,7 @@ mask key, and never both. (Bonawitz et al. 2017, with the graph of Bell et al. 2
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -66,13 +66,17 @@ class Sum(NamedTuple):
     hoods: NDArray[np.int64]
 
 
-def _mask_seed(secret: X25519PrivateKey, key: bytes, context: bytes) -> bytes:
+def _mask_seed(
+    secret: X25519PrivateKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
+) -> bytes:
     """The seed of the mask that two neighbours share: from either's secret and the other's key."""
+    # With the names in it, who copies another's key does not get the same mask to cancel it with.
+    names = "\0".join(sorted(neighbours)).encode()
     try:
         shared = secret.exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:
         raise RemoteProtocolError("a mask key of low order", field="Graph.mask_keys") from None
-    return expand(shared, context + b"mask")
+    return expand(shared, context + b"mask\0" + names)
 
 
 def _digest_of(survivors: NDArray[np.bool_], context: bytes) -> bytes:
@@ -128,7 +132,8 @@ async def contribute(
     masked += expand_mask(own_seed, len(values), bits=bits)
     places = hood.places.tolist()
     for row in np.flatnonzero(received.dealt).tolist():
-        seed = _mask_seed(mask_secret, hood.mask_keys[row].tobytes(), context)
+        key = hood.mask_keys[row].tobytes()
+        seed = _mask_seed(mask_secret, key, context, (me.id, hood.names[row]))
         mask = expand_mask(seed, len(values), bits=bits)
         # Who comes first adds what the other takes away.
         if hood.place < places[row]:
@@ -141,9 +146,11 @@ async def contribute(
     uploaded = survivors.uploaded.astype(np.bool_)
     if (uploaded & ~received.dealt).any():
         raise RemoteProtocolError("uploaded without having dealt", field="Survivors.uploaded")
-    if survivors.survivors < quorum or uploaded.sum() < degree.threshold:
+    # Masks that a neighbour does not vouch for hide nothing, so it does not count.
+    vouched = int((uploaded & received.good).sum())
+    if survivors.survivors < quorum or vouched < degree.threshold:
         raise RemoteProtocolError(
-            f"{survivors.survivors} survivors, {uploaded.sum()} of them neighbours: "
+            f"{survivors.survivors} survivors, {vouched} of them good neighbours: "
             f"at least {quorum} and {degree.threshold} needed",
             field="Survivors",
         )
@@ -171,9 +178,10 @@ def _check_dealt(
         raise RemoteProtocolError(
             f"shares that are no good, of {', '.join(bad[:5])}", field="Dealt.boxes"
         )
-    if dealt.sum() < degree.threshold:
+    if good.sum() < degree.threshold:
         raise RemoteProtocolError(
-            f"{dealt.sum()} neighbours have dealt, {degree.threshold} needed", field="Dealt.dealt"
+            f"{good.sum()} neighbours have dealt well, {degree.threshold} needed",
+            field="Dealt.dealt",
         )
 
 
@@ -256,8 +264,9 @@ def _cancel(
         raise ProtocolError(f"the shares of {name} are not of what it committed to")
     for other in meeting.hoods[place].tolist():
         if uploaded[other]:
-            key = meeting.joins[meeting.names[other]].key.tobytes()
-            seed = _mask_seed(mask_secret, key, context)
+            beside = meeting.names[other]
+            key = meeting.joins[beside].key.tobytes()
+            seed = _mask_seed(mask_secret, key, context, (name, beside))
             mask = expand_mask(seed, len(total), bits=bits)
             if other < place:
                 total -= mask

@@ -55,6 +55,10 @@ Groups: TypeAlias = tuple[int, ...]
 """How many cells each table of a vector has, in order: every respondent is in one cell of each."""
 
 
+MAX_LITERAL = 500
+"""The most parties of a literal sum: its traffic grows with their square."""
+
+
 class Summed(NamedTuple):
     """A sum as a party has it.
 
@@ -295,6 +299,11 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     if sums.profile == "literal":
         if parties < 2:
             raise ValueError("a secure sum takes at least 2 parties: a sum of one is no secret")
+        if parties > MAX_LITERAL:
+            raise ValueError(
+                f"{parties} parties: in the literal profile each deals every other one a share of "
+                f"every cell, so at most {MAX_LITERAL} can take part; use the sparse one"
+            )
         return Degree(
             neighbours=parties - 1,
             threshold=parties - 1,

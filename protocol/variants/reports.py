@@ -151,9 +151,7 @@ class Blockwise(Variant, frozen=True):
         """Hear the question, consent, report."""
         ask = await me.receive(Ask, AGGREGATOR)
         consent(self.survey, self.blocks, ask)
-        randomizers = tuple(block.randomizer for block in ask.blocks)
-        cells = cells_of(records, ask.blocks, self.block_sizes)
-        await me.send(AGGREGATOR, Report(randomize_columns(randomizers, cells, me.stream_for(ask))))
+        await me.send(AGGREGATOR, Report(randomized(records, ask.blocks, me, ask)))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
         """Ask, wait, pool."""
@@ -224,11 +222,35 @@ class Blockwise(Variant, frozen=True):
     def estimate(self, result: Message) -> JointEstimate:
         if not isinstance(result, Pooled):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
-        if len(result.counts) != len(result.codes) or not is_rising(result.codes):
-            raise ValueError("expected one count for each of some distinct records, in order")
-        totals = result.counts.astype(np.int64)
-        counts = Counts(self.survey.sizes, result.codes, totals, int(totals.sum()))
+        counts = pooled(self.survey, result.codes, result.counts)
         return JointEstimate(self.survey, self.blocks, counts)
+
+
+def randomized(
+    records: Records, blocks: tuple[Block, ...], me: Me, question: Message
+) -> NDArray[np.unsignedinteger]:
+    """The answer to a question, (k, b): one randomized cell per respondent and block."""
+    randomizers = tuple(block.randomizer for block in blocks)
+    cells = cells_of(records, blocks, tuple(randomizer.size for randomizer in randomizers))
+    return randomize_columns(randomizers, cells, me.stream_for(question))
+
+
+def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
+    """Whether reports are such as these blocks give."""
+    sizes = np.array([block.randomizer.size for block in blocks], np.uint64)
+    return codes.shape[1] == len(blocks) and bool((codes < sizes).all())
+
+
+def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
+    """How often each randomized record was reported, from a published result.
+
+    Raises:
+        ValueError: not one count for each of some distinct records, in order.
+    """
+    if len(counts) != len(codes) or not len(codes) or not is_rising(codes):
+        raise ValueError("expected one count for each of some distinct records, in order")
+    totals = counts.astype(np.int64)
+    return Counts(survey.sizes, codes, totals, int(totals.sum()))
 
 
 def cells_of(

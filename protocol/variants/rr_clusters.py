@@ -10,7 +10,6 @@ from typing import Annotated
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from protocol.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 from protocol.codec import SCALAR_BYTES, Kind
@@ -21,7 +20,6 @@ from protocol.estimators.dependence import MEASURES, Dependences
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.events import Derived, Masked, Plain, PrivacyEvent, Public
-from protocol.randomizers import randomize_columns
 from protocol.records import Records
 from protocol.roles import Me, Seen
 from protocol.sharing.sums import SecureSum
@@ -31,11 +29,12 @@ from protocol.variants.pair_rr import pair_event, randomized_pairs, waived
 from protocol.variants.reports import (
     Ask,
     Report,
-    cells_of,
     codes_of,
     consent,
     event_of,
-    is_rising,
+    fits,
+    pooled,
+    randomized,
     sizes_of,
 )
 
@@ -146,14 +145,14 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if ask.blocks != negotiated.blocks:
             raise PrivacyError("asked to randomize other clusters than negotiated")
         consent(self.survey, negotiated.blocks, ask)
-        report = _randomized(records, ask.blocks, me, ask)
-        await me.send(AGGREGATOR, Report(report))
+        codes = randomized(records, ask.blocks, me, ask)
+        await me.send(AGGREGATOR, Report(codes.astype(self._report_dtype)))
 
     async def _by_reports(self, me: Me, records: Records) -> Negotiated:
         pilot = await me.receive(Pilot, AGGREGATOR)
         if (pilot.survey, pilot.blocks) != (self.survey.digest, self.negotiation.pilot):
             raise PrivacyError("asked with another survey or other randomizers than agreed")
-        codes = _randomized(records, pilot.blocks, me, pilot).astype(self.survey.dtype)
+        codes = randomized(records, pilot.blocks, me, pilot).astype(self.survey.dtype)
         await me.send(AGGREGATOR, PilotReport(codes))
         proposal = await me.receive(Proposal, AGGREGATOR)
         negotiated, reported = self._checked(proposal)
@@ -215,7 +214,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             willing = await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum)
         await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
         reports = await me.gather(Report, willing, within=self.patience, at_least=self.quorum)
-        fit = {name: r.codes for name, r in reports.items() if _fits(r.codes, negotiated.blocks)}
+        fit = {name: r.codes for name, r in reports.items() if fits(r.codes, negotiated.blocks)}
         accused.update(name for name in reports if name not in fit)
         if len(fit) < self.quorum:
             raise ProtocolError(f"{len(fit)} reports fit the clusters, {self.quorum} needed")
@@ -271,12 +270,20 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         # There are two at most that a party answers to: the pilot's and the clusters'.
         return {}
 
+    @property
+    def _largest(self) -> int:
+        """The most cells that a cluster can have."""
+        return max(min(self.tv, self.survey.cells), *self.survey.sizes)
+
+    @property
+    def _report_dtype(self) -> np.dtype[np.unsignedinteger]:
+        return smallest_dtype(self._largest)
+
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         survey, m = self.survey, len(self.survey.sizes)
         respondents = parties * self.max_records
         asked = SCALAR_BYTES + 4 * len(msgspec.msgpack.encode(self.negotiation.pilot))
         cells = self.negotiation.layout.cells if not self.by_reports else 0
-        largest = max(self.tv, *survey.sizes)
         codes = ArraySpec(
             dtype=name_of(survey.dtype), shape=(Bounds(0, respondents), m), high=survey.sizes
         )
@@ -299,9 +306,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 Report,
                 # How many columns there are is negotiated, and so is what each may hold.
                 codes=ArraySpec(
-                    dtype=name_of(smallest_dtype(largest)),
+                    dtype=name_of(self._report_dtype),
                     shape=(Bounds(1, self.max_records), Bounds(1, m)),
-                    high=largest,
+                    high=self._largest,
                 ),
             ),
             Kind(
@@ -324,7 +331,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if not isinstance(result, Clustered):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
         if self.by_reports:
-            counts = _counts(self.survey.sizes, result.pilot_codes, result.pilot_counts)
+            counts = pooled(self.survey, result.pilot_codes, result.pilot_counts)
             negotiated = self.negotiation.from_reports(counts)
         else:
             if len(result.totals) != self.negotiation.layout.cells:
@@ -346,7 +353,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         blocks = self.negotiated(result).blocks
         if not isinstance(result, Clustered):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
-        counts = _counts(self.survey.sizes, result.codes, result.counts)
+        counts = pooled(self.survey, result.codes, result.counts)
         return JointEstimate(self.survey, blocks, counts)
 
     def _checked(self, proposal: Proposal) -> tuple[Negotiated, frozenset[bytes]]:
@@ -355,7 +362,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if known is not None and known[0] is proposal:
             return known[1]
         try:
-            counts = _counts(self.survey.sizes, proposal.codes, proposal.counts)
+            counts = pooled(self.survey, proposal.codes, proposal.counts)
             negotiated = self.negotiation.from_reports(counts)
         except ValueError as error:
             raise RemoteProtocolError(str(error), field="Proposal") from error
@@ -387,24 +394,3 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 epsilon=None,
             )
         return (matched,)
-
-
-def _randomized(
-    records: Records, blocks: tuple[Block, ...], me: Me, question: Message
-) -> NDArray[np.unsignedinteger]:
-    sizes = tuple(block.randomizer.size for block in blocks)
-    randomizers = tuple(block.randomizer for block in blocks)
-    cells = cells_of(records, blocks, sizes)
-    return randomize_columns(randomizers, cells, me.stream_for(question))
-
-
-def _fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
-    sizes = np.array([block.randomizer.size for block in blocks], np.uint64)
-    return codes.shape[1] == len(blocks) and bool((codes < sizes).all())
-
-
-def _counts(sizes: tuple[int, ...], codes: Array, counts: Array) -> Counts:
-    if len(counts) != len(codes) or not len(codes) or not is_rising(codes):
-        raise ValueError("expected one count for each of some distinct records, in order")
-    totals = counts.astype(np.int64)
-    return Counts(sizes, codes, totals, int(totals.sum()))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import msgspec
 from protocol.exchange import Exchange
 from scenarios.errors import UsageError
 from scenarios.loading import all_scenarios, find_scenario
-from scenarios.scenario import Context, Scenario
+from scenarios.reproduction import Reproduced
+from scenarios.scenario import Context, Finished, Scenario
 from scenarios.simulation import TRANSPORTS, TransportName
 from scenarios.transcripts import PARTIAL
 
@@ -26,14 +28,14 @@ RESULT = "result.json"
 
 @click.command("list")
 def list_() -> None:
-    """List the scenarios and their parameters."""
+    """List the scenarios and reproductions and their parameters."""
     from rich.console import Console
 
-    from scenarios.report.text import scenario_table
+    from scenarios.report.text import scenarios_report
 
     console = Console()
-    for scenario in all_scenarios():
-        console.print(scenario_table(scenario))
+    for part in scenarios_report(all_scenarios()):
+        console.print(part)
 
 
 @click.command()
@@ -58,6 +60,16 @@ def list_() -> None:
     f"{TRANSCRIPT}{PARTIAL}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the result into a .png, .svg or .pdf file; needs matplotlib.",
+)
+@click.option(
+    "--by-messages",
+    is_flag=True,
+    help="A reproduction alone: run it once, through live parties.",
+)
 def run(
     scenario: str,
     settings: Sequence[str],
@@ -67,55 +79,98 @@ def run(
     seed: int,
     out: Path | None,
     as_json: bool,
+    plot: Path | None,
+    by_messages: bool,
 ) -> None:
     """Run SCENARIO, a name from 'sottovoce list' or a path.py of your own.
 
     Every party is live and every message is recorded. This is a simulation: the seed is in the
-    transcript, so it protects nobody.
+    transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
+    their exact law instead, unless --by-messages is given.
     """
     found = find_scenario(scenario)
     parameters = found.configure(_given(config, settings))
-    with _progress(found, transport, silent=as_json) as watch:
+    if by_messages and not found.reproduces:
+        raise UsageError(f"--by-messages: {found.name!r} is no reproduction: its parties are live")
+    if plot is not None:
+        from scenarios.report.plots import check_plot
+
+        check_plot(plot)
+        plot.parent.mkdir(parents=True, exist_ok=True)
+    live = by_messages or not found.reproduces
+    if out is not None and not live:
+        out.mkdir(parents=True, exist_ok=True)
+    with _progress(found, transport if live else None, silent=as_json) as (watch, progress):
         context = Context(
             seed=seed,
             transport=transport,
             data=data,
-            transcript=None if out is None else out / TRANSCRIPT,
+            transcript=out / TRANSCRIPT if out is not None and live else None,
             watch=watch,
+            by_messages=by_messages,
+            progress=progress,
         )
-        finished = found.run(parameters, context)
+        started = time.perf_counter()
+        done = found.run(parameters, context)
+        seconds = time.perf_counter() - started
+        if by_messages and done.outcome is None:
+            raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
         if out is not None:
-            # It belonged to the record that has just been replaced.
+            # They belonged to the run that has just been replaced.
             (out / RESULT).unlink(missing_ok=True)
-        result = {
-            "scenario": found.name,
-            "parameters": msgspec.to_builtins(parameters),
-            **finished.outcome.summary(finished.projection),
-            **finished.extra,
-        }
+            if done.outcome is None:
+                (out / TRANSCRIPT).unlink(missing_ok=True)
+        text = json.dumps(_result(found.name, parameters, done), indent=1, allow_nan=False)
+    written = []
     if out is not None:
-        write_whole(out / RESULT, json.dumps(result, indent=1, allow_nan=False) + "\n")
+        write_whole(out / RESULT, text + "\n")
+        written = [*([] if done.outcome is None else [out / TRANSCRIPT]), out / RESULT]
     if as_json:
-        click.echo(json.dumps(result, indent=1, allow_nan=False))
-        return
+        click.echo(text)
+    else:
+        _print_report(found.name, done, seconds)
+    if plot is not None:
+        from scenarios.report.plots import plot_of, rendered
+
+        write_whole(plot, rendered(plot_of(found.name, done), plot.suffix))
+        written.append(plot)
+    if written and not as_json:
+        click.echo(f"written: {' and '.join(map(str, written))}")
+
+
+def _result(name: str, parameters: msgspec.Struct, done: Finished | Reproduced) -> dict[str, Any]:
+    """What ``result.json`` holds."""
+    if isinstance(done, Reproduced):
+        return done.result()
+    return {
+        "scenario": name,
+        "parameters": msgspec.to_builtins(parameters),
+        **done.values(),
+    }
+
+
+def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> None:
     from rich.console import Console
 
+    from scenarios.report.reproduction import reproduction_report
     from scenarios.report.text import outcome_report
 
     console = Console()
-    for part in outcome_report(found.name, finished):
+    parts = (
+        reproduction_report(done, seconds=seconds)
+        if isinstance(done, Reproduced)
+        else outcome_report(name, done)
+    )
+    for part in parts:
         console.print(part)
-    if out is not None:
-        click.echo(f"written: {out / TRANSCRIPT} and {out / RESULT}")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8"
-    ) as file:
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that is there whole or not at all; text is encoded as UTF-8."""
+    encoded = content.encode() if isinstance(content, str) else content
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
         try:
-            file.write(text)
+            file.write(encoded)
             file.close()
             # Temporary files are private; a result is an ordinary file.
             mask = os.umask(0)
@@ -145,16 +200,28 @@ def _given(config: Path | None, settings: Sequence[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _progress(
-    scenario: Scenario[Any], transport: str, *, silent: bool
-) -> Generator[Callable[[Exchange], object] | None]:
-    """A line that counts messages while it runs, on a terminal; else nothing."""
+    scenario: Scenario[Any], transport: str | None, *, silent: bool
+) -> Generator[tuple[Callable[[Exchange], object] | None, Callable[[int, int], None]]]:
+    """A line on a terminal that counts messages, or the steps of a reproduction; else nothing.
+
+    Args:
+        transport: what carries the messages; None if there will be none.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
     if silent or not console.is_terminal:
-        yield None
+        yield None, lambda done, total: None
         return
-    from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
     from rich.text import Text
 
     exchanges: list[Exchange] = []
@@ -165,9 +232,17 @@ def _progress(
         def render(self, task: Task) -> Text:
             return Text(f"{exchanges[-1].messages:,} messages" if exchanges else "preparing")
 
-    from rich.progress import TimeElapsedColumn
+    middle: tuple[ProgressColumn, ...] = (
+        (Messages(),)
+        if transport is not None
+        else (BarColumn(), TextColumn("{task.completed:,} of {task.total:,}"))
+    )
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), *middle, TimeElapsedColumn())
+    over = f" over {transport}" if transport is not None else ""
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"{scenario.name}{over}", total=None if transport is not None else 1)
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), Messages(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        progress.add_task(f"{scenario.name} over {transport}", total=None)
-        yield exchanges.append
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield exchanges.append, progress

@@ -107,7 +107,7 @@ def adult(data: Path | None) -> Records:
     """
     if data is None and (named := os.environ.get(VARIABLE)):
         data = Path(named)
-    path = _downloaded() if data is None else _found(data)
+    path = downloaded() if data is None else found_in(data)
     try:
         # Without universal newlines: the csv module has its own rules about line ends.
         with path.open(encoding="utf-8", newline="") as lines:
@@ -118,7 +118,12 @@ def adult(data: Path | None) -> Records:
         raise DatasetError(f"{path} is not Adult's {FILE}: {error}") from error
 
 
-def _found(folder: Path) -> Path:
+def found_in(folder: Path) -> Path:
+    """The file in a folder.
+
+    Raises:
+        DatasetError: it is not there.
+    """
     tried = (folder / FILE, folder / "adult" / FILE)
     for path in tried:
         if path.is_file():
@@ -129,7 +134,7 @@ def _found(folder: Path) -> Path:
     )
 
 
-def _downloaded() -> Path:
+def downloaded() -> Path:
     """The cached file, fetched first if need be; its checksum is asked for either way."""
     # Imported here: it brings an HTTP client along, which nothing else needs.
     import pooch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -27,6 +27,17 @@ UNTOLD = (
 )
 
 
+def scenarios_report(scenarios: Sequence[Scenario[Any]]) -> Iterator[RenderableType]:
+    """The scenarios, then the reproductions, with their parameters."""
+    groups = (
+        ("Scenarios", [s for s in scenarios if not s.reproduces]),
+        ("Reproductions of papers", [s for s in scenarios if s.reproduces]),
+    )
+    for place, (title, members) in enumerate(group for group in groups if group[1]):
+        yield Padding(_text(title, style="underline"), (1 if place else 0, 0, 1, 0))
+        yield from map(scenario_table, members)
+
+
 def scenario_table(scenario: Scenario[Any]) -> RenderableType:
     """A scenario's name, summary and parameters."""
     table = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
@@ -45,8 +56,10 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
         table.add_column(column)
     for column in (*(() if records is None else ("truth",)), "estimate", "standard error"):
         table.add_column(column, justify="right")
-    for attribute, marginal in outcome.estimate.marginals(projection).items():
-        figures = [marginal.values, marginal.standard_errors]
+    for attribute, marginal in finished.reported.marginals(projection).items():
+        figures = [marginal.values]
+        if marginal.standard_errors is not None:
+            figures.append(marginal.standard_errors)
         if records is not None:
             figures.insert(0, records.distribution([attribute]))
         shown = attribute
@@ -55,6 +68,7 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
             shown = ""
         table.add_section()
     yield table
+    yield from map(_text, finished.notes)
     yield _text(
         f"{outcome.answered:,} of {len(outcome.endings):,} parties answered for "
         f"{outcome.estimate.n:,} respondents over {outcome.transport}, "

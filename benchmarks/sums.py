@@ -1,0 +1,122 @@
+"""Benchmarks of secure sums by messages; each runs whole sessions."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import trio
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from benchmarks.timing import Benchmark, Side, elapsed
+from protocol.records import Records
+from protocol.sharing.sums import SecureSum
+from protocol.variants import PairCounts
+from scenarios.datasets.adult import ADULT
+from scenarios.simulation import simulate
+
+PARTIES = 100
+SEED = 1
+
+
+def _records(n: int) -> Records:
+    """As many as are asked for; the time does not depend on what they say."""
+    generator = np.random.default_rng(SEED)
+    codes = generator.integers(0, ADULT.sizes, (n, len(ADULT.sizes)), dtype=np.uint8)
+    return Records.from_codes(ADULT, codes)
+
+
+def literal() -> Benchmark:
+    """The literal profile over memory, 100 parties, all pairs of Adult: 1,582 cells.
+
+    The floor draws the shares and adds them up in numpy, makes the same key agreements, seals and
+    opens the same bytes, and sends as many messages through bare channels. Aim: a third of its
+    rate.
+    """
+    records = _records(PARTIES)
+    variant = PairCounts(survey=ADULT, sums=SecureSum(profile="literal"))
+    cells, peers = variant.layout.cells, PARTIES - 1
+    messages = simulate(variant, records).messages
+
+    def product() -> object:
+        return simulate(variant, records, transport="memory")
+
+    def floor() -> object:
+        generator = np.random.default_rng(SEED)
+        keys = [X25519PrivateKey.generate() for _ in range(PARTIES)]
+        public = [key.public_key() for key in keys]
+        total = np.zeros(cells, np.uint64)
+        for i in range(PARTIES):
+            shares = generator.integers(0, PARTIES + 1, (PARTIES, cells), dtype=np.uint8)
+            total += shares.sum(axis=0, dtype=np.uint64)
+            for j in range(PARTIES):
+                if i != j:
+                    cipher = ChaCha20Poly1305(keys[i].exchange(public[j]))
+                    cipher.decrypt(
+                        bytes(12), cipher.encrypt(bytes(12), shares[j].tobytes(), b""), b""
+                    )
+        trio.run(_send, messages)
+        return total
+
+    return Benchmark(
+        title=f"literal secure sum, {PARTIES} parties, {cells:,} cells, over memory",
+        unit="pair of parties",
+        units=PARTIES * peers,
+        product=Side(name="simulate", run=lambda: elapsed(product)),
+        floors=(Side(name="numpy, X25519, AEAD, channels", run=lambda: elapsed(floor)),),
+        aim=1 / 3,
+        repeats=5,
+    )
+
+
+async def _send(messages: int) -> None:
+    sender, receiver = trio.open_memory_channel[bytes](64)
+
+    async def read() -> None:
+        async for _ in receiver:
+            pass
+
+    async with trio.open_nursery() as nursery, sender:
+        nursery.start_soon(read)
+        for _ in range(messages):
+            await sender.send(b"")
+
+
+def sparse(parties: int) -> Benchmark:
+    """The sparse profile among so many live parties, all pairs of Adult, per party.
+
+    The floor is the key agreements alone, two for each neighbour and one with the aggregator; they
+    cannot be avoided.
+    """
+    records = _records(parties)
+    variant = PairCounts(survey=ADULT)
+    degree = variant.sums.degree(parties)
+    outcomes: list[tuple[int, int]] = []
+
+    def product() -> float:
+        started = time.perf_counter()
+        outcome = simulate(variant, records, transport="memory")
+        outcomes.append((outcome.bytes, outcome.messages))
+        spent = time.perf_counter() - started
+        print(
+            f"    {outcome.bytes / parties:,.0f} bytes and {outcome.messages / parties:.1f} "
+            "messages per party, both ways"
+        )
+        return spent
+
+    def floor() -> object:
+        key, other = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
+        for _ in range(parties * (2 * degree.neighbours + 1)):
+            key.exchange(other)
+        return None
+
+    return Benchmark(
+        title=f"sparse secure sum, {parties:,} parties, k = {degree.neighbours}, "
+        f"t = {degree.threshold}, over memory",
+        unit="party",
+        units=parties,
+        product=Side(name="simulate", run=product),
+        floors=(Side(name="X25519 alone", run=lambda: elapsed(floor)),),
+        repeats=2,
+    )

@@ -1,0 +1,182 @@
+"""RR-Clusters and RR-Ind-Joint on Adult: negotiation and release by messages."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from protocol.estimators.adjustment import AdjustedEstimate
+from protocol.estimators.dependence import Dependences
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.joint import JointEstimate
+from protocol.estimators.projection import Projection
+from protocol.records import Records
+from protocol.sharing.sums import Profile, SecureSum
+from protocol.variants import RRClusters, RRIndJoint
+from protocol.variants.negotiation import Dependence
+from scenarios.adult import DEFAULT_P, Keep, Positive, adult_records
+from scenarios.queries import evaluate, median
+from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+
+COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
+"""The shares of a pair's combinations that count queries ask for."""
+
+QUERIES = 1000
+"""How many count queries of each coverage are asked of an estimate."""
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both scenarios have."""
+
+    p: Annotated[Keep, Meta(description="probability of keeping an attribute by itself")] = (
+        DEFAULT_P
+    )
+    parties: Annotated[
+        Positive | None, Meta(description="over how many the records are spread; one each")
+    ] = None
+    records: Annotated[Positive | None, Meta(description="how many to take; all by default")] = None
+    project: Annotated[
+        Projection, Meta(description="of the tables reported: none, clip or simplex")
+    ] = "none"
+    adjust: Annotated[bool, Meta(description="apply RR-Adjustment to the reports")] = False
+
+
+class Clusters(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set."""
+
+    tv: Annotated[Positive, Meta(description="T_v: most combinations in a cluster")] = 50
+    td: Annotated[
+        float, Meta(ge=0, description="T_d: least dependence of clusters that are merged")
+    ] = 0.1
+    dependence: Annotated[
+        Dependence, Meta(description="learned by rr, rr-debiased, secure-sum or pair-rr")
+    ] = "secure-sum"
+    profile: Annotated[Profile, Meta(description="of the secure sum: sparse or literal")] = "sparse"
+    corrupt: Annotated[float, Meta(ge=0, lt=1, description="share that may be corrupt")] = 0.05
+    dropped: Annotated[float, Meta(ge=0, lt=1, description="share that may vanish")] = 0.1
+    security: Annotated[int, Meta(ge=2, le=256, description="bits of the bound")] = 40
+
+
+def run_clusters(parameters: Clusters, context: Context) -> Finished:
+    """Negotiate clusters, then randomize by cluster."""
+    records = adult_records(context, records=parameters.records, parties=parameters.parties)
+    with parameters_checked():
+        variant = RRClusters(
+            survey=records.survey,
+            p=parameters.p,
+            tv=parameters.tv,
+            td=parameters.td,
+            dependence=parameters.dependence,
+            sums=SecureSum(
+                profile=parameters.profile,
+                corrupt=parameters.corrupt,
+                dropped=parameters.dropped,
+                security=parameters.security,
+            ),
+        )
+        if variant.dependence in ("secure-sum", "pair-rr"):
+            variant.sums.degree(parameters.parties or len(records))
+    outcome = context.simulate(variant, records, parties=parameters.parties)
+    negotiated = variant.negotiated(outcome.result)
+    shown = [" + ".join(names) for names in negotiated.clusters]
+    notes = [f"Clusters: {'; '.join(shown)}."]
+    estimate = _adjusted(outcome.estimate, notes) if parameters.adjust else None
+    return Finished(
+        outcome=outcome,
+        projection=parameters.project,
+        estimate=estimate,
+        extra={
+            "clusters": [list(names) for names in negotiated.clusters],
+            "dependence": _dependence(negotiated.dependences),
+        },
+        error={"count_query": _queries(estimate or outcome.estimate, records, context.seed)},
+        notes=tuple(notes),
+    )
+
+
+def run_ind_joint(parameters: Shared, context: Context) -> Finished:
+    """Every attribute by itself; any joint distribution by mode products."""
+    records = adult_records(context, records=parameters.records, parties=parameters.parties)
+    with parameters_checked():
+        variant = RRIndJoint.with_keep(records.survey, parameters.p)
+    outcome = context.simulate(variant, records, parties=parameters.parties)
+    notes: list[str] = []
+    estimate = _adjusted(outcome.estimate, notes) if parameters.adjust else None
+    return Finished(
+        outcome=outcome,
+        projection=parameters.project,
+        estimate=estimate,
+        error={"count_query": _queries(estimate or outcome.estimate, records, context.seed)},
+        notes=tuple(notes),
+    )
+
+
+def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
+    if not isinstance(estimate, JointEstimate):
+        raise TypeError(f"RR-Adjustment works on reports, not on {estimate!r}")
+    made = AdjustedEstimate.of(estimate)
+    fit = made.adjusted
+    notes.append(
+        f"RR-Adjustment: {fit.sweeps} sweeps, margin error {fit.margin_error:.2g}"
+        f"{'' if fit.converged else ', not converged'}; "
+        f"{fit.unplaced:.2g} of the targets lies where nobody reported."
+    )
+    return made
+
+
+def _dependence(found: Dependences) -> dict[str, Any]:
+    return {
+        "measure": found.measure,
+        "method": found.method,
+        "attributes": list(found.names),
+        "matrix": found.matrix.tolist(),
+        "standard_errors": found.errors.tolist(),
+        "epsilon": found.epsilon if math.isfinite(found.epsilon) else None,
+    }
+
+
+def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, float | None]:
+    """The median relative error of count queries, by coverage; None where it is infinite."""
+    names, n = estimate.survey.names, len(records)
+    places = list(combinations(range(len(names)), 2))
+    tables = {(i, j): estimate.table(names[i], names[j]).values * n for i, j in places}
+    true = {(i, j): records.counts([names[i], names[j]]) for i, j in places}
+    medians = {}
+    for sigma in COVERAGES:
+        errors = evaluate(
+            estimate.survey.sizes,
+            true.__getitem__,
+            lambda pair, runs: np.broadcast_to(tables[pair], (runs, *tables[pair].shape)),
+            sigma=sigma,
+            runs=QUERIES,
+            generator=np.random.default_rng(seed),
+        )
+        value = median(errors.relative).value
+        medians[f"{sigma:g}"] = value if math.isfinite(value) else None
+    return medians
+
+
+SCENARIOS = (
+    Scenario(
+        name="adult-clusters",
+        summary="Adult, RR-Clusters: parties negotiate which attributes to randomize together.",
+        parameters=Clusters,
+        run=run_clusters,
+    ),
+    Scenario(
+        name="adult-ind-joint",
+        summary="Adult, RR-Ind-Joint: attributes randomized apart, any joint table estimated.",
+        parameters=Shared,
+        run=run_ind_joint,
+    ),
+)
+
+if __name__ == "__main__":
+    from scenarios.cli import script
+
+    script(__file__)

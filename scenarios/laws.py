@@ -1,0 +1,99 @@
+"""Draws of the counts of reports without making the reports, to repeat an experiment many times.
+
+The generator is numpy's, which protects nobody: what is drawn here is an experiment on known
+records, never a report of a person. Records are randomized in ``protocol``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def reported_counts(
+    true_counts: ArrayLike, keep: float, generator: np.random.Generator, *, runs: int
+) -> NDArray[np.int64]:
+    """How many respondents report each category, in independent runs of a keep mechanism.
+
+    The draws have exactly the law of the counts of per-record reports. Every respondent keeps her
+    answer with probability ``keep``, independently of the others and of what is drawn otherwise:
+    so of the n_v respondents in cell v Binomial(n_v, keep) keep it, independently between cells.
+    All others, from whatever cell, report a uniform draw over the same K cells: given how many
+    they are, their counts are Multinomial(that number, 1/K each), whoever they are. Reports are
+    counted together, so who kept and who drew does not matter.
+
+    Counts of two domains (two clusters of attributes of the same respondents) may be drawn by two
+    calls: given the true records, a respondent's randomizations are independent.
+
+    Args:
+        true_counts: shape (..., K), K at least 1: the number of respondents in every cell of one
+            domain of K cells per leading index. Different leading indices are different people.
+        keep: the keep probability, 0 to 1.
+        generator: decides all draws.
+        runs: the number of repetitions.
+
+    Returns:
+        Shape (runs, ..., K); the totals over the last axis are the true ones.
+
+    Raises:
+        ValueError: counts that are no array of non-negative integers, a keep probability that is
+            none, or a number of runs below 1.
+    """
+    if runs < 1:
+        raise ValueError(f"{runs} runs: expected at least 1")
+    counts = np.asarray(true_counts)
+    if not counts.ndim:
+        raise ValueError("a single number: expected counts of at least one cell")
+    return report_once(np.broadcast_to(counts, (runs, *counts.shape)), keep, generator)
+
+
+def report_once(
+    true_counts: ArrayLike, keep: float, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """One draw of ``reported_counts`` for every leading index, of the same shape.
+
+    Raises:
+        ValueError: as ``reported_counts``.
+    """
+    counts = np.asarray(true_counts)
+    if not counts.ndim or not counts.shape[-1] or counts.dtype.kind not in "iu":
+        raise ValueError(f"{counts.dtype} counts of shape {counts.shape}: expected integers")
+    if counts.min(initial=0) < 0 or not 0 <= keep <= 1:
+        raise ValueError(f"negative counts, or keep probability {keep} not in 0..1")
+    kept = generator.binomial(counts, keep).astype(np.int64, copy=False)
+    cells = counts.shape[-1]
+    others = counts.sum(axis=-1) - kept.sum(axis=-1)
+    kept += generator.multinomial(others, np.full(cells, 1 / cells))
+    return kept
+
+
+def reported_pairs(
+    true_counts: ArrayLike,
+    keeps: tuple[float, float],
+    generator: np.random.Generator,
+    *,
+    runs: int,
+) -> NDArray[np.int64]:
+    """The counts of pairs of reports on two attributes that are randomized independently.
+
+    Exact as well: the respondents with one answer to the second attribute are people of their own,
+    so their reports on the first are counted by ``reported_counts``; then the same is done for the
+    second attribute, among those with one report on the first.
+
+    Args:
+        true_counts: shape (r_1, r_2).
+        keeps: the keep probability of each attribute.
+        generator: decides all draws.
+        runs: the number of repetitions.
+
+    Returns:
+        Shape (runs, r_1, r_2).
+
+    Raises:
+        ValueError: not a two-way table, or as ``reported_counts``.
+    """
+    counts = np.asarray(true_counts)
+    if counts.ndim != 2:
+        raise ValueError(f"counts of shape {counts.shape}: expected two attributes")
+    first = reported_counts(counts.T, keeps[0], generator, runs=runs)
+    return report_once(first.transpose(0, 2, 1), keeps[1], generator)

@@ -1,0 +1,187 @@
+"""The evaluation of the first paper: random count queries, their errors and the medians of these.
+
+Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6.5. What estimates
+the counts is not here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+
+# Quantile of the normal law for an interval of 95 %.
+_Z = 1.959963984540054
+
+Pair: TypeAlias = tuple[int, int]
+"""The places of two distinct attributes, the first one first."""
+
+TrueTable: TypeAlias = Callable[[Pair], NDArray[np.int64]]
+"""The true counts of a pair of attributes, shape (r_i, r_j)."""
+
+EstimatedTables: TypeAlias = Callable[[Pair, int], Floats]
+"""Estimated counts of a pair in so many independent runs, shape (runs, r_i, r_j)."""
+
+
+class Median(NamedTuple):
+    """A median, and its standard error; infinite where there are too few values to tell."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Errors:
+    """The errors of count queries.
+
+    Attributes:
+        absolute: ``|Y_S - X_S|``, in respondents.
+        relative: ``|Y_S - X_S| / X_S``, of the same shape; infinite where X_S is 0.
+    """
+
+    absolute: Floats
+    relative: Floats
+
+
+def set_size(cells: int, sigma: float) -> int:
+    """How many of so many combinations a set of coverage ``sigma`` has: at least 1.
+
+    It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds.
+
+    Raises:
+        ValueError: no cell, or a coverage that is not more than 0 and at most 1.
+    """
+    if cells < 1 or not 0 < sigma <= 1:
+        raise ValueError(f"coverage {sigma} of {cells} cells: expected more than 0, at most 1")
+    return max(1, round(sigma * cells))
+
+
+def draw_pairs(attributes: int, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2).
+
+    Raises:
+        ValueError: fewer than 2 attributes.
+    """
+    if attributes < 2:
+        raise ValueError(f"{attributes} attributes: expected at least 2")
+    pairs = np.array(list(combinations(range(attributes), 2)), np.int64)
+    return pairs[generator.integers(len(pairs), size=count)]
+
+
+def draw_sets(
+    cells: int, size: int, count: int, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Independent sets of ``size`` cells, every such set as likely; shape (count, cells).
+
+    Raises:
+        ValueError: a size that is not 1 to ``cells``.
+    """
+    if not 1 <= size <= cells:
+        raise ValueError(f"sets of {size} of {cells} cells")
+    sets = np.zeros((count, cells), np.bool_)
+    chosen = np.argpartition(generator.random((count, cells)), size - 1, axis=1)[:, :size]
+    np.put_along_axis(sets, chosen, True, axis=1)
+    return sets
+
+
+def errors_of(sets: NDArray[np.bool_], *, true: ArrayLike, estimated: ArrayLike) -> Errors:
+    """The errors of queries about sets of cells (section 6.5, Equation 16).
+
+    Args:
+        sets: shape (..., cells).
+        true: true counts, broadcast to this shape.
+        estimated: estimated counts, broadcast to this shape.
+
+    Returns:
+        Errors of shape (...); a relative error is infinite where nobody is in the set.
+    """
+    x = np.where(sets, true, 0).sum(axis=-1)
+    y = np.where(sets, estimated, 0.0).sum(axis=-1)
+    absolute: Floats = np.abs(y - x)
+    relative = np.full(absolute.shape, np.inf)
+    np.divide(absolute, x, out=relative, where=x > 0)
+    return Errors(absolute=absolute, relative=relative)
+
+
+def evaluate(
+    sizes: Sequence[int],
+    true: TrueTable,
+    estimated: EstimatedTables,
+    *,
+    sigma: float,
+    runs: int,
+    generator: np.random.Generator,
+) -> Errors:
+    """One query in each of many runs, with attributes, set and estimate drawn anew every time.
+
+    Args:
+        sizes: the number of categories of every attribute.
+        true: the true counts.
+        estimated: is asked once per pair, for as many runs as chose it.
+        sigma: the share of the pair's combinations that a set has.
+        runs: the number of runs.
+        generator: decides attributes and sets.
+
+    Returns:
+        Errors of shape (runs,).
+
+    Raises:
+        ValueError: fewer than 2 attributes, or a coverage that is none.
+    """
+    pairs = draw_pairs(len(sizes), runs, generator)
+    absolute, relative = np.empty(runs), np.empty(runs)
+    for pair in combinations(range(len(sizes)), 2):
+        chosen = np.flatnonzero((pairs == pair).all(axis=1))
+        if not chosen.size:
+            continue
+        cells = sizes[pair[0]] * sizes[pair[1]]
+        sets = draw_sets(cells, set_size(cells, sigma), chosen.size, generator)
+        errors = errors_of(
+            sets,
+            true=true(pair).reshape(-1),
+            estimated=estimated(pair, chosen.size).reshape(chosen.size, cells),
+        )
+        absolute[chosen], relative[chosen] = errors.absolute, errors.relative
+    return Errors(absolute=absolute, relative=relative)
+
+
+def median(values: Floats) -> Median:
+    """The median of values that may be infinite, with its standard error by order statistics.
+
+    The share of values below the true median has the standard error s; the values of the ranks
+    ``n/2 -+ 1.96 n s`` are the ends of a 95 % interval, and the error is its length over 2 * 1.96
+    (McKean and Schrader 1984). For independent values s is ``1/(2 sqrt(n))``. Values of one run
+    depend on each other: s is then taken from the shares of the runs.
+
+    Args:
+        values: shape (runs,), or (runs, questions) for several values per run.
+
+    Raises:
+        ValueError: no value, another number of axes, or a value that is not a number.
+    """
+    if values.ndim not in (1, 2) or not values.size or np.isnan(values).any():
+        raise ValueError(f"values of shape {values.shape}: expected numbers, of one or two axes")
+    ranked = np.sort(values, axis=None)
+    n = ranked.size
+    value = float((ranked[(n - 1) // 2] + ranked[n // 2]) / 2)
+    if value == math.inf:
+        return Median(value, math.inf)
+    if values.ndim == 1:
+        share_error = 0.5 / math.sqrt(n)
+    elif len(values) < 2:
+        return Median(value, math.inf)
+    else:
+        # A value that is the median itself counts half.
+        below = (np.sign(value - values) + 1).mean(axis=1) / 2
+        share_error = float(below.std(ddof=1)) / math.sqrt(len(values))
+    rank = math.floor((n + 1) / 2 - _Z * n * share_error)
+    if rank < 1 or ranked[n - rank] == math.inf:
+        return Median(value, math.inf)
+    return Median(value, float(ranked[n - rank] - ranked[rank - 1]) / (2 * _Z))

@@ -1,0 +1,1 @@
+"""The tables and figures of the papers, run again; each file defines its scenarios."""
