@@ -27,7 +27,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant
 from scenarios.errors import UsageError
 from scenarios.outcomes import Outcome
-from scenarios.transcripts import Transcript, growing
+from scenarios.transcripts import Transcript, Unfiled, growing
 from transports.certificates import Authority, private_pem
 from transports.faults import Fault, faults
 from transports.memory import open_memory
@@ -267,8 +267,8 @@ def _recorder(
         allow_connections(2 * len(setting.holdings))
     header = setting.charter.header(seed=setting.seed, transport=transport, program=program())
     if path is None:
-        parts: list[bytes] = []
-        yield Recorder(parts.append, header), lambda: Transcript(content=b"".join(parts))
+        unfiled = Unfiled()
+        yield Recorder(unfiled.write, header), lambda: Transcript(unfiled=unfiled)
         return
     with growing(path) as file:
         yield Recorder(file.write, header), lambda: Transcript(path)

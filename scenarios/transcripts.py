@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+import weakref
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,23 +19,55 @@ from protocol.variant import Variant
 from scenarios.errors import UsageError
 
 CHUNK = 1 << 20
+IN_MEMORY = 1 << 26
+"""Up to so many bytes a transcript without a file stays in memory."""
 PARTIAL = ".partial"
 """What the name of a transcript ends in while it grows, and for good if its run fails."""
 
 
+class Unfiled:
+    """The bytes of a transcript without a file: in memory, and on disk what is too much for it.
+
+    What is on disk has no name and goes with the last reference to it.
+    """
+
+    def __init__(self) -> None:
+        # It lives as long as the transcript, whoever holds it.
+        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self.length = 0
+
+    def write(self, part: bytes) -> None:
+        """Add bytes at the end."""
+        self._file.seek(self.length)
+        self._file.write(part)
+        self.length += len(part)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes in parts, from the start."""
+        start = 0
+        while start < self.length:
+            # Whoever else reads it has moved the place meanwhile.
+            self._file.seek(start)
+            chunk = self._file.read(CHUNK)
+            start += len(chunk)
+            yield chunk
+
+
 class Transcript(msgspec.Struct, frozen=True):
-    """A transcript, in a file or in memory.
+    """A transcript, in a file of its own or not.
 
     Args:
         path: the file, or None.
-        content: the bytes of one that is in memory.
+        unfiled: the bytes of one that has no file.
     """
 
     path: Path | None = None
-    content: bytes = b""
+    unfiled: Unfiled | None = None
 
     def __repr__(self) -> str:
-        return f"Transcript({str(self.path) if self.path else f'{len(self.content)} B in memory'})"
+        length = 0 if self.unfiled is None else self.unfiled.length
+        return f"Transcript({str(self.path) if self.path else f'{length} B, in no file'})"
 
     def chunks(self) -> Iterable[bytes]:
         """The bytes in parts, from the start; each call starts anew.
@@ -41,7 +75,9 @@ class Transcript(msgspec.Struct, frozen=True):
         Raises:
             UsageError: the file cannot be read.
         """
-        return self._read(self.path) if self.path is not None else (self.content,)
+        if self.path is not None:
+            return self._read(self.path)
+        return () if self.unfiled is None else self.unfiled.chunks()
 
     def entries(self) -> TranscriptReader:
         """Header and entries, as far as they can be read."""

@@ -198,7 +198,8 @@ def test_every_key_of_the_result_is_in_the_guide(folder: Path) -> None:
     write_files(GUIDE, folder)
     scenario = find_scenario("village.py")
     finished = scenario.run(scenario.configure({}), Context())
-    result = {"scenario": scenario.name, "parameters": {}, **finished.outcome.summary(finished.reported, "simplex")}
+    summary = finished.outcome.summary(finished.reported, "simplex")
+    result = {"scenario": scenario.name, "parameters": {}, **summary}
     described = [
         name
         for row in rows_of(section(GUIDE, "What is in result.json"))

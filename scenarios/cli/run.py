@@ -14,7 +14,13 @@ from typing import Any
 import click
 import msgspec
 
+from protocol.estimators.adjustment import AdjustedEstimate
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.synthetic import synthesize, synthesize_weighted
 from protocol.exchange import Exchange
+from protocol.messages import AGGREGATOR
+from protocol.randomness import Streams, secret_of, session_of
+from protocol.records import Records
 from scenarios.errors import UsageError
 from scenarios.loading import all_scenarios, find_scenario
 from scenarios.reproduction import Reproduced
@@ -66,6 +72,11 @@ def list_() -> None:
     help="Draw the result into a .png, .svg or .pdf file; needs matplotlib.",
 )
 @click.option(
+    "--synthetic",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write as many synthetic records as there are respondents into a .csv file.",
+)
+@click.option(
     "--by-messages",
     is_flag=True,
     help="A reproduction alone: run it once, through live parties.",
@@ -80,6 +91,7 @@ def run(
     out: Path | None,
     as_json: bool,
     plot: Path | None,
+    synthetic: Path | None,
     by_messages: bool,
 ) -> None:
     """Run SCENARIO, a name from 'sottovoce list' or a path.py of your own.
@@ -97,6 +109,10 @@ def run(
 
         check_plot(plot)
         plot.parent.mkdir(parents=True, exist_ok=True)
+    if synthetic is not None:
+        if found.reproduces:
+            raise UsageError(f"--synthetic: {found.name!r} estimates no distribution to draw from")
+        synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces
     if out is not None and not live:
         out.mkdir(parents=True, exist_ok=True)
@@ -134,8 +150,22 @@ def run(
 
         write_whole(plot, rendered(plot_of(found.name, done), plot.suffix))
         written.append(plot)
+    if synthetic is not None and isinstance(done, Finished):
+        write_whole(synthetic, _synthetic(done.reported, seed).to_csv())
+        written.append(synthetic)
     if written and not as_json:
         click.echo(f"written: {' and '.join(map(str, written))}")
+
+
+def _synthetic(estimate: Estimate, seed: int) -> Records:
+    stream = Streams(secret := secret_of(seed), session_of(secret)).stream(AGGREGATOR, "synthetic")
+    try:
+        if isinstance(estimate, AdjustedEstimate):
+            codes, weights = estimate.counts.codes, estimate.adjusted.weights
+            return synthesize_weighted(codes, weights, estimate.survey, estimate.n, stream)
+        return synthesize(estimate, estimate.n, stream)
+    except ValueError as error:
+        raise UsageError(f"--synthetic: {error}") from error
 
 
 def _result(name: str, parameters: msgspec.Struct, done: Finished | Reproduced) -> dict[str, Any]:

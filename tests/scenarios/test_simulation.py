@@ -20,7 +20,7 @@ from scenarios import EXECUTORS, Outcome, simulate, simulate_async
 from scenarios.datasets.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.simulation import TRANSPORTS, TransportName
-from scenarios.transcripts import growing
+from scenarios.transcripts import Transcript, Unfiled, growing
 from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 RECORDS = town(24, seed=2)
@@ -125,7 +125,8 @@ def test_a_file_is_the_transcript_in_memory(tmp_path: Path) -> None:
     kept = simulate(VARIANT, RECORDS)
     assert filed.transcript.path == path
     assert filed.digest == kept.digest
-    assert b"".join(filed.transcript.chunks()) == kept.transcript.content == path.read_bytes()
+    assert b"".join(filed.transcript.chunks()) == path.read_bytes()
+    assert b"".join(kept.transcript.chunks()) == path.read_bytes()
     assert str(path) in repr(filed.transcript)
     assert "B in memory" in repr(kept.transcript)
 
@@ -172,3 +173,18 @@ def test_an_outcome_shows_no_secret_and_escapes_the_rest() -> None:
     assert repr(outcome) == (
         f"<Outcome: rr-independent, 5 parties over local, digest {outcome.digest.hex()[:16]}>"
     )
+
+
+def test_a_long_transcript_without_a_file_goes_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.transcripts.IN_MEMORY", 1000)
+    unfiled = Unfiled()
+    parts = [bytes([i]) * 600 for i in range(5)]
+    for part in parts:
+        unfiled.write(part)
+        # It is read while it grows, by two at once.
+        first, second = unfiled.chunks(), unfiled.chunks()
+        assert next(first) == next(second)
+    assert unfiled._file._rolled  # type: ignore[attr-defined]
+    assert b"".join(unfiled.chunks()) == b"".join(parts)
+    assert repr(Transcript(unfiled=unfiled)) == "Transcript(3000 B, in no file)"
+    assert list(Transcript().chunks()) == []
