@@ -119,7 +119,7 @@ def test_records_of_another_survey() -> None:
         simulate(RRJoint.with_keep(other, 0.5), RECORDS)
 
 
-def test_a_file_is_the_transcript_in_memory(tmp_path: Path) -> None:
+def test_a_file_is_the_transcript_without_one(tmp_path: Path) -> None:
     path = tmp_path / "new" / "t.svt"
     filed = simulate(VARIANT, RECORDS, path=path)
     kept = simulate(VARIANT, RECORDS)
@@ -128,7 +128,7 @@ def test_a_file_is_the_transcript_in_memory(tmp_path: Path) -> None:
     assert b"".join(filed.transcript.chunks()) == path.read_bytes()
     assert b"".join(kept.transcript.chunks()) == path.read_bytes()
     assert str(path) in repr(filed.transcript)
-    assert "B in memory" in repr(kept.transcript)
+    assert "B, in no file" in repr(kept.transcript)
 
 
 def test_a_growing_file_replaces_nothing_before_its_end(tmp_path: Path) -> None:
