@@ -73,7 +73,7 @@ async def deal(
     salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
     for row in hood.rows():
         edge = hood.edge(row)
-        bound = hood.root + own_key + hood.mask_keys[row].tobytes()
+        bound = hood.context + own_key + hood.mask_keys[row].tobytes()
         box = edge.seal("Deal", shares[row].tobytes(), salt=salt, bound=bound)
         boxes[row] = np.frombuffer(box, np.uint8)
         salts[row] = commitment_salts(edge, parts, own=True)
@@ -109,7 +109,7 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
         raise RemoteProtocolError("a share of one who has not joined", field="Dealt.dealt")
     for row in np.flatnonzero(dealt).tolist():
         edge = hood.edge(row)
-        bound = hood.root + hood.mask_keys[row].tobytes() + own_key
+        bound = hood.context + hood.mask_keys[row].tobytes() + own_key
         box, salt = message.boxes[row].tobytes(), message.salts[row].tobytes()
         try:
             content = edge.open("Deal", box, salt=salt, bound=bound)

@@ -22,7 +22,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.roles import Me
 from protocol.sharing.dealing import deal, deliver, receive
 from protocol.sharing.masks import deal_shares, sum_modulo
-from protocol.sharing.meeting import Hood, context_of, join, meet
+from protocol.sharing.meeting import Hood, join, meet
 from protocol.sharing.messages import Begin, Deal, Join, Partial, Partials
 from protocol.sharing.sealing import SALT_BYTES
 from protocol.sharing.sparse import Sum
@@ -72,14 +72,13 @@ async def contribute(
         RemoteProtocolError: a share does not open or was not committed to, somebody is missing, or
             this party's broadcast was changed; it says who.
     """
-    context = context_of(me, begin)
     parties = len(me.roster) - 1
-    stream = me.stream_for(begin)
     hood = await join(me, begin, respondents=respondents, mask_key=_NO_KEY, neighbours=parties - 1)
     if not hood.there.all():
         raise RemoteProtocolError(
             "somebody has not joined, and nobody may be missing", field="Graph"
         )
+    stream, context = hood.stream, hood.context
     modulus = hood.respondents + 1
     if hood.respondents > np.iinfo(dtype).max:
         raise RemoteProtocolError("more respondents than there can be", field="Graph.respondents")
@@ -125,9 +124,9 @@ async def collect(
         QuorumError: somebody is missing; it says who.
         ProtocolError: a broadcast is no sum, or not signed; it says whose.
     """
-    context = context_of(me, begin)
     parties = me.roster.parties
     meeting = await meet(me, begin, joins, neighbours=len(parties) - 1)
+    context = meeting.context
     deals = await me.gather(Deal, parties, within=within, at_least=len(parties))
     await deliver(me, meeting, deals)
     said = await me.gather(Partial, parties, within=within, at_least=len(parties))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.randomness import Stream
 from protocol.roles import Me
 from protocol.roster import KEY_BYTES, roster_leaf
 from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
@@ -41,9 +42,9 @@ _MANY = 2**32
 _PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
 
 
-def context_of(me: Me, begin: Begin) -> bytes:
-    """What every key of this attempt is for."""
-    return b"sottovoce sum 1\0" + me.session + begin.attempt.to_bytes(8, "big")
+def _context(me: Me, begin: Begin, root: bytes) -> bytes:
+    """What every key and every signature of this graph is for."""
+    return b"sottovoce sum 1\0" + me.session + begin.attempt.to_bytes(8, "big") + root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -59,7 +60,10 @@ class Hood:
         mask_keys: (k, 32) their public keys for masks, as the aggregator gave them.
         respondents: of all who joined.
         joined: how many parties that are.
-        root: over all who joined.
+        context: what every key and every signature among these neighbours is for; it holds the
+            root over all who joined.
+        stream: this party's randomness for this graph: what it deals in one graph has nothing in
+            common with what it deals in another.
     """
 
     me: PartyId
@@ -71,7 +75,8 @@ class Hood:
     mask_keys: Bytes
     respondents: int
     joined: int
-    root: bytes
+    context: bytes
+    stream: Stream
 
     def __repr__(self) -> str:
         return f"<Hood: {self.me} and {int(self.there.sum())} of {len(self.names)} neighbours>"
@@ -119,7 +124,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     root = joint_root(leaves, count=parties + 1, path=proof)
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
-    context = context_of(me, begin)
+    context = _context(me, begin, graph.root)
     shared = np.zeros((neighbours, KEY_BYTES), np.uint8)
     for row in np.flatnonzero(graph.there).tolist():
         try:
@@ -141,7 +146,8 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
         mask_keys=graph.mask_keys.copy(),
         respondents=graph.respondents,
         joined=graph.joined,
-        root=graph.root,
+        context=context,
+        stream=me.stream_for(graph),
     )
 
 
@@ -152,11 +158,13 @@ class Meeting(NamedTuple):
         names: the roster's parties.
         joins: what those who joined have said.
         hoods: everybody's neighbours, by place and row, (parties, k).
+        context: as in ``Hood``.
     """
 
     names: Sequence[PartyId]
     joins: Mapping[PartyId, Join]
     hoods: NDArray[np.int64]
+    context: bytes
 
 
 async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbours: int) -> Meeting:
@@ -199,7 +207,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
                 mask_keys=mask_keys[hood],
             ),
         )
-    return Meeting(names, joins, hoods)
+    return Meeting(names, joins, hoods, _context(me, begin, root))
 
 
 def is_mask_key(key: bytes) -> bool:
@@ -217,7 +225,7 @@ def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
 
 def _coin(me: Me, begin: Begin, *, root: bytes, joined: int, respondents: int) -> bytes:
     numbers = joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
-    return hashlib.sha256(b"coin\0" + context_of(me, begin) + numbers + root).digest()
+    return hashlib.sha256(b"coin\0" + _context(me, begin, root) + numbers).digest()
 
 
 def _stacked(hashes: Sequence[bytes]) -> Bytes:

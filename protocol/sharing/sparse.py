@@ -25,7 +25,7 @@ from protocol.sharing.commitments import opens
 from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
 from protocol.sharing.graph import Degree, mirror
 from protocol.sharing.masks import Bits, expand_mask
-from protocol.sharing.meeting import Hood, Meeting, context_of, join, meet
+from protocol.sharing.meeting import Hood, Meeting, join, meet
 from protocol.sharing.messages import (
     Begin,
     Deal,
@@ -109,12 +109,13 @@ async def contribute(
     Raises:
         RemoteProtocolError: others broke the rules so far that this party's values are at risk.
     """
-    stream = me.stream_for(begin)
-    own_seed, secret = stream.bytes(SECRET_BYTES), stream.bytes(SECRET_BYTES)
+    secret = me.stream_for(begin).bytes(SECRET_BYTES)
     mask_secret = X25519PrivateKey.from_private_bytes(secret)
     mask_key = mask_secret.public_key().public_bytes_raw()
-    k, context = degree.neighbours, context_of(me, begin)
+    k = degree.neighbours
     hood = await join(me, begin, respondents=respondents, mask_key=mask_key, neighbours=k)
+    stream, context = hood.stream, hood.context
+    own_seed = stream.bytes(SECRET_BYTES)
     content = np.frombuffer(own_seed + secret, np.uint8)
     shares = share(content, shares=k, threshold=degree.threshold, stream=stream)
     await deal(
@@ -161,7 +162,7 @@ async def contribute(
     revealed[~received.good] = 0
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
-    salt = stream.bytes(SALT_BYTES)
+    salt = me.stream_for(survivors).bytes(SALT_BYTES)
     box = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
     await me.send(AGGREGATOR, Unmask(me.sign(context + survivors.digest), salt, box))
     return replace(hood, there=uploaded)
@@ -202,8 +203,8 @@ async def collect(
         QuorumError: too few are left.
         ProtocolError: the sum cannot be unmasked, or does not add up; says who is to blame.
     """
-    context = context_of(me, begin)
     meeting = await meet(me, begin, joins, neighbours=degree.neighbours)
+    context = meeting.context
     deals = await me.gather(Deal, tuple(joins), within=within, at_least=quorum)
     dealers = tuple(deals)
     delivered = await deliver(me, meeting, deals)
