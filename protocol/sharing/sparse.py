@@ -8,6 +8,7 @@ mask key, and never both. (Bonawitz et al. 2017, with the graph of Bell et al. 2
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -66,6 +67,10 @@ class Sum(NamedTuple):
     hoods: NDArray[np.int64]
 
 
+# Many parties of one process have the same neighbours.
+_public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)
+
+
 def _mask_seed(
     secret: X25519PrivateKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
 ) -> bytes:
@@ -73,7 +78,7 @@ def _mask_seed(
     # With the names in it, who copies another's key does not get the same mask to cancel it with.
     names = "\0".join(sorted(neighbours)).encode()
     try:
-        shared = secret.exchange(X25519PublicKey.from_public_bytes(key))
+        shared = secret.exchange(_public_key(key))
     except ValueError:
         raise RemoteProtocolError("a mask key of low order", field="Graph.mask_keys") from None
     return expand(shared, context + b"mask\0" + names)
