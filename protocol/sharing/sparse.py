@@ -37,6 +37,7 @@ from protocol.sharing.messages import (
 )
 from protocol.sharing.sealing import SALT_BYTES, Edge, edge_key
 from protocol.sharing.shamir import reconstruct, share
+from protocol.transcript.merkle import HASH_BYTES
 
 SECRET_BYTES = 32
 SHARED = 2 * SECRET_BYTES
@@ -87,6 +88,11 @@ def _mask_seed(
 def _digest_of(survivors: NDArray[np.bool_], context: bytes) -> bytes:
     """Names a survivor set: what parties sign."""
     return hashlib.sha256(context + b"survivors" + np.packbits(survivors).tobytes()).digest()
+
+
+def _signed(context: bytes, digest: bytes) -> bytes:
+    """What a party signs: which survivor set it has helped to unmask."""
+    return context + b"unmasked" + digest
 
 
 async def contribute(
@@ -154,9 +160,12 @@ async def contribute(
         raise RemoteProtocolError("uploaded without having dealt", field="Survivors.uploaded")
     # Masks that a neighbour does not vouch for hide nothing, so it does not count.
     vouched = int((uploaded & received.good).sum())
-    if survivors.survivors < quorum or vouched < degree.threshold:
+    # Where all are neighbours nobody has to take the aggregator's word for the number.
+    complete = k == len(me.roster) - 2
+    said = min(survivors.survivors, vouched + 1) if complete else survivors.survivors
+    if said < quorum or vouched < degree.threshold or len(survivors.digest) != HASH_BYTES:
         raise RemoteProtocolError(
-            f"{survivors.survivors} survivors, {vouched} of them good neighbours: "
+            f"{said} survivors, {vouched} of them good neighbours: "
             f"at least {quorum} and {degree.threshold} needed",
             field="Survivors",
         )
@@ -169,7 +178,7 @@ async def contribute(
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt = me.stream_for(survivors).bytes(SALT_BYTES)
     box = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
-    await me.send(AGGREGATOR, Unmask(me.sign(context + survivors.digest), salt, box))
+    await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, survivors.digest)), salt, box))
     return replace(hood, there=uploaded)
 
 
@@ -296,7 +305,7 @@ class _Opened:
     def add(self, name: PartyId, unmask: Unmask) -> bool:
         """Take what a party reveals; False if it is not what it should be."""
         me = self._me
-        if not me.roster.verify(name, unmask.signature, self._context + self._digest):
+        if not me.roster.verify(name, unmask.signature, _signed(self._context, self._digest)):
             return False
         try:
             secret = me.agree(me.roster.key(name))

@@ -90,8 +90,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     profile: Profile = "sparse"
     corrupt: Annotated[float, Meta(ge=0, lt=1)] = 0.05
     dropped: Annotated[float, Meta(ge=0, lt=1)] = 0.1
-    security: Annotated[int, Meta(ge=1, le=256)] = 40
-    correctness: Annotated[int, Meta(ge=1, le=256)] = 20
+    security: Annotated[int, Meta(ge=2, le=256)] = 40
+    correctness: Annotated[int, Meta(ge=2, le=256)] = 20
     attempt: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
     def degree(self, parties: int) -> Degree:

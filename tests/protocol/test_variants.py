@@ -17,9 +17,19 @@ from protocol.messages import AGGREGATOR, Declined, Envelope, PartyId
 from protocol.privacy.events import Derived, Plain, Public
 from protocol.randomizers import KeepUniform, MatrixRandomizer
 from protocol.roles import Seen
+from protocol.sharing.sums import SecureSum
 from protocol.survey import Attribute, Survey
-from protocol.variant import build, parameters_of
-from protocol.variants import BUILT_IN, RRIndependent, RRJoint
+from protocol.variant import Variant, build, parameters_of
+from protocol.variants import (
+    BUILT_IN,
+    PairCounts,
+    PairRR,
+    RRClusters,
+    RRIndependent,
+    RRIndJoint,
+    RRJoint,
+    SecureSumVariant,
+)
 from protocol.variants.reports import Ask, Blockwise, Pooled, Report, consent
 from tests.protocol.simulation import (
     SURVEY,
@@ -92,6 +102,25 @@ def test_parameters_round_trip(variant: Blockwise) -> None:
     rebuilt = build(type(variant), parameters=header[0], survey=header[1])
     assert rebuilt == variant
     assert rebuilt.blocks == variant.blocks
+    assert BUILT_IN[variant.name] is type(variant)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        RRIndJoint(survey=SURVEY, p=0.7, clusters=(("drinks", "smokes"),)),
+        SecureSumVariant(survey=SURVEY, sums=SecureSum(profile="literal", attempt=3)),
+        PairCounts(survey=SURVEY, sums=SecureSum(corrupt=0.1, dropped=0.2), everyone=True),
+        PairRR.with_keep(SURVEY, 0.7),
+        RRClusters(survey=SURVEY, p=0.7, tv=6, td=0.1, dependence="pair-rr"),
+    ],
+    ids=lambda variant: variant.name,
+)
+def test_parameters_of_sums_and_clusters_round_trip(variant: Variant) -> None:
+    header = msgspec.msgpack.decode(
+        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
+    )
+    assert build(type(variant), parameters=header[0], survey=header[1]) == variant
     assert BUILT_IN[variant.name] is type(variant)
 
 

@@ -1,0 +1,397 @@
+"""Attacks on secure sums: by a hub or an aggregator that rewrites messages, and by parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.codec import Codec
+from protocol.errors import QuorumError
+from protocol.exchange import Exchange, Ruling
+from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.records import Records
+from protocol.sharing.commitments import opens
+from protocol.sharing.dealing import commitment_context
+from protocol.sharing.messages import Deal, Graph, Survivors, Unmask
+from protocol.sharing.sealing import Edge, edge_key
+from protocol.sharing.sparse import REVEALED, SECRET_BYTES
+from protocol.sharing.sums import SecureSum
+from protocol.variants.secure_sum import SecureSumVariant
+from tests.protocol.simulation import (
+    SESSION,
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+    identities_of,
+)
+from tests.protocol.test_sums import LITERAL, Trial, exact, tried
+
+PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
+ONE, TWO, THREE = PARTIES[:3]
+CONTEXT = b"sottovoce sum 1\0" + SESSION + bytes(8)
+WARY = SecureSum(corrupt=0.25, dropped=0.0)
+"""Among 8 parties two may be corrupt: 5 of 7 shares reconstruct, and 2 boxes may be no good."""
+
+Rewrite = Callable[[Envelope, Message], Message | None]
+"""Makes another message of one, or leaves it as it is."""
+
+
+def rewriting(codec: Codec, rewrite: Rewrite) -> type[Exchange]:
+    """A hub that rewrites messages; it stands for whoever sends or carries them."""
+
+    class Rewriting(Exchange):
+        def accept(
+            self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+        ) -> Ruling:
+            other = rewrite(envelope, codec.decode(envelope.kind, envelope.body))
+            if other is not None:
+                envelope = msgspec.structs.replace(envelope, body=codec.encode(other))
+            return super().accept(link, envelope, now=now)
+
+    return Rewriting
+
+
+def attacked(
+    rewrite: Rewrite, sums: SecureSum = WARY, *, parties: int = 8, **terms: Any
+) -> tuple[Trial, dict[PartyId, Records]]:
+    """A session in which messages are rewritten on their way, or by who sends them."""
+    variant = SecureSumVariant(survey=SURVEY, sums=sums, **{"everyone": True, **terms})
+    charter = charter_of(variant, parties)
+    holdings = holdings_of(charter, answers(SURVEY, parties))
+    return tried(charter, holdings, exchange=rewriting(charter.codec, rewrite)), holdings
+
+
+def change(
+    kind: str, sender: PartyId | None = None, to: PartyId | None = None, /, **fields: Any
+) -> Rewrite:
+    """Set fields of messages of a kind: to a value, or to what a function makes of the old one."""
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if (
+            item.kind != kind
+            or sender not in (None, item.sender)
+            or to not in (None, item.recipient)
+        ):
+            return None
+        new = {}
+        for name, value in fields.items():
+            old = getattr(message, name)
+            old = old.copy() if isinstance(old, np.ndarray) else old
+            new[name] = value(old) if callable(value) else value
+        return msgspec.structs.replace(message, **new)
+
+    return rewrite
+
+
+def flipped(place: int = 0, mask: int = 1) -> Callable[[Any], Any]:
+    """Another value of the same shape: one bit differs."""
+
+    def flip(old: Any) -> Any:
+        if isinstance(old, bytes):
+            i = place % len(old)
+            return old[:i] + bytes([old[i] ^ mask]) + old[i + 1 :]
+        if isinstance(old, int):
+            return old ^ mask
+        array = old.view(np.uint8).reshape(-1)
+        array[place % array.size] ^= mask
+        return old
+
+    return flip
+
+
+def row(i: int, value: int) -> Callable[[Any], Any]:
+    """Set one row of an array."""
+
+    def put(old: Any) -> Any:
+        old[i] = value
+        return old
+
+    return put
+
+
+def moved(old: Any) -> Any:
+    """One respondent less in one cell and one more in another: still a table of as many."""
+    old[0] -= 1
+    old[1] += 1
+    return old
+
+
+def named(trial: Trial, field: str = "accused") -> list[PartyId]:
+    return trial.names(getattr(trial.tally(), field))
+
+
+FIELDS = {
+    "Join": "key",
+    "Graph": "root path index joined respondents keys proof there mask_keys",
+    "Deal": "salt whole boxes commitments",
+    "Dealt": "dealt salts boxes commitments",
+    "Upload": "values rejected",
+    "Survivors": "digest survivors uploaded",
+    "Unmask": "signature salt box",
+    "Totals": "totals respondents",
+    "Partial": "signature",
+    "Partials": "values signatures",
+    "Tags": "tags",
+    "Tagged": "given tags",
+}
+PLACES = [(kind, field) for kind, fields in FIELDS.items() for field in fields.split()]
+FLAGS = ("there", "dealt", "rejected", "uploaded", "given", "values", "totals", "joined", "index")
+
+
+@pytest.mark.parametrize("sums", [WARY, LITERAL], ids=["sparse", "literal"])
+@settings(deadline=None, max_examples=120)
+@given(st.sampled_from(PLACES), st.integers(0, 2**16), st.integers(0, 7))
+def test_no_flipped_bit_makes_a_sum_wrong(
+    sums: SecureSum, where: tuple[str, str], place: int, bit: int
+) -> None:
+    kind, field = where
+    # A flag or a count with a high bit set is refused for its range already.
+    mask = 1 if field in FLAGS else 1 << bit
+    by = change(kind, **{field: flipped(place, mask)})
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        return by(item, message) if TWO in (item.sender, item.recipient) else None
+
+    trial, holdings = attacked(rewrite, sums)
+    if trial.error is None:
+        exact(trial, holdings, named(trial, "survivors"))
+
+
+EXACT_BUT_ACCUSED: Mapping[str, tuple[Rewrite, PartyId]] = {
+    "a box": (change("Deal", TWO, boxes=flipped()), TWO),
+    "a commitment": (change("Deal", TWO, commitments=flipped()), TWO),
+    "a box on its way": (change("Dealt", None, ONE, boxes=flipped()), THREE),
+    "a signature": (change("Unmask", TWO, signature=flipped()), TWO),
+    "no signature": (change("Unmask", TWO, signature=b""), TWO),
+    "an unmasking": (change("Unmask", TWO, box=flipped()), TWO),
+    "no unmasking": (change("Unmask", TWO, box=b""), TWO),
+    "a word on survivors": (change("Survivors", None, TWO, digest=flipped()), TWO),
+    "another kind of share": (change("Survivors", None, TWO, uploaded=row(0, 0)), TWO),
+}
+
+
+@pytest.mark.parametrize("what", EXACT_BUT_ACCUSED)
+def test_who_breaks_the_rules_is_accused_and_the_sum_is_exact(what: str) -> None:
+    rewrite, culprit = EXACT_BUT_ACCUSED[what]
+    trial, holdings = attacked(rewrite)
+    exact(trial, holdings, PARTIES)
+    # Of a box on its way it is whoever stands in that row.
+    assert named(trial) == [culprit] or (what == "a box on its way" and len(named(trial)) == 1)
+
+
+@pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31)], ids=["zero", "one"])
+def test_a_mask_key_of_low_order_is_left_out(key: bytes) -> None:
+    trial, holdings = attacked(change("Join", TWO, key=np.frombuffer(key, np.uint8)))
+    exact(trial, holdings, [name for name in PARTIES if name != TWO])
+    assert named(trial) == [TWO]
+    assert TWO not in trial.refusals()
+
+
+@pytest.mark.parametrize("respondents", [0, -1, 2, 2**40])
+def test_who_speaks_for_nobody_or_too_many_is_left_out(respondents: int) -> None:
+    trial, holdings = attacked(change("Join", TWO, respondents=respondents))
+    exact(trial, holdings, [name for name in PARTIES if name != TWO])
+    assert named(trial) == [TWO]
+    trial, _ = attacked(change("Join", TWO, respondents=respondents), LITERAL)
+    assert "what party-2 joined with is not valid" in str(trial.error)
+
+
+def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
+    trial, _ = attacked(change("Deal", TWO, whole=flipped()))
+    assert "the shares of party-2 are not of what it committed to" in str(trial.error)
+
+
+def test_too_many_boxes_that_are_no_good_are_refused() -> None:
+    """Two of seven may be corrupt. With a third a party no longer knows whom its masks are with."""
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        corrupt = item.sender in PARTIES[:3]
+        return change("Deal", boxes=lambda old: old ^ 1)(item, message) if corrupt else None
+
+    trial, _ = attacked(rewrite)
+    assert isinstance(trial.error, QuorumError)
+    for honest in PARTIES[3:]:
+        says = "Dealt.boxes: shares that are no good, of party-"
+        assert says in trial.refusals()[honest]
+        assert trial.messages("Upload", honest) == []
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at first", "later"])
+def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> None:
+    """Five good neighbours are needed. Two bad boxes are borne with, but stand for nobody:
+    else an aggregator that swaps mask keys could cut the graph."""
+
+    def spoilt(old: Any) -> Any:
+        old[:2] ^= 1
+        return old
+
+    def few(old: Any) -> Any:
+        # Two bad ones and four good ones are left.
+        old[6:] = 0
+        return old
+
+    fields = {"boxes": spoilt} if later else {"boxes": spoilt, "dealt": few}
+    by = change("Dealt", None, TWO, **fields), change("Survivors", None, TWO, uploaded=few)
+    trial, _ = attacked(lambda item, m: by[0](item, m) or (by[1](item, m) if later else None))
+    says = "4 of them good neighbours" if later else "4 neighbours have dealt well, 5 needed"
+    assert says in trial.refusals()[TWO]
+    assert trial.messages("Unmask", TWO) == []
+    assert len(trial.messages("Upload", TWO)) == later
+
+
+class Overheard:
+    """An aggregator that opens what parties reveal to it; it tells each of them what it likes."""
+
+    def __init__(self) -> None:
+        self.root = b""
+        self.digests: dict[PartyId, bytes] = {}
+        self.names: dict[PartyId, tuple[str, ...]] = {}
+        self.commitments: dict[PartyId, Any] = {}
+        self.revealed: dict[PartyId, Any] = {}
+        self._identities = identities_of(charter_of(SecureSumVariant(survey=SURVEY), 8))
+
+    def hear(self, item: Envelope, message: Message) -> None:
+        if isinstance(message, Survivors):
+            self.digests[item.recipient] = message.digest
+        elif isinstance(message, Graph):
+            self.names[item.recipient] = message.names
+            self.root = message.root
+        elif isinstance(message, Deal):
+            self.commitments[item.sender] = message.commitments
+        elif isinstance(message, Unmask):
+            self.revealed[item.sender] = self.opened(item.sender, message)
+
+    def edge(self, party: PartyId, *, reverse: bool = False) -> Edge:
+        """What a party and the aggregator share, from the aggregator's side or the party's."""
+        secret = self._identities[AGGREGATOR].agree(self._identities[party].public)
+        ends = (party, AGGREGATOR) if reverse else (AGGREGATOR, party)
+        return Edge(*ends, edge_key(secret, context=CONTEXT + self.root))
+
+    def opened(self, party: PartyId, message: Unmask) -> Any:
+        """What a party reveals, (k, 48)."""
+        content = self.edge(party).open(
+            "Unmask", message.box, salt=message.salt, bound=self.digests[party]
+        )
+        return np.frombuffer(content, np.uint8).reshape(-1, REVEALED)
+
+    def resealed(self, party: PartyId, message: Unmask, rows: Any) -> Unmask:
+        """What a party would send that reveals other things."""
+        edge = self.edge(party, reverse=True)
+        box = edge.seal("Unmask", rows.tobytes(), salt=message.salt, bound=self.digests[party])
+        return msgspec.structs.replace(message, box=box)
+
+    def shares_of(self, party: PartyId) -> tuple[set[PartyId], set[PartyId]]:
+        """Who has revealed a share of a party's own mask, and who of its mask key."""
+        found: tuple[set[PartyId], set[PartyId]] = (set(), set())
+        for other, rows in self.revealed.items():
+            if other == party:
+                continue
+            given = rows[[self.names[other].index(party)]]
+            committed = self.commitments[party][[self.names[party].index(other)]]
+            for part in (0, 1):
+                if opens(
+                    committed[:, part],
+                    salts=given[:, SECRET_BYTES:],
+                    shares=given[:, :SECRET_BYTES],
+                    context=commitment_context(SESSION, part),
+                )[0]:
+                    found[part].add(other)
+        return found
+
+
+def test_a_false_share_is_told_from_a_true_one() -> None:
+    """A party that seals and signs well, but reveals other shares than it was dealt."""
+    aggregator = Overheard()
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        aggregator.hear(item, message)
+        if item.sender not in (TWO, THREE) or not isinstance(message, Unmask):
+            return None
+        rows = aggregator.opened(item.sender, message).copy()
+        rows[:, 3] ^= 1
+        return aggregator.resealed(item.sender, message, rows)
+
+    trial, holdings = attacked(rewrite)
+    exact(trial, holdings, PARTIES)
+    assert named(trial) == [TWO, THREE]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**56 - 1), st.sets(st.sampled_from(PARTIES), max_size=2))
+def test_nobody_reveals_both_kinds_of_shares_whatever_it_is_told(
+    told: int, corrupt: set[PartyId]
+) -> None:
+    """Every party is told other survivors. With what the corrupt ones hold, two shares each, the
+    aggregator can still not reconstruct both secrets of anybody else."""
+    aggregator = Overheard()
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        aggregator.hear(item, message)
+        if isinstance(message, Survivors):
+            place = 7 * PARTIES.index(item.recipient)
+            bits = [told >> (place + i) & 1 for i in range(7)]
+            return msgspec.structs.replace(message, uploaded=np.array(bits, np.uint8))
+        return None
+
+    attacked(rewrite, everyone=False)
+    threshold = WARY.degree(8).threshold
+    for victim in set(PARTIES) - corrupt:
+        own, pairwise = aggregator.shares_of(victim)
+        assert not own & pairwise
+        recovered = [len((kind - corrupt) | corrupt) >= threshold for kind in (own, pairwise)]
+        assert not all(recovered)
+
+
+def test_the_search_for_shares_finds_them() -> None:
+    """In an honest run everybody reveals everybody's share of the own mask."""
+    aggregator = Overheard()
+    attacked(lambda item, message: aggregator.hear(item, message))
+    for party in PARTIES:
+        assert aggregator.shares_of(party) == (set(PARTIES) - {party}, set())
+
+
+def test_fewer_survivors_than_agreed_are_told_to_their_face() -> None:
+    trial, _ = attacked(change("Survivors", None, TWO, survivors=6), quorum=7)
+    assert "6 survivors, 7 of them good neighbours: at least 7 and 5" in trial.refusals()[TWO]
+    assert trial.messages("Unmask", TWO) == []
+
+
+def test_survivors_that_have_dealt_nothing_are_refused() -> None:
+    by = change("Dealt", None, TWO, dealt=row(0, 0))
+    trial, _ = attacked(by)
+    assert "uploaded without having dealt" in trial.refusals()[TWO]
+    # The mask of one side is in the sum, and that shows.
+    assert "the total is no count of 8 respondents" in str(trial.error)
+
+
+def test_counts_that_are_none_give_no_sum() -> None:
+    trial, _ = attacked(change("Upload", TWO, values=row(1, 3)))
+    assert "the total is no count of 8 respondents" in str(trial.error)
+    assert trial.messages("Tally") == []
+
+
+def test_what_no_check_sees_counts_that_are_false_but_add_up() -> None:
+    """Nobody else knows a party's answers: it can lie about them, here by one respondent."""
+    trial, _ = attacked(change("Upload", TWO, values=moved))
+    assert trial.error is None
+    assert named(trial) == []
+    honest, _ = attacked(lambda item, message: None)
+    difference = trial.tally().totals.astype(int) - honest.tally().totals.astype(int)
+    assert difference.tolist() == [-1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("respondents", [300, 2**32])
+def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
+    by = change("Graph", respondents=respondents)
+    # Among two parties there is one order of neighbours, so that only the number is wrong.
+    trial, _ = attacked(by, LITERAL, parties=2)
+    assert set(trial.refusals()) == set(PARTIES[:2])
+    for why in trial.refusals().values():
+        assert "more respondents than there can be" in why
