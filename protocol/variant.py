@@ -35,6 +35,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         quorum: how many parties must answer, at least.
         patience: how long the aggregator waits for a round of answers, in seconds.
         max_records: the most respondents that one party speaks for; it bounds a report's size.
+
+    Raises:
+        ValueError: terms that nobody can keep.
     """
 
     name: ClassVar[str] = ""
@@ -45,6 +48,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     quorum: int = 1
     patience: float | None = 60.0
     max_records: int = 1
+
+    def __post_init__(self) -> None:
+        if self.quorum < 1 or self.max_records < 1:
+            raise ValueError("quorum and max_records: expected at least 1")
+        if self.patience is not None and not self.patience > 0:
+            raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         """The kinds of message that are spoken among an aggregator and this many parties."""

@@ -131,10 +131,7 @@ class Blockwise(Variant, frozen=True):
     """
 
     def __post_init__(self) -> None:
-        if self.quorum < 1 or self.max_records < 1:
-            raise ValueError("quorum and max_records: expected at least 1")
-        if self.patience is not None and not self.patience > 0:
-            raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+        super().__post_init__()
         sizes_of(self.survey, self.blocks)
 
     @functools.cached_property

@@ -109,10 +109,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     sums: SecureSum = SecureSum()
 
     def __post_init__(self) -> None:
-        if self.quorum < 1 or self.max_records < 1:
-            raise ValueError("quorum and max_records: expected at least 1")
-        if self.patience is not None and not self.patience > 0:
-            raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+        super().__post_init__()
         if self.measure not in ("auto", *MEASURES):
             raise ValueError(f"measure {self.measure!r}: expected auto, {', '.join(MEASURES)}")
         if len(self.survey.names) < 2:

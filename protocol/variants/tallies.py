@@ -131,12 +131,6 @@ class Tallied(Variant, frozen=True, kw_only=True):
     sums: SecureSum = SecureSum()
     everyone: bool = False
 
-    def __post_init__(self) -> None:
-        if self.quorum < 1 or self.max_records < 1:
-            raise ValueError("quorum and max_records: expected at least 1")
-        if self.patience is not None and not self.patience > 0:
-            raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
-
     @property
     def tables(self) -> tuple[Names, ...]:
         """What is counted."""
