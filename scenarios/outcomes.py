@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from protocol.charter import Charter
 from protocol.completeness import Completeness, CompletenessWriter
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.local import DONE
@@ -165,7 +166,7 @@ def _compared(
     """The truth beside the estimates, and how far apart they are."""
     true_marginals = {name: records.distribution([name]) for name in marginals}
     true_pairs = [records.distribution(table.names) for table in pairs]
-    pairs_tv = [_total_variation(t.values, x) for t, x in zip(pairs, true_pairs, strict=True)]
+    pairs_tv = [float(total_variation(t.values, x)) for t, x in zip(pairs, true_pairs, strict=True)]
     return {
         "truth": {
             "marginals": {
@@ -178,7 +179,7 @@ def _compared(
         },
         "error": {
             "marginals_tv": {
-                name: _total_variation(table.values, true_marginals[name])
+                name: float(total_variation(table.values, true_marginals[name]))
                 for name, table in marginals.items()
             },
             "pairs_tv": float(np.mean(pairs_tv)) if pairs_tv else None,
@@ -188,7 +189,3 @@ def _compared(
 
 def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
     return dict(zip(table.categories[0], values.tolist(), strict=True))
-
-
-def _total_variation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    return float(np.abs(left - right).sum() / 2)

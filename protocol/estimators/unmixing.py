@@ -3,7 +3,8 @@
 With Q the inverse of P, rows indexed by the report y and columns by the category v, an estimate is
 ``pi = lambda Q``. Independent blocks of attributes are combined by mode products: one operator per
 axis, never a Kronecker matrix. For a keep randomizer Q, Q*Q (entry by entry) and the transpose of Q
-all have the form ``alpha I + beta J``, so nothing of the size of the domain squared is ever made.
+all have the form ``alpha I + beta J``, and with a table of fakes they are a diagonal and one of
+rank 1, so nothing of the size of the domain squared is ever made.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer
+from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, Randomizer
 from protocol.randomness import WORDS
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -48,6 +49,52 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
         return self.apply(weights, axis)
 
 
+class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """``Q = (I - (1-p) 1 T^T) / p``, the inverse of a keep randomizer with a table of fakes.
+
+    ``alpha`` is 1/p and ``fakes``, shape ``(cells,)``, is ``(1-p) T / p``: column v of Q is
+    ``-fakes[v]``, with alpha added on the diagonal.
+
+    ``tabulated`` are the places, within the block, of the attributes that the reports' table
+    needs: those that are asked for and no other.
+    """
+
+    tabulated: tuple[int, ...]
+    alpha: float
+    fakes: Floats
+
+    @property
+    def cells(self) -> int:
+        """The number of categories."""
+        return len(self.fakes)
+
+    def apply(self, table: Floats, axis: int) -> Floats:
+        """``sum_y table_y Q[y, v]`` along an axis of length ``cells``; the shape stays."""
+        mixed: Floats = self.alpha * table
+        mixed -= self._along(self.fakes, table, axis) * table.sum(axis=axis, keepdims=True)
+        return mixed
+
+    def apply_squared(self, table: Floats, axis: int) -> Floats:
+        """``sum_y table_y Q[y, v]**2`` along an axis of length ``cells``; the shape stays."""
+        added = self.alpha * (self.alpha - 2 * self.fakes)
+        mixed: Floats = self._along(added, table, axis) * table
+        mixed += self._along(self.fakes**2, table, axis) * table.sum(axis=axis, keepdims=True)
+        return mixed
+
+    def apply_transposed(self, weights: Floats, axis: int) -> Floats:
+        """``sum_v Q[y, v] weights_v`` along an axis of length ``cells``; the shape stays."""
+        faked = self._along(self.fakes, weights, axis) * weights
+        mixed: Floats = self.alpha * weights
+        mixed -= faked.sum(axis=axis, keepdims=True)
+        return mixed
+
+    def _along(self, column: Floats, table: Floats, axis: int) -> Floats:
+        """One number per category in the shape that spreads it over the other axes of a table."""
+        shape = [1] * table.ndim
+        shape[axis] = -1
+        return column.reshape(shape)
+
+
 class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A dense Q of a small block: rows its reports, columns the categories that are asked for.
 
@@ -76,7 +123,7 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return _mode_product(weights, self.inverse.T, axis)
 
 
-Unmixing: TypeAlias = KeepUnmixing | MatrixUnmixing
+Unmixing: TypeAlias = KeepUnmixing | TableUnmixing | MatrixUnmixing
 """The inverse of any randomizer, on the attributes of its block that are asked for."""
 
 
@@ -91,10 +138,19 @@ def _mode_product(table: Floats, matrix: Floats, axis: int) -> Floats:
     return np.moveaxis(product, -1, axis)
 
 
+def _marginal(table: Floats, kept: Sequence[int]) -> Floats:
+    """The sums over the axes that are not kept, as one axis in row-major order of the kept ones."""
+    dropped = tuple(place for place in range(table.ndim) if place not in kept)
+    order = sorted(kept)
+    summed: Floats = table.sum(axis=dropped)
+    return summed.transpose([order.index(place) for place in kept]).reshape(-1)
+
+
 def unmixing(randomizer: Randomizer, sizes: Sequence[int], kept: Sequence[int]) -> Unmixing:
     """The inverse of a block's randomizer on the marginal of some of its attributes.
 
-    A marginal of a keep randomizer is a keep randomizer with the same a on the smaller product.
+    A marginal of a keep randomizer is a keep randomizer with the same a on the smaller product, and
+    one with a table of fakes has the marginal of that table.
     For any other matrix the whole block is inverted, and the columns of Q that agree on the
     attributes asked for are added up.
 
@@ -123,6 +179,13 @@ def unmixing(randomizer: Randomizer, sizes: Sequence[int], kept: Sequence[int]) 
                 cells=cells,
                 alpha=WORDS / threshold,
                 beta=(threshold - WORDS) / (threshold * cells),
+            )
+        case KeepElseTable(threshold=threshold):
+            rest = (WORDS - threshold) / threshold
+            return TableUnmixing(
+                tabulated=tuple(kept),
+                alpha=WORDS / threshold,
+                fakes=rest * _marginal(randomizer.table.reshape(sizes), kept),
             )
         case MatrixRandomizer():
             inverse = np.linalg.inv(randomizer.matrix()).reshape(-1, *sizes)

@@ -13,9 +13,11 @@ from numpy.typing import DTypeLike, NDArray
 from protocol.arrays import smallest_dtype
 from protocol.randomizers.keep import Codes, KeepUniform
 from protocol.randomizers.matrix import MatrixRandomizer
+from protocol.randomizers.table import KeepElseTable
 from protocol.randomness import Stream
 
 __all__ = [
+    "KeepElseTable",
     "KeepUniform",
     "MatrixRandomizer",
     "Randomizer",
@@ -24,7 +26,7 @@ __all__ = [
     "split_codes",
 ]
 
-Randomizer: TypeAlias = KeepUniform | MatrixRandomizer
+Randomizer: TypeAlias = KeepUniform | KeepElseTable | MatrixRandomizer
 """Any randomizer: a tagged union that msgspec encodes and decodes."""
 
 # Up to so many rows one pass over the block is quicker than one call per column.

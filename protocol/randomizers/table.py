@@ -1,0 +1,219 @@
+"""The randomizer that keeps an answer or else reports a fake from a public table; no estimation.
+
+Its randomization matrix is ``P = pI + (1-p) 1 T^T`` over r categories, with p and every T[v] an
+exact multiple of 2**-64 (RRBA, section 4.1 and equation 3). With the uniform T it is the law of
+``KeepUniform``, which costs the least privacy for a given p.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.randomizers.keep import Codes, KeepUniform, check_codes, log_ratio
+from protocol.randomness import WORDS, Stream
+
+
+class KeepElseTable(
+    msgspec.Struct, frozen=True, kw_only=True, tag="keep-table", dict=True, cache_hash=True
+):
+    """Keep a code with probability ``p = threshold / 2**64``, else report v with probability T[v].
+
+    ``T[v] = weights[v] / 2**64``. The diagonal of its matrix is ``p + (1-p) T[v]``, the rest of
+    column v ``(1-p) T[v]``. A category of weight 0 is reported by those alone whose answer it is,
+    so that such a report gives the answer away: epsilon is infinite, and the accountants say so.
+
+    Raises:
+        ValueError: ``threshold`` is not in 1..2**64-1, there are fewer than 2 weights, a weight is
+            not in 0..2**64-1 (a larger one could not travel), or they do not sum to exactly 2**64.
+    """
+
+    threshold: int
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threshold < WORDS:
+            raise ValueError(f"threshold {self.threshold}: expected 1 to 2**64 - 1")
+        if len(self.weights) < 2:
+            raise ValueError(f"{len(self.weights)} weights: expected at least 2")
+        for weight in (min(self.weights), max(self.weights)):
+            if not 0 <= weight < WORDS:
+                raise ValueError(f"weight {weight}: expected 0 to 2**64 - 1")
+        if (total := sum(self.weights)) != WORDS:
+            raise ValueError(f"the weights sum to {total}, expected 2**64")
+
+    @classmethod
+    def with_table(cls, *, p: float, table: ArrayLike, mix: float) -> KeepElseTable:
+        """Keep with probability ``p``; draw fakes from ``(1 - mix) T + mix/r``.
+
+        T is the table with its negative entries set to 0, divided by its sum. All of it is computed
+        exactly from the given floats and rounded last: p to the nearest multiple of 2**-64, and so
+        every probability of a fake, where what is positive stays positive. What rounding leaves
+        over goes to the largest weight, the first of them. A T of one category alone has
+        2**64 - 1 there and 1 at the first other category, which is the nearest that can travel.
+
+        Args:
+            p: the probability of the true answer, before a fake may happen to be true as well.
+            table: shape (r,), finite, for a product domain in row-major order; as an estimate may
+                be, it need not be non-negative nor sum to 1.
+            mix: lambda, the share of the uniform distribution, from 0 to 1. Only above 0 has every
+                category a positive weight, whatever the table; at 1 the table has no effect.
+
+        Raises:
+            ValueError: ``p`` is not strictly between 0 and 1 or is within 2**-65 of either, ``mix``
+                is not in 0..1, or the table has another shape, fewer than 2 entries, one that is
+                not finite, or none that is positive.
+        """
+        entries = np.asarray(table, np.float64)
+        if entries.ndim != 1 or len(entries) < 2:
+            raise ValueError(f"a table of shape {entries.shape}: expected (r,), r at least 2")
+        if not np.isfinite(entries).all():
+            raise ValueError("an entry of the table is not finite")
+        if not (entries > 0).any():
+            raise ValueError("no entry of the table is positive")
+        if not 0 <= mix <= 1:
+            raise ValueError(f"mix {mix}: expected 0 to 1")
+        keep = KeepUniform.with_keep(len(entries), p=p)
+        weights = _weights(np.maximum(entries, 0.0).tolist(), Fraction(mix))
+        return cls(threshold=keep.threshold, weights=weights)
+
+    @property
+    def size(self) -> int:
+        """The number of categories, r."""
+        return len(self.weights)
+
+    @property
+    def keep(self) -> float:
+        """The probability p of reporting the answer without drawing a fake."""
+        return self.threshold / WORDS
+
+    @cached_property
+    def table(self) -> NDArray[np.float64]:
+        """The law T of the fakes, shape ``(size,)``."""
+        law = np.array(self.weights, np.float64) / WORDS
+        law.flags.writeable = False
+        return law
+
+    @property
+    def epsilon(self) -> float:
+        """``ln(1 + p / ((1-p) min T))`` of the exact integers, infinite if a weight is 0."""
+        least = min(self.weights)
+        if least == 0:
+            return math.inf
+        fake = (WORDS - self.threshold) * least
+        return log_ratio(WORDS * self.threshold + fake, fake)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The matrix P, shape ``(size, size)``, rows the true category. For small sizes only."""
+        rest = WORDS - self.threshold
+        fakes = [rest * weight / WORDS**2 for weight in self.weights]
+        dense = np.tile(fakes, (self.size, 1))
+        diagonal = [(WORDS * self.threshold + rest * weight) / WORDS**2 for weight in self.weights]
+        np.fill_diagonal(dense, diagonal)
+        return dense
+
+    def marginal(self, sizes: Sequence[int], kept: Sequence[int]) -> KeepElseTable:
+        """The law of the reports on some attributes of a product domain.
+
+        The same p, and the marginal of T, whose weights are sums of whole weights.
+
+        Args:
+            sizes: the number of categories of each attribute, whose product is ``size``.
+            kept: the places of the attributes; the categories are in row-major order of these.
+
+        Raises:
+            ValueError: another size, no place, a repeated one or one that is not there, or a
+                marginal that has all its weight in one category.
+        """
+        _check_places(self.size, sizes, kept)
+        dropped = tuple(place for place in range(len(sizes)) if place not in kept)
+        # As Python's integers, which do not wrap at 2**64.
+        summed = np.array(self.weights, object).reshape(sizes).sum(axis=dropped, keepdims=True)
+        ordered = summed.transpose(*kept, *dropped).reshape(-1)
+        return KeepElseTable(threshold=self.threshold, weights=tuple(ordered.tolist()))
+
+    def unmix(self, shares: ArrayLike) -> NDArray[np.float64]:
+        """``(shares - (1-p) T) / p``: unbiased for the answers' shares, raw and signed.
+
+        Equation 4 of RRBA, as corrected.
+
+        Args:
+            shares: of the reports in each category, shape ``(..., size)``; each last axis sums
+                to 1.
+
+        Raises:
+            ValueError: the last axis is not of length ``size``.
+        """
+        reported = np.asarray(shares, np.float64)
+        if reported.shape[-1:] != (self.size,):
+            raise ValueError(f"shares of shape {reported.shape}: expected (..., {self.size})")
+        rest = (WORDS - self.threshold) / WORDS
+        estimate: NDArray[np.float64] = (reported - rest * self.table) / self.keep
+        return estimate
+
+    @cached_property
+    def _bounds(self) -> NDArray[np.uint64]:
+        """The cumulative weights below 2**64: a word's fake is how many of them it reaches."""
+        last = max(place for place, weight in enumerate(self.weights) if weight)
+        # Up to the last positive weight the sums stay below 2**64, so nothing wraps.
+        return np.cumsum(np.array(self.weights[:last], np.uint64), dtype=np.uint64)
+
+    def randomize(self, codes: NDArray[Codes], stream: Stream) -> NDArray[Codes]:
+        """Randomize every code by itself, with two words each: the coin's and the fake's.
+
+        Both are drawn whatever the coin says. The code is kept if its first word is below the
+        threshold; else the fake is the inverse distribution function of T at the second.
+
+        Args:
+            codes: category codes below ``size``, of any shape and an unsigned type that holds them.
+            stream: the source of the draws.
+
+        Raises:
+            ValueError: the type of the codes is unsuitable, or a code is not below ``size``.
+        """
+        check_codes(codes, self.size)
+        words = stream.words(2 * codes.size).reshape(-1, 2)
+        faked = np.flatnonzero(words[:, 0] >= np.uint64(self.threshold))
+        randomized = codes.reshape(-1).copy()
+        fakes = np.searchsorted(self._bounds, words[faked, 1], side="right")
+        randomized[faked] = fakes.astype(codes.dtype)
+        return randomized.reshape(codes.shape)
+
+
+def _check_places(cells: int, sizes: Sequence[int], kept: Sequence[int]) -> None:
+    """Refuse what is no choice of attributes of a product domain of ``cells`` combinations."""
+    if math.prod(sizes) != cells:
+        raise ValueError(f"size {cells}, but {math.prod(sizes)} combinations of categories")
+    if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(range(len(sizes))):
+        raise ValueError(f"places {tuple(kept)} of a block of {len(sizes)} attributes")
+
+
+def _weights(table: list[float], mix: Fraction) -> tuple[int, ...]:
+    """``(1 - mix) T + mix/r`` in multiples of 2**-64 that sum to exactly 2**64.
+
+    ``table`` is not negative and not all zero.
+    """
+    ratios = [entry.as_integer_ratio() for entry in table]
+    # Denominators of floats are powers of two, so the largest is a multiple of all.
+    scale = max(denominator for _, denominator in ratios)
+    masses = [numerator * (scale // denominator) for numerator, denominator in ratios]
+    total, size = sum(masses), len(masses)
+    tabled = (mix.denominator - mix.numerator) * size
+    uniform = mix.numerator * total
+    whole = mix.denominator * size * total
+    shares = [tabled * mass + uniform for mass in masses]
+    weights = [
+        max(1, (2 * WORDS * share + whole) // (2 * whole)) if share else 0 for share in shares
+    ]
+    largest = weights.index(max(weights))
+    weights[largest] += WORDS - sum(weights)
+    if weights[largest] == WORDS:
+        weights[largest] -= 1
+        weights[0 if largest else 1] = 1
+    return tuple(weights)

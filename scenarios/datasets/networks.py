@@ -1,0 +1,392 @@
+"""Bayesian networks as sources of records: the law of a survey's answers, and draws from it.
+
+Survey, Alarm and Child are those of the Bayesian Network Repository (M. Scutari), on which RRBA
+reports its experiments. The files are read from a folder or fetched; none is part of this package.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import math
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from string import ascii_letters
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomness import WORDS, Stream
+from protocol.records import Records
+from protocol.survey import Attribute, Survey, shown
+from scenarios.datasets import DatasetError
+from scenarios.datasets.adult import VARIABLE
+from scenarios.datasets.bif import MAX_CHARACTERS, Variable, read_bif, topological
+
+MAX_CELLS = 2**22
+"""The largest table that is made on the way to an exact distribution."""
+
+URL = (
+    "https://raw.githubusercontent.com/pgmpy/pgmpy/94105f10d4177e4420e2fa6766d819c19aa6b66e/"
+    "pgmpy/utils/example_models/{file}.gz"
+)
+"""A public copy of the repository's files (bnlearn.com/bnrepository), by its commit."""
+
+SHA256 = {
+    "survey.bif": "3698ccc0f1f74b9f935617d91989e4cdb39edb5360b558216af64047fc88b3b0",
+    "alarm.bif": "701e6c561f71b55669070c29614f0724b761289aa2c4a35bcc97b638ee881fa2",
+    "child.bif": "432c22e661cd0e8235c8d95599ac22ccc261002459f5c4e6e7235b057908fe6e",
+}
+"""Of the decompressed files: the checksums of the compressed ones are not published."""
+
+_FOLDER = "bnlearn"
+
+
+class _Factor(NamedTuple):
+    """A table over some variables, one axis each."""
+
+    scope: tuple[int, ...]
+    table: NDArray[np.float64]
+
+
+class _Bounds(NamedTuple):
+    """A variable's law as words, per row of its table.
+
+    Who is in row i and draws word w has category ``firsts[i]`` plus the number of ``lasts[i]`` that
+    are below w. Shapes (rows,) and (rows, categories - 1).
+    """
+
+    firsts: NDArray[np.int64]
+    lasts: NDArray[np.uint64]
+
+
+class Network(msgspec.Struct, frozen=True, dict=True):
+    """A joint distribution of categorical variables, each given its parents.
+
+    Raises:
+        ValueError: no variable; a repeated name or an unknown parent; a cycle; a table of another
+            shape than the variable and its parents have; a row that is negative somewhere or does
+            not sum to exactly 1.
+    """
+
+    title: str
+    variables: tuple[Variable, ...]
+
+    def __post_init__(self) -> None:
+        if not self.variables:
+            raise ValueError("a network without variables")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("two variables have one name")
+        known = set(self.names)
+        for variable in self.variables:
+            if not known.issuperset(variable.parents):
+                raise ValueError(f"variable {shown(variable.name)}: an unknown parent")
+        sizes = {variable.name: len(variable.categories) for variable in self.variables}
+        for variable in self.variables:
+            if len(set(variable.parents)) < len(variable.parents):
+                raise ValueError(f"variable {shown(variable.name)}: a repeated parent")
+            if len(variable.rows) != math.prod(sizes[parent] for parent in variable.parents):
+                raise ValueError(f"variable {shown(variable.name)}: {len(variable.rows)} rows")
+            for row in variable.rows:
+                if len(row) != len(variable.categories) or min(row) < 0 or sum(row) != 1:
+                    raise ValueError(f"variable {shown(variable.name)}: a row that is no law")
+        if len(self._order) < len(self.variables):
+            raise ValueError("the parents form a cycle")
+
+    @classmethod
+    def from_bif(cls, title: str, text: str) -> Network:
+        """The network of a text in BIF format.
+
+        Rows that do not sum to exactly 1 as written, but within 1e-6, are divided by their sum:
+        ``Variable.renormalised`` says where.
+
+        Raises:
+            DatasetError: as ``read_bif``.
+        """
+        return cls(title, read_bif(text))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the variables, in the order of the file."""
+        return tuple(variable.name for variable in self.variables)
+
+    @property
+    def categories(self) -> tuple[tuple[str, ...], ...]:
+        """The categories of each variable."""
+        return tuple(variable.categories for variable in self.variables)
+
+    @property
+    def parents(self) -> tuple[tuple[str, ...], ...]:
+        """The names of each variable's parents."""
+        return tuple(variable.parents for variable in self.variables)
+
+    @property
+    def tables(self) -> tuple[tuple[tuple[Fraction, ...], ...], ...]:
+        """The rows of each variable, as ``Variable.rows`` has them."""
+        return tuple(variable.rows for variable in self.variables)
+
+    @cached_property
+    def _parents(self) -> tuple[tuple[int, ...], ...]:
+        places = {name: place for place, name in enumerate(self.names)}
+        return tuple(tuple(places[name] for name in parents) for parents in self.parents)
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        return topological(self._parents)
+
+    @cached_property
+    def _survey(self) -> Survey:
+        return Survey(
+            self.title,
+            tuple(
+                Attribute(name=variable.name, categories=variable.categories)
+                for variable in self.variables
+            ),
+        )
+
+    def survey(self) -> Survey:
+        """One nominal attribute per variable, in the order of the file.
+
+        Raises:
+            SurveyError: a name or category that no survey may have, or fewer than 2 categories.
+        """
+        return self._survey
+
+    def sample(self, n: int, stream: Stream) -> Records:
+        """Draw independent respondents, each from the parents to the children.
+
+        The probabilities are the rows of the tables, each cumulated and rounded down to a multiple
+        of 2**-64. Every variable has a child stream of its own and takes one word per respondent,
+        so the first respondents of a larger sample are those of a smaller one.
+
+        Args:
+            n: how many, at least 1.
+            stream: from which the variables' streams are derived; none of its own words is drawn.
+
+        Returns:
+            Records of ``survey()``, shape (n, m).
+
+        Raises:
+            ValueError: n below 1.
+        """
+        if n < 1:
+            raise ValueError(f"a sample of {n} respondents: expected at least 1")
+        sizes = self.survey().sizes
+        codes = np.empty((len(sizes), n), self.survey().dtype)
+        for place in self._order:
+            row = np.zeros(n, np.int64)
+            for parent in self._parents[place]:
+                row *= sizes[parent]
+                row += codes[parent]
+            firsts, lasts = self._bounds[place]
+            words = stream.derive(f"variable {self.names[place]}").words(n)
+            drawn = firsts[row]
+            for last in lasts.T:
+                drawn += words > last[row]
+            codes[place] = drawn
+        return Records.from_codes(self.survey(), codes.T)
+
+    @cached_property
+    def _bounds(self) -> tuple[_Bounds, ...]:
+        return tuple(_bounds(variable) for variable in self.variables)
+
+    def distribution(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """The joint distribution of some variables, one axis each, in the order given.
+
+        Exact but for rounding errors: the variables that those asked for descend from are summed
+        out one after another, the one that needs the smallest table first.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: a table of more than 2**22 cells would be needed on the way.
+        """
+        asked = self.survey().axes(names)
+        needed = self._ancestors(asked)
+        factors = [self._factor(place) for place in sorted(needed)]
+        cost = {place: self._cells(_union(factors, place)) for place in sorted(needed - set(asked))}
+        while cost:
+            # Ties go to the first variable, so that the result is the same on every run.
+            place = min(cost, key=cost.__getitem__)
+            del cost[place]
+            joined = self._product([factor for factor in factors if place in factor.scope])
+            factors = [factor for factor in factors if place not in factor.scope]
+            axis = joined.scope.index(place)
+            scope = joined.scope[:axis] + joined.scope[axis + 1 :]
+            factors.append(_Factor(scope, joined.table.sum(axis=axis)))
+            for beside in cost.keys() & scope:
+                cost[beside] = self._cells(_union(factors, beside))
+        scope, table = self._product(factors)
+        return np.array(table.transpose([scope.index(place) for place in asked]), order="C")
+
+    def _ancestors(self, places: Iterable[int]) -> set[int]:
+        """The variables at some places and all that they descend from."""
+        found = set(places)
+        # From the last to the first in the order, a child always comes before its parents.
+        for place in reversed(self._order):
+            if place in found:
+                found.update(self._parents[place])
+        return found
+
+    def _factor(self, place: int) -> _Factor:
+        scope = (*self._parents[place], place)
+        rows = np.array([[float(p) for p in row] for row in self.variables[place].rows])
+        return _Factor(scope, rows.reshape([len(self.categories[axis]) for axis in scope]))
+
+    def _cells(self, scope: Iterable[int]) -> int:
+        return math.prod(len(self.variables[place].categories) for place in scope)
+
+    def _product(self, factors: Sequence[_Factor]) -> _Factor:
+        """The product of some factors, over all their variables."""
+        scope: tuple[int, ...] = ()
+        table: NDArray[np.float64] = np.ones(())
+        # The widest first: it is copied once, and the others are spread over it.
+        for factor in sorted(factors, key=lambda factor: -factor.table.size):
+            union = (*scope, *(place for place in factor.scope if place not in scope))
+            if self._cells(union) > MAX_CELLS:
+                raise ValueError(
+                    f"the distribution needs a table of {self._cells(union)} cells, "
+                    f"more than {MAX_CELLS}"
+                )
+            label = dict(zip(union, ascii_letters, strict=False))
+            old, new, both = (
+                "".join(label[place] for place in places) for places in (scope, factor.scope, union)
+            )
+            table = np.einsum(f"{old},{new}->{both}", table, factor.table)
+            scope = union
+        return _Factor(scope, table)
+
+
+def _union(factors: Iterable[_Factor], place: int) -> set[int]:
+    """All variables of the factors that one variable is in."""
+    return set().union(*(factor.scope for factor in factors if place in factor.scope))
+
+
+def _bounds(variable: Variable) -> _Bounds:
+    firsts, lasts = [], []
+    for row in variable.rows:
+        reached = [math.floor(WORDS * upto) for upto in accumulate(row[:-1])]
+        # Who draws no word has no last one. Nobody draws more than 2**64 - 1, which therefore
+        # stands where no word may be above: for these, and where all words are used up already.
+        firsts.append(reached.count(0))
+        lasts.append([upto - 1 if upto else WORDS - 1 for upto in reached])
+    return _Bounds(np.array(firsts, np.int64), np.array(lasts, np.uint64))
+
+
+def survey_network(data: Path | None) -> Network:
+    """The Survey network: 6 variables, 14 categories (Scutari and Denis, 2014).
+
+    RRBA's table 3 has 500 records of it; its tables 5 and 6 are of 8,000.
+
+    Args:
+        data: as for ``alarm_network``.
+
+    Raises:
+        DatasetError: as ``alarm_network``.
+    """
+    return _loaded("Survey", "survey.bif", data)
+
+
+def alarm_network(data: Path | None) -> Network:
+    """The Alarm network: 37 variables, 105 categories (Beinlich and others, 1989).
+
+    RRBA's table 3 says 103 categories; the file has 105. Six rows are
+    written as three times 0.3333333 and become exact thirds.
+
+    Args:
+        data: a folder that holds ``alarm.bif`` or ``bnlearn/alarm.bif``, with or without ``.gz``.
+            None means the folder that the environment variable SOTTOVOCE_DATA names; if it names
+            none, a public copy is fetched and kept in the user's cache. A file in a given folder
+            may be another version: its checksum is not asked for.
+
+    Raises:
+        DatasetError: no such file, no download, or not BIF.
+    """
+    return _loaded("Alarm", "alarm.bif", data)
+
+
+def child_network(data: Path | None) -> Network:
+    """The Child network: 20 variables, 60 categories (Spiegelhalter and Cowell, 1992).
+
+    Args:
+        data: as for ``alarm_network``.
+
+    Raises:
+        DatasetError: as ``alarm_network``.
+    """
+    return _loaded("Child", "child.bif", data)
+
+
+def _loaded(title: str, file: str, data: Path | None) -> Network:
+    if data is None and (named := os.environ.get(VARIABLE)):
+        data = Path(named)
+    path = _downloaded(file) if data is None else _found(data, file)
+    try:
+        return Network.from_bif(title, _text(path))
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (DatasetError, EOFError, UnicodeError, zlib.error) as error:
+        raise DatasetError(f"{path} is no network in BIF format: {error}") from error
+
+
+def _text(path: Path) -> str:
+    """A file's text, of which no more is unpacked than ``read_bif`` accepts."""
+    with path.open("rb") as packed:
+        file = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
+        content = file.read(MAX_CHARACTERS + 1)
+    if len(content) > MAX_CHARACTERS:
+        raise DatasetError(f"more than {MAX_CHARACTERS} bytes")
+    return content.decode()
+
+
+def _found(folder: Path, file: str) -> Path:
+    tried = [folder / below / name for name in (file, f"{file}.gz") for below in ("", _FOLDER)]
+    for path in tried:
+        if path.is_file():
+            return path
+    raise DatasetError(
+        f"no network: neither {tried[0]} nor {tried[1]} is a file, with or without .gz; "
+        f"pass --data DIR or set {VARIABLE} to a folder that has one of them"
+    )
+
+
+def _downloaded(file: str) -> Path:
+    """The cached file, fetched and unpacked first if need be; its checksum is asked for always."""
+    # Imported here: it brings an HTTP client along, which nothing else needs.
+    import pooch
+
+    def unpacked(url: str, output: str, retriever: Any) -> None:
+        """Fetch and unpack, so that what is cached and checked is the decompressed file."""
+        packed = io.BytesIO()
+        pooch.HTTPDownloader()(url, packed, retriever)
+        packed.seek(0)
+        Path(output).write_bytes(gzip.GzipFile(fileobj=packed).read(MAX_CHARACTERS))
+
+    url = URL.format(file=file)
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        fetched = pooch.retrieve(
+            url,
+            known_hash=f"sha256:{SHA256[file]}",
+            fname=file,
+            path=pooch.os_cache("sottovoce"),
+            downloader=unpacked,
+        )
+    # A failed connection or cache is an OSError, a wrong checksum a ValueError.
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise DatasetError(
+            f"{file} cannot be downloaded from {url} ({type(error).__name__}); "
+            f"pass --data DIR or set {VARIABLE} to a folder that has it"
+        ) from error
+    finally:
+        logger.setLevel(level)
+    return Path(fetched)

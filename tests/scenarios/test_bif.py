@@ -1,0 +1,306 @@
+"""The reader of networks in BIF format: what it reads, and that it refuses all else by line."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenarios.datasets import DatasetError, bif
+from scenarios.datasets.bif import Variable, read_bif, topological
+
+TEXT = """\
+network weather {
+}
+variable Rain {
+  type discrete [ 2 ] { yes, no };
+}
+variable Road {
+  type discrete [ 3 ] { <5, 5-12, Asy/Patch };
+}
+variable Late {
+  type discrete [ 2 ] { yes, no };
+}
+probability ( Rain ) {
+  table 0.2, 0.8;
+}
+probability ( Road | Rain ) {
+  (yes) 0.5, 0.25, 0.25;
+  (no) 0.1, 0, 0.9;
+}
+probability ( Late | Road, Rain ) {
+  (<5, yes) 0.9, 0.1;
+  (5-12, yes) 0.8, 0.2;
+  (Asy/Patch, yes) 0.7, 0.3;
+  (<5, no) 0.6, 0.4;
+  (5-12, no) 0.5, 0.5;
+  (Asy/Patch, no) 1, 0;
+}
+"""
+
+
+def fractions(*texts: str) -> tuple[Fraction, ...]:
+    return tuple(Fraction(text) for text in texts)
+
+
+RAIN = Variable(name="Rain", categories=("yes", "no"), parents=(), rows=(fractions("1/5", "4/5"),))
+ROAD = Variable(
+    name="Road",
+    categories=("<5", "5-12", "Asy/Patch"),
+    parents=("Rain",),
+    rows=(fractions("1/2", "1/4", "1/4"), fractions("1/10", "0", "9/10")),
+)
+LATE = Variable(
+    name="Late",
+    categories=("yes", "no"),
+    parents=("Road", "Rain"),
+    rows=tuple((Fraction(k, 10), Fraction(10 - k, 10)) for k in (9, 6, 8, 5, 7, 10)),
+)
+
+
+def changed(old: str, new: str) -> str:
+    assert old in TEXT
+    return TEXT.replace(old, new, 1)
+
+
+# What is read
+
+
+def test_rows_are_exact_and_in_order_of_the_parents() -> None:
+    assert read_bif(TEXT) == (RAIN, ROAD, LATE)
+
+
+def test_layout_comments_and_properties_do_not_matter() -> None:
+    loose = changed("{\n}", '{ property "a; b } {" ; property version 1.0 ; } // a {\n/* b\n{ */')
+    loose = loose.replace("  type", "\tproperty position = (73, 165) ;\n type")
+    loose = loose.replace("  table", "property x;table // 0.5\n").replace(
+        "(yes)", "( yes/**/)/*(*/"
+    )
+    loose = loose.replace("yes, no }", "yes// }\n, no/*\n}*/ }")
+    assert read_bif(loose) == (RAIN, ROAD, LATE)
+    assert read_bif(TEXT.replace("\n", "\r\n")) == (RAIN, ROAD, LATE)
+    assert read_bif(" ".join(TEXT.split())) == (RAIN, ROAD, LATE)
+    assert read_bif(changed("network weather", "network")) == (RAIN, ROAD, LATE)
+    assert read_bif(changed("0.2, 0.8", "2e-1, +.8")) == (RAIN, ROAD, LATE)
+
+
+def test_rows_and_tables_come_in_any_order() -> None:
+    blocks = re.split(r"(?m)^(?=probability)", TEXT)
+    tables = [
+        "{\n".join([head.rstrip(), "\n".join(reversed(body.strip(" \n}").split("\n"))) + "\n}\n"])
+        for head, body in (block.split("{", 1) for block in blocks[1:])
+    ]
+    assert tables[2] != blocks[3]
+    assert read_bif(blocks[0] + "".join(reversed(tables))) == (RAIN, ROAD, LATE)
+
+
+def test_a_child_may_be_declared_before_its_parents() -> None:
+    head, *blocks = re.split(r"(?m)^(?=variable|probability)", TEXT)
+    late = head + blocks[2] + blocks[0] + blocks[1] + "".join(blocks[3:])
+    assert read_bif(late) == (LATE, RAIN, ROAD)
+
+
+def test_quoted_names_may_hold_blanks_and_marks() -> None:
+    quoted = TEXT.replace("Asy/Patch", '"wet; (very) // {"').replace("Rain", '"Heavy rain"')
+    rain, road, late = read_bif(quoted)
+    assert rain.name == "Heavy rain"
+    assert road.categories[2] == "wet; (very) // {"
+    assert late.rows == LATE.rows
+
+
+@pytest.mark.parametrize("row", ["0.3333333, 0.3333333, 0.3333333", "1, 1e-7, 0.0"])
+def test_rows_within_the_tolerance_are_renormalised_exactly_and_said_so(row: str) -> None:
+    road = read_bif(changed("0.1, 0, 0.9", row))[1]
+    written = [Fraction(text) for text in row.split(", ")]
+    assert road.rows[1] == tuple(entry / sum(written) for entry in written)
+    assert sum(road.rows[1]) == 1
+    assert road.renormalised
+    assert not any(variable.renormalised for variable in (RAIN, LATE))
+    assert not read_bif(TEXT)[1].renormalised
+
+
+names = st.text("abcXYZ019_-+<>=./ ", min_size=1, max_size=8).filter(
+    lambda name: name == name.strip()
+)
+
+
+@st.composite
+def variables(draw: st.DrawFn) -> tuple[Variable, ...]:
+    drawn: list[Variable] = []
+    for name in draw(st.lists(names, min_size=1, max_size=4, unique=True)):
+        categories = tuple(draw(st.lists(names, min_size=2, max_size=3, unique=True)))
+        parents = draw(st.lists(st.sampled_from(drawn), max_size=2, unique=True)) if drawn else []
+        rows = 1
+        for parent in parents:
+            rows *= len(parent.categories)
+        weights = st.lists(st.integers(0, 100), min_size=len(categories), max_size=len(categories))
+        table = []
+        for row in draw(st.lists(weights.filter(any), min_size=rows, max_size=rows)):
+            table.append(tuple(Fraction(weight, sum(row)) for weight in row))
+        listed = tuple(parent.name for parent in parents)
+        drawn.append(Variable(name=name, categories=categories, parents=listed, rows=tuple(table)))
+    return tuple(drawn)
+
+
+def written(variables: tuple[Variable, ...]) -> str:
+    """The text of variables; 30 decimals of every probability."""
+    lines, places = ["network x {", "}"], {each.name: each for each in variables}
+    for each in variables:
+        categories = ", ".join(f'"{category}"' for category in each.categories)
+        lines += [f'variable "{each.name}" {{', f"type discrete [{len(each.categories)}]"]
+        lines += [f"{{ {categories} }};", "}"]
+    for each in variables:
+        combinations: list[list[str]] = [[]]
+        for parent in each.parents:
+            combinations = [[*c, f'"{v}"'] for c in combinations for v in places[parent].categories]
+        given = " | " + ", ".join(f'"{parent}"' for parent in each.parents) if each.parents else ""
+        lines.append(f'probability ( "{each.name}"{given} ) {{')
+        for combination, row in zip(combinations, each.rows, strict=True):
+            begun = f"({', '.join(combination)})" if each.parents else "table"
+            entries = [f"0.{round(p * 10**30):030d}" if p < 1 else "1" for p in row]
+            lines.append(f"{begun} {', '.join(entries)};")
+        lines.append("}")
+    return "\n".join(lines)
+
+
+@given(variables())
+@settings(deadline=None, max_examples=60)
+def test_what_is_written_is_read_back(network: tuple[Variable, ...]) -> None:
+    back = read_bif(written(network))
+    assert [(v.name, v.categories, v.parents) for v in back] == [
+        (v.name, v.categories, v.parents) for v in network
+    ]
+    for read, given_ in zip(back, network, strict=True):
+        for row, expected in zip(read.rows, given_.rows, strict=True):
+            assert sum(row) == 1
+            assert all(abs(p - q) < Fraction(1, 10**28) for p, q in zip(row, expected, strict=True))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("variable Road", "variable Rain", "line 6: variable 'Rain' is declared twice"),
+        ("{ yes, no }", "{ yes, yes }", "line 3: .*'Rain': category 'yes' is repeated"),
+        ("[ 2 ] { yes, no }", "[ 1 ] { yes }", "line 3: .*'Rain': fewer than 2 categories"),
+        ("{ yes, no }", "{ yes, n\x01o }", "line 3: .*'Rain'.*unprintable"),
+        ("{ yes, no }", '{ yes, "" }', "line 3: .*'Rain'.*empty"),
+        ("[ 2 ]", "[ 3 ]", "line 4: 2 categories, declared as '3'"),
+        ("[ 2 ]", "[ two ]", "line 4: 2 categories, declared as 'two'"),
+        ("discrete [ 2 ]", "continuous [ 2 ]", "line 4: expected 'discrete', got 'continuous'"),
+        ("  type discrete [ 2 ] { yes, no };\n", "", "line 4: variable 'Rain' has no type"),
+        ("};\n}", "}; type discrete [ 2 ] { a, b }; }", "line 4: variable 'Rain' has two types"),
+        ("{ yes, no };", "{ yes, no }", "line 5: expected ;, got '}'"),
+        ("{ yes, no }", "{ yes no }", "line 4: expected , or }, got 'no'"),
+        ("{ yes, no }", "{ yes, no, }", "line 4: expected a category, got '}'"),
+        ("( Rain )", "( Snow )", "line 12: unknown variable 'Snow'"),
+        ("( Road | Rain )", "( Road | Snow )", "line 15: unknown parent 'Snow'"),
+        ("( Road | Rain )", "( Road | Road )", "line 15: a parent of 'Road' is repeated, or is"),
+        ("Late | Road, Rain", "Late | Road, Road", "line 19: a parent of 'Late' is repeated"),
+        ("( Road | Rain )", "( Rain )", "line 15: variable 'Rain' has probabilities twice"),
+        ("( Road | Rain )", "( Road , Rain )", r"line 15: expected \| or \), got ','"),
+        ("( Road | Rain )", "( Road | )", r"line 15: expected the name of a parent, got '\)'"),
+        ("(yes) 0.5", "(maybe) 0.5", "line 16: .*'Rain': unknown category 'maybe'"),
+        ("(<5, yes)", "(yes, <5)", "line 20: .*'Road': unknown category 'yes'"),
+        ("(<5, yes)", "(<5)", "line 20: 1 categories for 2 parents"),
+        ("(<5, no)", "(<5, yes)", "line 23: variable 'Late': this row is given twice"),
+        ("  (5-12, no) 0.5, 0.5;\n", "", r"line 25: .*'Late' has no row for \('5-12', 'no'\)"),
+        ("table 0.2, 0.8;", "", "line 14: variable 'Rain' has no table"),
+        ("table 0.2, 0.8;", "table 0.2, 0.8; table 0.2, 0.8;", "line 13: .*row is given twice"),
+        ("(yes) 0.5, 0.25, 0.25;", "table 0.5, 0.25, 0.25;", "line 16: 'table' is not expected"),
+        ("(yes) 0.5, 0.25, 0.25;", "default 0.5, 0.5, 0;", "line 16: 'default' is not expected"),
+        ("table 0.2", "(yes) 0.2", r"line 13: '\(' is not expected here"),
+        ("0.2, 0.8", "0.2, 0.7999", "line 13: variable 'Rain': the probabilities sum to 0.9999"),
+        ("0.2, 0.8", "0.2, 0.800002", "line 13: .*: the probabilities sum to 1.000002"),
+        ("0.2, 0.8", "0, 0", "line 13: variable 'Rain': the probabilities sum to 0.0"),
+        ("0.2, 0.8", "-0.2, 1.2", "line 13: variable 'Rain': a negative probability"),
+        ("0.2, 0.8", "1", "line 13: variable 'Rain': 1 probabilities for 2 categories"),
+        ("0.2, 0.8", "0.1, 0.1, 0.8", "line 13: variable 'Rain': 3 probabilities for 2"),
+        ("0.2, 0.8", "0.2 0.8", "line 13: expected , or ;, got '0.8'"),
+        ("0.2, 0.8", "nan, 0.8", "line 13: variable 'Rain': 'nan' is not a probability"),
+        ("0.2, 0.8", "1/5, 0.8", "line 13: variable 'Rain': '1/5' is not a probability"),
+        ("0.2, 0.8", "0_2, 0.8", "line 13: variable 'Rain': '0_2' is not a probability"),
+        ("0.2, 0.8", "1e999999999, 0", "line 13: variable 'Rain': '1e999999999' is not a prob"),
+        ("0.2, 0.8", "1e-100, 1", "line 13: variable 'Rain': '1e-100' is not a probability"),
+        ("0.2, 0.8", "0." + "1" * 5000 + ", 0", "line 13: .*is not a probability"),
+        ("( Rain ) {\n  table 0.2, 0.8;", "( Rain | Road ) {\n(<5) 1, 0; (5-12) 1, 0; "
+         "(Asy/Patch) 1, 0;", "line 12: variable 'Rain' is on a cycle"),
+        ("network weather {\n}\n", "", "line 1: expected 'network' first"),
+        ("network weather", "network (", "line 1: expected a name"),
+        ("network weather {", "network a b {", "line 1: expected {, got 'b'"),
+        ("network weather {", "network weather { version 1;", "line 1: 'version' is not expected"),
+        ("variable Rain", "network again { }\nvariable Rain", "line 3: expected 'variable' or"),
+        ("variable Rain", '"variable" Rain', "line 3: expected 'variable' or"),
+        ("variable Rain", "variable { Rain", "line 3: expected the name of a variable, got '{'"),
+        ("(5-12, no)", "/* (5-12, no)", "line 24: a comment that does not end"),
+        ("(5-12, no)", '("5-12, no)', "line 24: a quotation that does not end"),
+        ("1, 0;\n}\n", "1, 0", "line 25: the text ends in the middle of a block"),
+        ("1, 0;\n}\n", "1, 0;\nproperty x }\n", "line 26: the text ends in the middle"),
+    ],
+)  # fmt: skip
+def test_a_planted_error_is_refused_with_its_line(old: str, new: str, message: str) -> None:
+    with pytest.raises(DatasetError, match=message) as caught:
+        read_bif(changed(old, new))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+def test_a_variable_without_probabilities() -> None:
+    without = TEXT[: TEXT.index("probability ( Late")]
+    with pytest.raises(DatasetError, match="line 9: variable 'Late' has no probabilities"):
+        read_bif(without)
+    with pytest.raises(DatasetError, match="line 2: no variable is declared"):
+        read_bif("network x {\n}\n")
+    with pytest.raises(DatasetError, match="line 1: the text ends"):
+        read_bif("")
+
+
+@pytest.mark.parametrize(
+    ("bound", "least", "message"),
+    [
+        ("MAX_CHARACTERS", len(TEXT), "more than .* characters"),
+        ("MAX_VARIABLES", 3, "line 9: more than 2 variables"),
+        ("MAX_CATEGORIES", 3, "line 7: more than 2 categories"),
+        ("MAX_PROBABILITIES", 20, "line 19: the tables have more than 19 entries"),
+    ],
+)
+def test_sizes_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, bound: str, least: int, message: str
+) -> None:
+    monkeypatch.setattr(bif, bound, least)
+    assert len(read_bif(TEXT)) == 3
+    monkeypatch.setattr(bif, bound, least - 1)
+    with pytest.raises(DatasetError, match=message):
+        read_bif(TEXT)
+
+
+def test_a_table_is_refused_before_it_is_made() -> None:
+    head = ["network x { }"]
+    head += [f"variable v{k} {{ type discrete [ 2 ] {{ a, b }}; }}" for k in range(1000)]
+    parents = ", ".join(f"v{k}" for k in range(1, 1000))
+    text = "\n".join([*head, f"probability ( v0 | {parents} ) {{"])
+    with pytest.raises(DatasetError, match="line 1002: the tables have more than"):
+        read_bif(text)
+
+
+def test_a_long_chain_and_deep_nesting_need_no_stack() -> None:
+    n = 4000
+    lines = ["network x { }"]
+    lines += [f"variable v{k} {{ type discrete [ 2 ] {{ a, b }}; }}" for k in range(n)]
+    lines.append("probability ( v0 ) { table 0.5, 0.5; }")
+    lines += [f"probability ( v{k} | v{k - 1} ) {{ (a) 1, 0; (b) 0, 1; }}" for k in range(1, n)]
+    assert len(read_bif("\n".join(lines))) == n
+    with pytest.raises(DatasetError, match="line 1"):
+        read_bif("network x " + "{" * 100_000)
+
+
+def test_topological_order_keeps_the_order_and_leaves_cycles_out() -> None:
+    assert topological([(), (0,), (), (1, 2)]) == (0, 2, 1, 3)
+    assert topological([(2,), (), (1,)]) == (1, 2, 0)
+    assert topological([(1,), (0,), (), (0, 2)]) == (2,)
+    assert topological([]) == ()
