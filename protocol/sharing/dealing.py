@@ -19,7 +19,7 @@ from protocol.sharing.commitments import commit, opens
 from protocol.sharing.graph import mirror
 from protocol.sharing.meeting import Hood, Meeting
 from protocol.sharing.messages import Deal, Dealt
-from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, Edge
+from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES
 
 Bytes = NDArray[np.uint8]
 
@@ -45,16 +45,9 @@ class Received(NamedTuple):
     salts: Bytes
 
 
-def commitment_salts(edge: Edge, parts: int, *, own: bool) -> Bytes:
-    """The salts of what one of two neighbours deals the other, (parts, 16); both know them.
-
-    Args:
-        own: of what this party deals; else of what it is dealt.
-    """
-    derive = edge.outgoing if own else edge.incoming
-    # One derivation gives the salts of two parts.
-    derived = b"".join(derive(f"commitments {i}") for i in range((parts + 1) // 2))
-    return np.frombuffer(derived, np.uint8).reshape(-1, SALT_BYTES)[:parts]
+def _salts(hidden: bytes, parts: int) -> Bytes:
+    """The salts of the commitments to what is in a box, (parts, 16): both neighbours know them."""
+    return np.frombuffer(hidden, np.uint8).reshape(-1, SALT_BYTES)[:parts]
 
 
 async def deal(
@@ -74,9 +67,9 @@ async def deal(
     for row in hood.rows():
         edge = hood.edge(row)
         bound = hood.context + own_key + hood.mask_keys[row].tobytes()
-        box = edge.seal("Deal", shares[row].tobytes(), salt=salt, bound=bound)
+        box, hidden = edge.seal("Deal", shares[row].tobytes(), salt=salt, bound=bound)
         boxes[row] = np.frombuffer(box, np.uint8)
-        salts[row] = commitment_salts(edge, parts, own=True)
+        salts[row] = _salts(hidden, parts)
     commitments = np.stack(
         [
             commit(salts[:, part], shares[:, part], context=commitment_context(me.session, part))
@@ -112,11 +105,11 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
         bound = hood.context + hood.mask_keys[row].tobytes() + own_key
         box, salt = message.boxes[row].tobytes(), message.salts[row].tobytes()
         try:
-            content = edge.open("Deal", box, salt=salt, bound=bound)
+            content, hidden = edge.open("Deal", box, salt=salt, bound=bound)
         except RemoteProtocolError:
             continue
         shares[row] = np.frombuffer(content, np.uint8).reshape(parts, length)
-        salts[row] = commitment_salts(edge, parts, own=False)
+        salts[row] = _salts(hidden, parts)
         good[row] = True
     for part in range(parts):
         good &= opens(

@@ -1,8 +1,8 @@
 """Seals what one member tells another: who carries it learns nothing and changes nothing.
 
-Two members agree on a secret by X25519 from their identity keys on the roster. From it HKDF-SHA256
-(RFC 5869) derives, for a session and an attempt, one key per direction, kind and salt, and each
-key seals one box with ChaCha20-Poly1305 (RFC 8439).
+Two members agree on a secret by X25519 from their identity keys on the roster. From it HKDF (RFC
+5869; extracted with SHA-256, expanded with SHA-512) derives, for a session and an attempt, one key
+per direction, kind and salt, and each key seals one box with ChaCha20-Poly1305 (RFC 8439).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
-from protocol.randomness import expand
 
 SEAL_BYTES = 16
 """How much longer a sealed box is than what it holds."""
@@ -22,6 +21,10 @@ SEAL_BYTES = 16
 SALT_BYTES = 16
 TAG_BYTES = 16
 
+HIDDEN_BYTES = 32
+"""What two members know with a box beside what is in it."""
+
+_KEY = 32
 _NONCE = bytes(12)
 
 
@@ -54,49 +57,51 @@ class Edge:
     def __repr__(self) -> str:
         return f"Edge({self._me.decode()!r}, {self._peer.decode()!r})"
 
-    def seal(self, kind: str, content: bytes, *, salt: bytes, bound: bytes = b"") -> bytes:
+    def seal(
+        self, kind: str, content: bytes, *, salt: bytes, bound: bytes = b""
+    ) -> tuple[bytes, bytes]:
         """Seal what is for the other member.
 
         Args:
             kind: names what is inside.
             salt: never used for another content of this kind, ``SALT_BYTES`` long.
             bound: what the box is bound to: it opens only where the same is given.
-        """
-        key = self._derive(kind, self._me, self._peer, salt)
-        return ChaCha20Poly1305(key).encrypt(_NONCE, content, bound)
 
-    def open(self, kind: str, box: bytes, *, salt: bytes, bound: bytes = b"") -> bytes:
+        Returns:
+            The box, and ``HIDDEN_BYTES`` that the other will know with it and nobody else.
+        """
+        keys = self._derive(kind, self._me, self._peer, salt)
+        return ChaCha20Poly1305(keys[:_KEY]).encrypt(_NONCE, content, bound), keys[_KEY:]
+
+    def open(
+        self, kind: str, box: bytes, *, salt: bytes, bound: bytes = b""
+    ) -> tuple[bytes, bytes]:
         """Open what the other member has sealed.
+
+        Returns:
+            What is inside, and what is hidden with it.
 
         Raises:
             RemoteProtocolError: it is not what the other has sealed, or was bound to another thing.
         """
-        key = self._derive(kind, self._peer, self._me, salt)
+        keys = self._derive(kind, self._peer, self._me, salt)
         try:
-            return ChaCha20Poly1305(key).decrypt(_NONCE, box, bound)
+            return ChaCha20Poly1305(keys[:_KEY]).decrypt(_NONCE, box, bound), keys[_KEY:]
         except InvalidTag:
             raise RemoteProtocolError(
                 f"the {kind} of {self._peer.decode()} does not open", field="box"
             ) from None
 
-    def outgoing(self, purpose: str) -> bytes:
-        """32 secret bytes for a purpose; the other member gets the same by ``incoming``."""
-        return self._derive(purpose, self._me, self._peer, b"")
-
-    def incoming(self, purpose: str) -> bytes:
-        """What the other member gets by ``outgoing``."""
-        return self._derive(purpose, self._peer, self._me, b"")
-
     def tag(self, content: bytes) -> bytes:
         """This member's word that it holds ``content``; only the other can check it."""
-        return hmac.digest(self.outgoing("tag"), content, "sha256")[:TAG_BYTES]
+        return self._derive("tag", self._me, self._peer, content)[:TAG_BYTES]
 
     def is_tag(self, tag: bytes, content: bytes) -> bool:
         """Whether the other member holds the same content."""
-        expected = hmac.digest(self.incoming("tag"), content, "sha256")[:TAG_BYTES]
+        expected = self._derive("tag", self._peer, self._me, content)[:TAG_BYTES]
         return hmac.compare_digest(tag, expected)
 
     def _derive(self, purpose: str, sender: bytes, recipient: bytes, salt: bytes) -> bytes:
-        # Ids hold no NUL, so the parts cannot be mixed up.
+        # HKDF-Expand to one block of SHA-512. Ids hold no NUL, so the parts are kept apart.
         info = b"\0".join((purpose.encode(), sender, recipient, salt))
-        return expand(self._key, info)
+        return hmac.digest(self._key, info + b"\x01", "sha512")

@@ -177,7 +177,7 @@ async def contribute(
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt = me.stream_for(survivors).bytes(SALT_BYTES)
-    box = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
+    box, _ = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
     await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, survivors.digest)), salt, box))
     return replace(hood, there=uploaded)
 
@@ -310,7 +310,7 @@ class _Opened:
         try:
             secret = me.agree(me.roster.key(name))
             edge = Edge(me.id, name, edge_key(secret, context=self._context))
-            content = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._digest)
+            content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._digest)
         except (RemoteProtocolError, ValueError):
             return False
         rows = np.frombuffer(content, np.uint8)

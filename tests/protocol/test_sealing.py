@@ -17,7 +17,7 @@ from protocol.local import ROLE_STREAM
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.roles import Me
 from protocol.sharing.messages import Begin, Graph
-from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES, Edge, edge_key
+from protocol.sharing.sealing import HIDDEN_BYTES, SALT_BYTES, SEAL_BYTES, TAG_BYTES, Edge, edge_key
 from protocol.sharing.shamir import share
 from protocol.sharing.sparse import _mask_seed
 from protocol.sharing.sums import SecureSum
@@ -48,9 +48,9 @@ def edges(first: PartyId = ONE, second: PartyId = TWO, key: bytes = KEY) -> tupl
 @given(st.binary(max_size=100), st.binary(max_size=40), st.binary(min_size=16, max_size=16))
 def test_what_one_seals_the_other_opens(content: bytes, bound: bytes, salt: bytes) -> None:
     mine, yours = edges()
-    box = mine.seal("Deal", content, salt=salt, bound=bound)
+    box, hidden = mine.seal("Deal", content, salt=salt, bound=bound)
     assert len(box) == len(content) + SEAL_BYTES
-    assert yours.open("Deal", box, salt=salt, bound=bound) == content
+    assert yours.open("Deal", box, salt=salt, bound=bound) == (content, hidden)
     with pytest.raises(RemoteProtocolError, match="box: the Deal of party-2 does not open"):
         mine.open("Deal", box, salt=salt, bound=bound)
 
@@ -59,7 +59,7 @@ def test_what_one_seals_the_other_opens(content: bytes, bound: bytes, salt: byte
 @given(st.integers(0, 8 * (20 + SEAL_BYTES) - 1))
 def test_a_flipped_bit_does_not_open(bit: int) -> None:
     mine, yours = edges()
-    box = bytearray(mine.seal("Deal", bytes(20), salt=SALT))
+    box = bytearray(mine.seal("Deal", bytes(20), salt=SALT)[0])
     box[bit // 8] ^= 1 << bit % 8
     with pytest.raises(RemoteProtocolError):
         yours.open("Deal", bytes(box), salt=SALT)
@@ -67,8 +67,8 @@ def test_a_flipped_bit_does_not_open(bit: int) -> None:
 
 def test_a_box_is_for_one_member_kind_salt_and_thing() -> None:
     mine, yours = edges()
-    box = mine.seal("Deal", b"content", salt=SALT, bound=b"root")
-    assert yours.open("Deal", box, salt=SALT, bound=b"root") == b"content"
+    box, hidden = mine.seal("Deal", b"content", salt=SALT, bound=b"root")
+    assert yours.open("Deal", box, salt=SALT, bound=b"root") == (b"content", hidden)
     other_salt = bytes(SALT_BYTES)
     for edge, kind, salt, bound in (
         (yours, "Unmask", SALT, b"root"),
@@ -90,17 +90,19 @@ def test_a_box_by_its_definition() -> None:
     """HKDF-Expand of one block (RFC 5869, section 2.3), and one key per box."""
     mine, _ = edges()
     info = b"Deal\0party-1\0party-2\0" + SALT
-    key = hmac.digest(KEY, info + b"\1", "sha256")
-    expected = ChaCha20Poly1305(key).encrypt(bytes(12), b"content", b"root")
-    assert mine.seal("Deal", b"content", salt=SALT, bound=b"root") == expected
+    keys = hmac.digest(KEY, info + b"\1", "sha512")
+    expected = ChaCha20Poly1305(keys[:32]).encrypt(bytes(12), b"content", b"root")
+    assert mine.seal("Deal", b"content", salt=SALT, bound=b"root") == (expected, keys[32:])
 
 
 def test_both_members_derive_the_same_and_each_direction_another() -> None:
     mine, yours = edges()
-    assert mine.outgoing("salts") == yours.incoming("salts")
-    assert mine.incoming("salts") == yours.outgoing("salts")
-    derived = [mine.outgoing("salts"), mine.incoming("salts"), mine.outgoing("tag")]
-    assert len({*derived}) == 3
+    there, back = mine.seal("Deal", b"", salt=SALT), yours.seal("Deal", b"", salt=SALT)
+    assert there != back
+    assert there[1] != back[1]
+    assert len(there[1]) == HIDDEN_BYTES
+    assert yours.open("Deal", there[0], salt=SALT)[1] == there[1]
+    assert mine.open("Deal", back[0], salt=SALT)[1] == back[1]
     assert edge_key(b"secret", context=b"one") != edge_key(b"secret", context=b"two")
 
 

@@ -276,7 +276,7 @@ class Overheard:
 
     def opened(self, party: PartyId, message: Unmask) -> Any:
         """What a party reveals, (k, 48)."""
-        content = self.edge(party).open(
+        content, _ = self.edge(party).open(
             "Unmask", message.box, salt=message.salt, bound=self.digests[party]
         )
         return np.frombuffer(content, np.uint8).reshape(-1, REVEALED)
@@ -284,7 +284,7 @@ class Overheard:
     def resealed(self, party: PartyId, message: Unmask, rows: Any) -> Unmask:
         """What a party would send that reveals other things."""
         edge = self.edge(party, reverse=True)
-        box = edge.seal("Unmask", rows.tobytes(), salt=message.salt, bound=self.digests[party])
+        box, _ = edge.seal("Unmask", rows.tobytes(), salt=message.salt, bound=self.digests[party])
         return msgspec.structs.replace(message, box=box)
 
     def shares_of(self, party: PartyId) -> tuple[set[PartyId], set[PartyId]]:
