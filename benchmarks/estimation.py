@@ -110,7 +110,7 @@ def adjustment() -> Benchmark:
         for _ in range(made.adjusted.sweeps):
             for column, target in zip(columns, targets, strict=True):
                 current = np.bincount(column, weights=weights, minlength=len(target))
-                weights *= np.divide(target, current, where=current > 0)[column]
+                weights *= (target / np.maximum(current, 1e-300))[column]
         return weights
 
     return Benchmark(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ from scenarios.outcomes import Outcome
 from scenarios.reproduction import Reproduced, Runs
 from scenarios.simulation import TransportName, simulate
 from transports.faults import Fault
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 P = TypeVar("P", bound=msgspec.Struct)
 
@@ -84,6 +87,7 @@ class Finished:
             with ``attributes`` and ``matrix``, shape (m, m), which ``--plot`` draws as a heat map.
         error: further keys of its ``error``.
         notes: sentences for a reader.
+        plot: draws what ``--plot`` shows; by default estimates beside the truth.
     """
 
     outcome: Outcome
@@ -92,6 +96,7 @@ class Finished:
     extra: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    plot: Callable[[Figure], None] | None = None
 
     @property
     def reported(self) -> Estimate:
@@ -136,7 +141,7 @@ class Scenario(Generic[P]):
         Raises:
             UsageError: names the parameter that is unknown or out of range, and what was expected.
         """
-        known = [f.name for f in msgspec.structs.fields(self.parameters)]
+        known = [f.encode_name for f in msgspec.structs.fields(self.parameters)]
         for name in given:
             if name not in known:
                 raise UsageError(
@@ -156,7 +161,7 @@ class Scenario(Generic[P]):
         described = []
         for info in msgspec.structs.fields(self.parameters):
             default = "" if info.default is None else str(info.default).lower()
-            described.append((info.name, default, _description(info.type)))
+            described.append((info.encode_name, default, _description(info.type)))
         return described
 
 

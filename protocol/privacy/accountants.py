@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from protocol.privacy.events import (
     Derived,
     ExactCounts,
     Masked,
+    OneOf,
     Plain,
     PrivacyEvent,
     Public,
@@ -50,6 +51,16 @@ def total(losses: Iterable[Loss]) -> Loss:
     return Loss(
         math.fsum(loss.record for loss in losses),
         {name: math.fsum(epsilons) for name, epsilons in parts.items()},
+        tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
+    )
+
+
+def worst(losses: Sequence[Loss]) -> Loss:
+    """One of these losses, and nobody says which: the largest of each figure."""
+    names = dict.fromkeys(name for loss in losses for name in loss.attributes)
+    return Loss(
+        max((loss.record for loss in losses), default=0.0),
+        {name: max(loss.attributes.get(name, 0.0) for loss in losses) for name in names},
         tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
     )
 
@@ -94,6 +105,8 @@ class PureAccountant:
                 return _unbounded(attributes, "the true answers to {}")
             case Composed(events):
                 return total(self.judge(part) for part in events)
+            case OneOf(events):
+                return worst([self.judge(part) for part in events])
             case _:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"

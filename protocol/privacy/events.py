@@ -55,6 +55,12 @@ class Plain(PrivacyEvent, frozen=True):
     attributes: tuple[str, ...]
 
 
+class OneOf(PrivacyEvent, frozen=True):
+    """One of several events, which one being public: of each respondent, one or another."""
+
+    events: tuple[PrivacyEvent, ...]
+
+
 class Composed(PrivacyEvent, frozen=True):
     """Several events of one message, with independent randomness."""
 

@@ -21,6 +21,7 @@ from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.privacy.events import (
     Composed,
     Masked,
+    OneOf,
     Plain,
     PrivacyEvent,
     Public,
@@ -197,7 +198,7 @@ def _may_pass_on(event: PrivacyEvent) -> bool:
     match event:
         case Public() | Randomized() | Masked():
             return False
-        case Composed(events):
+        case Composed(events) | OneOf(events):
             return any(map(_may_pass_on, events))
         case _:
             return True

@@ -12,10 +12,12 @@ from protocol.variants.rr_clusters import RRClusters
 from protocol.variants.rr_ind_joint import RRIndJoint
 from protocol.variants.rr_independent import RRIndependent
 from protocol.variants.rr_joint import RRJoint
+from protocol.variants.rrba import RRBA
 from protocol.variants.secure_sum import SecureSumVariant
 
 __all__ = [
     "BUILT_IN",
+    "RRBA",
     "PairCounts",
     "PairRR",
     "RRClusters",
@@ -36,6 +38,7 @@ BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
             PairCounts,
             PairRR,
             RRClusters,
+            RRBA,
         )
     }
 )

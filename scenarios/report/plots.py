@@ -90,7 +90,7 @@ def plot_of(name: str, done: Finished | Reproduced) -> Plot:
         if done.plot is None and not done.rows:
             raise UsageError(f"--plot: {name} has no rows to draw")
         return done.plot or plot_rows(done.rows, title=name)
-    return plot_finished(done, title=name)
+    return done.plot or plot_finished(done, title=name)
 
 
 # Measured beside printed
