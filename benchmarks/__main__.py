@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import trio
 
-from benchmarks import estimation, mathematics, session, sums, transport
+from benchmarks import blocks, estimation, mathematics, session, sums, transport
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -29,6 +29,8 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "pairs": estimation.pairs,
         "adjustment": estimation.adjustment,
         "clusters": estimation.clusters,
+        "blocks": blocks.by_counts,
+        "blocks-records": blocks.by_records,
         "literal-sum": sums.literal,
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),

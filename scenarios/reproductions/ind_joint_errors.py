@@ -43,11 +43,13 @@ class Reported:
         truth: shares, shape (r_1, r_2).
         keeps: the attributes' randomizers.
         shares: of the reports, shape (runs, r_1, r_2).
+        random: whether they were drawn; of a single draw no standard error is known.
     """
 
     truth: Floats
     keeps: Keeps
     shares: Floats
+    random: bool = True
 
     @classmethod
     def exact(cls, truth: Floats, keeps: Keeps) -> Reported:
@@ -56,7 +58,7 @@ class Reported:
         for axis, keep in enumerate(keeps):
             others = shares.sum(axis=axis, keepdims=True)
             shares = keep.keep * shares + keep.off_diagonal * others
-        return cls(truth, keeps, shares[np.newaxis])
+        return cls(truth, keeps, shares[np.newaxis], random=False)
 
     @classmethod
     def sampled(
@@ -93,7 +95,8 @@ class Reported:
         """Mean over the runs of each estimator's errors, and the standard errors of these means.
 
         Keys ``rr_ind_mse``, ``rr_ind_joint_mse``, ``rr_ind_mae`` and ``rr_ind_joint_mae``: mean
-        squared and mean absolute error per cell. Of a single run the standard errors are missing.
+        squared and mean absolute error per cell. Of a single draw the standard errors are infinite,
+        and of what is not drawn they are missing.
         """
         of_runs = {}
         away = {
@@ -104,7 +107,7 @@ class Reported:
             of_runs[f"{name}_mse"] = np.mean(distance**2, axis=(1, 2))
         for name, distance in away.items():
             of_runs[f"{name}_mae"] = np.mean(np.abs(distance), axis=(1, 2))
-        return _means(of_runs)
+        return _means(of_runs, random=self.random)
 
     def of_tables(self, tables: Floats) -> tuple[dict[str, float], dict[str, float]]:
         """The same of some tables, one per run, with their Cramer's V after clip-and-rescale.
@@ -117,7 +120,8 @@ class Reported:
                 "cramers_v": np.array([cramers_v(np.maximum(table, 0.0)) for table in tables]),
                 "mse": np.mean(distance**2, axis=(1, 2)),
                 "mae": np.mean(np.abs(distance), axis=(1, 2)),
-            }
+            },
+            random=self.random,
         )
 
 
@@ -139,12 +143,15 @@ def reports_on(
     return Reported.sampled(counts, keeps, np.random.default_rng(seeds), runs=runs)
 
 
-def _means(of_runs: Mapping[str, Floats]) -> tuple[dict[str, float], dict[str, float]]:
+def _means(
+    of_runs: Mapping[str, Floats], *, random: bool
+) -> tuple[dict[str, float], dict[str, float]]:
     means = {name: float(values.mean()) for name, values in of_runs.items()}
+    if not random:
+        return means, {}
     errors = {
-        name: float(values.std(ddof=1)) / math.sqrt(len(values))
+        name: float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
         for name, values in of_runs.items()
-        if len(values) > 1
     }
     return means, errors
 

@@ -26,11 +26,12 @@ from protocol.estimators.dependence import (
     raw_dependences,
 )
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.randomizers import KeepUniform, join_codes, randomize_columns, split_codes
+from protocol.randomizers import KeepUniform, randomize_columns
 from protocol.randomness import Stream, Streams, secret_of, session_of
 from protocol.records import Records
 from protocol.survey import Survey
 from protocol.variants import RRClusters
+from protocol.variants.reports import cells_of, codes_of
 from scenarios.errors import UsageError
 from scenarios.laws import reported_counts
 from scenarios.outcomes import Outcome
@@ -168,7 +169,7 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
     """Cramer's V of every pair, exact or from simulated reports at the setting's own p.
 
     ``rr`` and ``rr-debiased`` randomize every attribute by itself (section 4.1), ``pair-rr`` every
-    pair as one at the epsilon that its attributes cost one by one (section 4.3).
+    pair as one that is kept with p (section 4.3).
     """
     survey = population.survey
     if learnt == "exact":
@@ -184,7 +185,8 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
             asked = survey.project(pair)
             part = Records(asked, population.records.codes[:, survey.axes(pair)])
             stream = streams.stream("pair".join(pair), f"dependence {p}")
-            estimates.append(report(part, matched_blocks(asked, [pair], p=p), stream))
+            keep = KeepUniform.with_keep(asked.cells, p=p)
+            estimates.append(report(part, (Block(pair, keep),), stream))
         return pairwise_dependences(survey, estimates, measure="cramers-v")
     estimate = report(
         population.records, single_blocks(survey, p), streams.stream("all", f"dependence {p}")
@@ -196,20 +198,9 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
 def report(records: Records, blocks: Sequence[Block], stream: Stream) -> JointEstimate:
     """Randomize known records block by block, one stream for all, and estimate from the reports."""
     survey = records.survey
-    axes = [survey.axes(block.attributes) for block in blocks]
-    sizes = [tuple(survey.sizes[axis] for axis in places) for places in axes]
-    widest = np.uint64 if max(math.prod(part) for part in sizes) > 2**32 else np.uint32
-    joined = np.stack(
-        [
-            join_codes(records.codes[:, places], part).astype(widest)
-            for places, part in zip(axes, sizes, strict=True)
-        ],
-        axis=1,
-    )
-    randomized = randomize_columns(tuple(block.randomizer for block in blocks), joined, stream)
-    codes = np.empty_like(records.codes)
-    for column, (places, part) in enumerate(zip(axes, sizes, strict=True)):
-        codes[:, places] = split_codes(randomized[:, column], part, codes.dtype)
+    randomizers = tuple(block.randomizer for block in blocks)
+    cells = cells_of(records, tuple(blocks), tuple(keep.size for keep in randomizers))
+    codes = codes_of(survey, tuple(blocks), randomize_columns(randomizers, cells, stream))
     return JointEstimate(survey, tuple(blocks), Counts.of(codes, survey.sizes))
 
 

@@ -126,7 +126,7 @@ def test_a_table_by_messages_is_one_setting_through_live_parties(tmp_path: Path)
     assert (done.outcome.answered, done.outcome.records) == (5, records)
     (row,) = done.rows
     assert row.settings == {"p": 0.5, "td": 0.1, "tv": 100}
-    assert row.standard_error is None
+    assert row.standard_error == math.inf
     first = table_1(Context(data=tmp_path, by_messages=True), runs=5, parties=5).rows[0]
     assert first.settings == {"p": 0.7, "td": 0.1, "tv": 50}
     # What is measured by messages is in the law of what is drawn.
