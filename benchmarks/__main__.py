@@ -31,6 +31,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "clusters": estimation.clusters,
         "blocks": blocks.by_counts,
         "blocks-records": blocks.by_records,
+        "alarm": blocks.alarm,
         "literal-sum": sums.literal,
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),

@@ -6,10 +6,15 @@ import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.estimators.blocks import Cells, Running, weights_of
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.grouped import Group, GroupedEstimate
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from protocol.randomness import WORDS, Stream, secret_of
+from protocol.variants import RRBA
 from scenarios.block_laws import Trials, sampled_blocks
+from scenarios.datasets.networks import alarm_network
+from scenarios.simulation import simulate
 
 BLOCKS = 200
 BLOCK = 8_000
@@ -17,6 +22,7 @@ CELLS = 16
 KEEP = 0.5
 MIX = 0.1
 SEED = 1
+CLIENTS = 4_000
 
 _LAW = np.arange(1, CELLS + 1) / np.arange(1, CELLS + 1).sum()
 
@@ -94,4 +100,39 @@ def by_records() -> Benchmark:
         floors=(Side(name="numpy.random, Running", run=lambda: elapsed(floor)),),
         aim=1 / 2,
         repeats=7,
+    )
+
+
+def _groups(estimate: Estimate) -> tuple[Group, ...]:
+    if not isinstance(estimate, GroupedEstimate):
+        raise TypeError(f"expected the tables of groups, got {estimate!r}")
+    return estimate.groups
+
+
+def alarm() -> Benchmark:
+    """RRBA on the Alarm network by messages, every client live and answering a whole view.
+
+    The floor randomizes as many codes in one call, without a message. Aim: 15,000 reports a second.
+    """
+    records = alarm_network(None).sample(CLIENTS, Stream(secret_of(SEED)).derive("network"))
+    variant = RRBA(survey=records.survey, p=0.5, groups="view")
+    reports = sum(group.n for group in _groups(simulate(variant, records).estimate))
+    keep = KeepUniform.with_keep(4, p=0.5)
+    codes = np.zeros(reports, np.uint8)
+    stream = Stream(secret_of(SEED)).derive("benchmark")
+
+    return Benchmark(
+        title=f"RRBA on Alarm, {CLIENTS:,} live clients over memory (aim: 15,000 reports a second)",
+        unit="report",
+        units=reports,
+        product=Side(
+            name="simulate",
+            run=lambda: elapsed(lambda: simulate(variant, records, transport="memory")),
+        ),
+        floors=(
+            Side(
+                name="randomize alone", run=lambda: elapsed(lambda: keep.randomize(codes, stream))
+            ),
+        ),
+        repeats=3,
     )

@@ -33,6 +33,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.privacy.accountants import NOTHING, Loss, total
+from protocol.privacy.events import PrivacyEvent
 from protocol.randomness import Stream
 from protocol.records import Records
 from protocol.roles import Gather, Me, Seen, Send
@@ -78,7 +79,14 @@ class Machine:
         self._rounds = 0
         self._outbox: list[Envelope] = []
         self._inbox = Inbox(charter, me)
-        self._side = Me(me, charter.roster, stream, session=charter.session, identity=identity)
+        self._side = Me(
+            me,
+            charter.roster,
+            stream,
+            session=charter.session,
+            identity=identity,
+            afford=self._afford,
+        )
         self._role: Coroutine[Any, Any, Any] | None = None
         if budget is not None and not budget >= 0.0:
             raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
@@ -281,14 +289,21 @@ class Machine:
 
     def _charge(self, message: Message) -> None:
         event = event_of(self.charter.variant, message, self._seen)
+        self._spent = self._afforded(event, f"{message.kind()!r} costs")
+
+    def _afford(self, event: PrivacyEvent) -> None:
+        self._afforded(event, "what is asked for costs")
+
+    def _afforded(self, event: PrivacyEvent, what: str) -> Loss:
+        """What will have been spent with this event; refuses what is not left."""
         loss = self.charter.accountant.judge(event)
         spent = total((self._spent, loss))
         if self._budget is not None and spent.record > self._budget:
             raise PrivacyError(
-                f"{message.kind()!r} costs {loss.record:.6g} per respondent; "
+                f"{what} {loss.record:.6g} per respondent; "
                 f"{self._budget - self._spent.record:.6g} of {self._budget:.6g} is left"
             )
-        self._spent = spent
+        return spent
 
     def _outcome(self, waiting: Waiting) -> dict[PartyId, Message] | QuorumError:
         """Close the open gather: what it returns, or that too few have answered."""

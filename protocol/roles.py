@@ -6,7 +6,7 @@ Nothing here performs I/O, and a role that awaits anything else is at fault.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from types import coroutine
 from typing import Any, TypeVar, cast
 
@@ -15,6 +15,7 @@ import msgspec
 from protocol.arrays import encode_message
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
+from protocol.privacy.events import PrivacyEvent
 from protocol.randomness import Stream
 from protocol.roster import Identity, Roster
 
@@ -83,6 +84,10 @@ class Seen:
         return None
 
 
+def _anything(event: PrivacyEvent) -> None:
+    """What a member without a budget can afford."""
+
+
 class Me:
     """A role's own side: who it is, its keystream, and what it can do.
 
@@ -94,7 +99,7 @@ class Me:
             ``stream_for(question)``.
     """
 
-    __slots__ = ("_identity", "id", "roster", "session", "stream")
+    __slots__ = ("_afford", "_identity", "id", "roster", "session", "stream")
 
     def __init__(
         self,
@@ -104,12 +109,14 @@ class Me:
         *,
         session: bytes,
         identity: Identity | None = None,
+        afford: Callable[[PrivacyEvent], None] = _anything,
     ) -> None:
         self.id = name
         self.roster = roster
         self.session = session
         self.stream = stream
         self._identity = identity
+        self._afford = afford
 
     def sign(self, content: bytes) -> bytes:
         """This member's Ed25519 signature, 64 bytes.
@@ -127,6 +134,17 @@ class Me:
             ValueError: the other key is of low order.
         """
         return self._own_identity().agree(key)
+
+    def afford(self, event: PrivacyEvent) -> None:
+        """Make sure that what is to be told later is within this party's budget.
+
+        A message that costs too much is refused anyway when it is sent; this refuses before others
+        rely on it.
+
+        Raises:
+            PrivacyError: it says what is left.
+        """
+        self._afford(event)
 
     def _own_identity(self) -> Identity:
         if self._identity is None:

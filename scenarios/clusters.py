@@ -22,6 +22,7 @@ from protocol.variants.negotiation import Dependence
 from scenarios.adult import DEFAULT_P, Keep, Positive, adult_records
 from scenarios.queries import evaluate, median
 from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from transports.faults import crash
 
 COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The shares of a pair's combinations that count queries ask for."""
@@ -44,6 +45,9 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Projection, Meta(description="of the tables reported: none, clip or simplex")
     ] = "none"
     adjust: Annotated[bool, Meta(description="apply RR-Adjustment to the reports")] = False
+    drop: Annotated[
+        float, Meta(ge=0, lt=1, description="share of parties that vanish before they report")
+    ] = 0.0
 
 
 class Clusters(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,6 +64,9 @@ class Clusters(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     corrupt: Annotated[float, Meta(ge=0, lt=1, description="share that may be corrupt")] = 0.05
     dropped: Annotated[float, Meta(ge=0, lt=1, description="share that may vanish")] = 0.1
     security: Annotated[int, Meta(ge=2, le=256, description="bits of the bound")] = 40
+    measure: Annotated[
+        str, Meta(description="of dependence: auto, cramers-v, pearson or covariance")
+    ] = "auto"
 
 
 def run_clusters(parameters: Clusters, context: Context) -> Finished:
@@ -72,6 +79,7 @@ def run_clusters(parameters: Clusters, context: Context) -> Finished:
             tv=parameters.tv,
             td=parameters.td,
             dependence=parameters.dependence,
+            measure=parameters.measure,
             sums=SecureSum(
                 profile=parameters.profile,
                 corrupt=parameters.corrupt,
@@ -81,7 +89,8 @@ def run_clusters(parameters: Clusters, context: Context) -> Finished:
         )
         if variant.dependence in ("secure-sum", "pair-rr"):
             variant.sums.degree(parameters.parties or len(records))
-    outcome = context.simulate(variant, records, parties=parameters.parties)
+    rules = (crash(parameters.drop, kind="Report"),) if parameters.drop else ()
+    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     negotiated = variant.negotiated(outcome.result)
     shown = [" + ".join(names) for names in negotiated.clusters]
     notes = [f"Clusters: {'; '.join(shown)}."]
@@ -94,7 +103,7 @@ def run_clusters(parameters: Clusters, context: Context) -> Finished:
             "clusters": [list(names) for names in negotiated.clusters],
             "dependence": _dependence(negotiated.dependences),
         },
-        error={"count_query": _queries(estimate or outcome.estimate, records, context.seed)},
+        error=_queries(estimate or outcome.estimate, records, context.seed),
         notes=tuple(notes),
     )
 
@@ -104,14 +113,15 @@ def run_ind_joint(parameters: Shared, context: Context) -> Finished:
     records = adult_records(context, records=parameters.records, parties=parameters.parties)
     with parameters_checked():
         variant = RRIndJoint.with_keep(records.survey, parameters.p)
-    outcome = context.simulate(variant, records, parties=parameters.parties)
+    rules = (crash(parameters.drop, kind="Report"),) if parameters.drop else ()
+    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     notes: list[str] = []
     estimate = _adjusted(outcome.estimate, notes) if parameters.adjust else None
     return Finished(
         outcome=outcome,
         projection=parameters.project,
         estimate=estimate,
-        error={"count_query": _queries(estimate or outcome.estimate, records, context.seed)},
+        error=_queries(estimate or outcome.estimate, records, context.seed),
         notes=tuple(notes),
     )
 
@@ -140,13 +150,14 @@ def _dependence(found: Dependences) -> dict[str, Any]:
     }
 
 
-def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, float | None]:
-    """The median relative error of count queries, by coverage; None where it is infinite."""
+def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[str, float | None]]:
+    """The median errors of count queries, by coverage; None where one is infinite."""
     names, n = estimate.survey.names, len(records)
     places = list(combinations(range(len(names)), 2))
     tables = {(i, j): estimate.table(names[i], names[j]).values * n for i, j in places}
     true = {(i, j): records.counts([names[i], names[j]]) for i, j in places}
-    medians = {}
+    relative: dict[str, float | None] = {}
+    absolute: dict[str, float | None] = {}
     for sigma in COVERAGES:
         errors = evaluate(
             estimate.survey.sizes,
@@ -156,9 +167,10 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, float
             runs=QUERIES,
             generator=np.random.default_rng(seed),
         )
-        value = median(errors.relative).value
-        medians[f"{sigma:g}"] = value if math.isfinite(value) else None
-    return medians
+        for found, values in ((relative, errors.relative), (absolute, errors.absolute)):
+            value = median(values).value
+            found[f"{sigma:g}"] = value if math.isfinite(value) else None
+    return {"count_query": relative, "count_query_absolute": absolute}
 
 
 SCENARIOS = (

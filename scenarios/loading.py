@@ -20,11 +20,18 @@ MODULES = (
     "scenarios.quickstart",
     "scenarios.adult",
     "scenarios.clusters",
+    "scenarios.counts",
+    "scenarios.rrba",
     "scenarios.reproductions.rr_tables",
     "scenarios.reproductions.rr_figures",
     "scenarios.reproductions.rr_adjustment",
     "scenarios.reproductions.ind_joint",
     "scenarios.reproductions.ind_joint_figures",
+    "scenarios.reproductions.rrba_costs",
+    "scenarios.reproductions.rrba_convergence",
+    "scenarios.reproductions.rrba_independence",
+    "scenarios.reproductions.rrba_errors",
+    "scenarios.reproductions.rrba_honest",
 )
 """The files of this project that define scenarios and reproductions."""
 

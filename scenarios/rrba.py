@@ -20,8 +20,8 @@ from protocol.estimators.projection import Projection, project_simplex
 from protocol.randomness import WORDS, Streams, secret_of, session_of
 from protocol.records import Records
 from protocol.transcript.entries import Sent
-from protocol.variants.rrba import RRBA, Block, Mode, Stopping, Tail
-from protocol.variants.rrba_plan import Extent
+from protocol.variants.rrba import RRBA, Block
+from protocol.variants.rrba_plan import Extent, Mode, Stopping, Tail
 from scenarios.adult import Epsilon, Keep, Positive
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.errors import UsageError

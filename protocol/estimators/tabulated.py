@@ -42,6 +42,12 @@ class ExactEstimate(Estimate):
                 raise ValueError(f"a table of {names} of shape {table.shape}")
         if len({int(table.sum()) for table in self.counts.values()}) > 1 or self.n < 1:
             raise ValueError("tables of different totals, or of nobody")
+        margins: dict[str, NDArray[np.int64]] = {}
+        for names, table in self.counts.items():
+            for axis, name in enumerate(names):
+                margin = table.sum(axis=tuple(i for i in range(table.ndim) if i != axis))
+                if not np.array_equal(margins.setdefault(name, margin), margin):
+                    raise ValueError(f"tables that count {name!r} differently")
 
     def __repr__(self) -> str:
         return f"<ExactEstimate: n={self.n}, {len(self.counts)} tables>"

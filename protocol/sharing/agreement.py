@@ -1,8 +1,9 @@
-"""Neighbours tell each other what they hold: nobody goes on where one was told another thing.
+"""Neighbours tell each other what they hold: nobody goes on where others were told another thing.
 
 Each tags a digest for each of its neighbours with what the two of them share, so the aggregator,
-who carries the tags, cannot make two different things look the same. As the graph is connected,
-all honest parties hold one thing, or some of them refuse.
+who carries the tags, cannot make two different things look the same. Everybody needs the word of so
+many neighbours that two camps that hold different things find no border to meet at: the honest
+parties hold one thing, or some of them refuse.
 """
 
 from __future__ import annotations
@@ -15,38 +16,51 @@ from numpy.typing import NDArray
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.roles import Me
-from protocol.sharing.graph import mirror
+from protocol.sharing.graph import Degree, mirror
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import Tagged, Tags
 from protocol.sharing.sealing import TAG_BYTES
 
+SURVIVORS, TOTALS = 0, 1
+"""The rounds: what a party is to agree on before it unmasks, and after."""
 
-async def agree(me: Me, hood: Hood, digest: bytes, *, at_least: int) -> None:
+
+async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree) -> None:
     """A party's side: say what one holds, hear what the neighbours hold.
+
+    As many neighbours as the bound takes for corrupt may lie; it says who.
 
     Args:
         hood: who has come so far.
         digest: of what this party holds.
-        at_least: how many neighbours must give their word.
+        round: which of the agreements.
+        degree: how many neighbours there are, and how many must hold the same.
 
     Raises:
-        RemoteProtocolError: a neighbour holds another thing, or too few gave their word.
+        RemoteProtocolError: neighbours hold another thing, or too few gave their word.
     """
     tags = np.zeros((len(hood.names), TAG_BYTES), np.uint8)
     for row in hood.rows():
         tags[row] = np.frombuffer(hood.edge(row).tag(digest), np.uint8)
-    await me.send(AGGREGATOR, Tags(tags))
-    tagged = await me.receive(Tagged, AGGREGATOR)
-    given = tagged.given.astype(np.bool_) & hood.there
-    for row in np.flatnonzero(given).tolist():
-        if not hood.edge(row).is_tag(tagged.tags[row].tobytes(), digest):
-            raise RemoteProtocolError(
-                f"{hood.names[row]} was told something else (here: {digest.hex()[:16]})",
-                field="Tagged.tags",
-            )
-    if given.sum() < at_least:
+    await me.send(AGGREGATOR, Tags(round, tags))
+    tagged = await me.receive(Tagged, AGGREGATOR, round=round)
+    given = np.flatnonzero(tagged.given.astype(np.bool_) & hood.there).tolist()
+    other = [
+        hood.names[row]
+        for row in given
+        if not hood.edge(row).is_tag(tagged.tags[row].tobytes(), digest)
+    ]
+    agreeing = len(given) - len(other)
+    if len(other) > degree.tolerated or (other and agreeing < degree.threshold):
         raise RemoteProtocolError(
-            f"{given.sum()} neighbours gave their word, {at_least} needed", field="Tagged.given"
+            f"{', '.join(other[:5])} {'was' if len(other) == 1 else 'were'} told something else, "
+            f"or will not say the same (here: {digest.hex()[:16]})",
+            field="Tagged.tags",
+        )
+    if agreeing < degree.threshold:
+        raise RemoteProtocolError(
+            f"{agreeing} neighbours gave their word, {degree.threshold} needed",
+            field="Tagged.given",
         )
 
 
@@ -55,6 +69,7 @@ async def carry(
     parties: Sequence[PartyId],
     hoods: NDArray[np.int64],
     *,
+    round: int,
     within: float | None,
     quorum: int,
 ) -> tuple[PartyId, ...]:
@@ -63,11 +78,12 @@ async def carry(
     Args:
         parties: who takes part in it.
         hoods: everybody's neighbours, by place and row.
+        round: which of the agreements.
 
     Returns:
         Who gave their word.
     """
-    tags = await me.gather(Tags, parties, within=within, at_least=quorum)
+    tags = await me.gather(Tags, parties, round=round, within=within, at_least=quorum)
     n, k = hoods.shape
     names = me.roster.parties
     places = {name: place for place, name in enumerate(names)}
@@ -78,5 +94,5 @@ async def carry(
     back = mirror(np.arange(k), k)
     for name in tags:
         hood = hoods[places[name]]
-        await me.send(name, Tagged(given[hood].astype(np.uint8), table[hood, back]))
+        await me.send(name, Tagged(round, given[hood].astype(np.uint8), table[hood, back]))
     return tuple(tags)

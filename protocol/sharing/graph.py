@@ -92,6 +92,11 @@ class Degree(msgspec.Struct, frozen=True, kw_only=True):
     insecurity: float
     disconnection: float
 
+    @property
+    def tolerated(self) -> int:
+        """How many neighbours may be corrupt: with one more, 2t > k + c does not hold."""
+        return max(0, 2 * self.threshold - self.neighbours - 1)
+
 
 def degree_of(parties: int, bound: Bound) -> Degree:
     """The fewest neighbours that are enough for so many parties.

@@ -49,8 +49,10 @@ def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
     return context + b"partial" + values.tobytes()
 
 
-def _digest_of(context: bytes, partials: Partials) -> bytes:
-    return hashlib.sha256(context + b"partials" + partials.values.tobytes()).digest()
+def _digest_of(context: bytes, respondents: int, partials: Partials) -> bytes:
+    # What the broadcasts add up to depends on the modulus too.
+    said = respondents.to_bytes(8, "big") + partials.values.tobytes()
+    return hashlib.sha256(context + b"partials" + said).digest()
 
 
 async def contribute(
@@ -108,7 +110,7 @@ async def contribute(
     if (partials.values >= modulus).any():
         raise RemoteProtocolError("a broadcast that is no sum", field="Partials.values")
     totals = sum_modulo(partials.values, modulus).astype(np.int64)
-    return Heard(hood, totals, hood.respondents, _digest_of(context, partials))
+    return Heard(hood, totals, hood.respondents, _digest_of(context, hood.respondents, partials))
 
 
 async def collect(
@@ -137,8 +139,7 @@ async def collect(
         if (partial.values > respondents).any():
             raise ProtocolError(f"the broadcast of {name} is no sum modulo {respondents + 1}")
     values = np.stack([partial.values for partial in said.values()])
-    signatures = np.frombuffer(b"".join(p.signature for p in said.values()), np.uint8)
-    await me.broadcast(parties, Partials(values, signatures.reshape(len(parties), -1)))
+    await me.broadcast(parties, Partials(values))
     totals = sum_modulo(values, respondents + 1).astype(np.int64)
     return Sum(totals, parties, respondents, (), meeting.hoods)
 

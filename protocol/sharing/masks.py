@@ -8,7 +8,6 @@ Response, section 4.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -62,32 +61,6 @@ def _dtype_of(bits: int) -> np.dtype[Any]:
     if bits not in _DTYPES:
         raise ValueError(f"cells of {bits} bits: expected 16 or 32")
     return _DTYPES[bits]
-
-
-def add_masks(
-    values: NDArray[np.integer],
-    *,
-    seeds_plus: Iterable[bytes],
-    seeds_minus: Iterable[bytes],
-    bits: Bits,
-) -> Mask:
-    """``values + sum of masks(plus) - sum of masks(minus)`` modulo ``2**bits``, as a new array.
-
-    Args:
-        values: shape (cells,), integers of any size, taken modulo ``2**bits``.
-
-    Raises:
-        ValueError: values that are no row of integers, or what ``expand_mask`` refuses.
-    """
-    dtype = _dtype_of(bits)
-    _check_row(values)
-    # One buffer for all: unsigned arithmetic wraps, which is the modulus.
-    total: Mask = values.astype(dtype)
-    for seed in seeds_plus:
-        total += expand_mask(seed, len(values), bits=bits)
-    for seed in seeds_minus:
-        total -= expand_mask(seed, len(values), bits=bits)
-    return total
 
 
 def deal_shares(

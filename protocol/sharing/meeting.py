@@ -59,7 +59,6 @@ class Hood:
         keys: (k, 32) what this party shares with each of them (``edge_key``).
         mask_keys: (k, 32) their public keys for masks, as the aggregator gave them.
         respondents: of all who joined.
-        joined: how many parties that are.
         context: what every key and every signature among these neighbours is for; it holds the
             root over all who joined.
         stream: this party's randomness for this graph: what it deals in one graph has nothing in
@@ -74,7 +73,6 @@ class Hood:
     keys: Bytes
     mask_keys: Bytes
     respondents: int
-    joined: int
     context: bytes
     stream: Stream
 
@@ -112,7 +110,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     parties = len(me.roster) - 1
     place = me.roster.position[me.id] - 1
-    coin = _coin(me, begin, root=graph.root, joined=graph.joined, respondents=graph.respondents)
+    coin = _coin(me, begin, graph.root)
     order = order_of(coin, parties)
     places = neighbours_of(place, parties=parties, k=neighbours, order=order)
     leaves = {
@@ -145,7 +143,6 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
         # A copy, for the message is large.
         mask_keys=graph.mask_keys.copy(),
         respondents=graph.respondents,
-        joined=graph.joined,
         context=context,
         stream=me.stream_for(graph),
     )
@@ -179,7 +176,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
     )
     root = tree[-1][0]
     respondents = sum(join_.respondents for join_ in joins.values())
-    coin = _coin(me, begin, root=root, joined=len(joins), respondents=respondents)
+    coin = _coin(me, begin, root)
     hoods = neighbourhoods(order_of(coin, len(names)), neighbours)
     roster = levels_of(me.roster.leaves)
     keys = np.frombuffer(b"".join(key for _, key in me.roster.members[1:]), np.uint8)
@@ -199,10 +196,10 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
                 joined=len(joins),
                 root=root,
                 index=index,
-                path=_stacked(joint_path(tree, [index])),
+                path=stacked(joint_path(tree, [index])),
                 names=tuple([names[place] for place in beside]),
                 keys=keys[hood],
-                proof=_stacked(joint_path(roster, [place + 1 for place in beside])),
+                proof=stacked(joint_path(roster, [place + 1 for place in beside])),
                 there=there[hood],
                 mask_keys=mask_keys[hood],
             ),
@@ -223,10 +220,10 @@ def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
     return respondents.to_bytes(8, "big") + name.encode() + b"\0" + mask_key
 
 
-def _coin(me: Me, begin: Begin, *, root: bytes, joined: int, respondents: int) -> bytes:
-    numbers = joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
-    return hashlib.sha256(b"coin\0" + _context(me, begin, root) + numbers).digest()
+def _coin(me: Me, begin: Begin, root: bytes) -> bytes:
+    return hashlib.sha256(b"coin\0" + _context(me, begin, root)).digest()
 
 
-def _stacked(hashes: Sequence[bytes]) -> Bytes:
+def stacked(hashes: Sequence[bytes]) -> Bytes:
+    """Hashes as an array of a message, (h, 32)."""
     return np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)

@@ -16,7 +16,8 @@ from protocol.sharing.commitments import COMMITMENT_BYTES
 from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.transcript.merkle import HASH_BYTES
 
-SIGNATURE_BYTES = 64
+PART_BYTES = 32
+"""How many bytes of a survivor set, one bit per place, are one leaf of its tree."""
 
 
 class Begin(Message, frozen=True):
@@ -90,11 +91,19 @@ class Upload(Message, frozen=True):
 
 
 class Survivors(Message, frozen=True):
-    """Who has uploaded: of the recipient's neighbours, and a digest of the whole set."""
+    """Who has uploaded.
 
-    digest: bytes
+    Args:
+        survivors: how many.
+        root: the Merkle root over the set, in parts.
+        parts: those parts that the recipient and its neighbours are in.
+        path: that they are under the root.
+    """
+
     survivors: int
-    uploaded: Array
+    root: Array
+    parts: Array
+    path: Array
 
 
 class Unmask(Message, frozen=True):
@@ -120,21 +129,22 @@ class Partial(Message, frozen=True):
 
 
 class Partials(Message, frozen=True):
-    """What every party has broadcast, in roster order."""
+    """What every party has broadcast, in roster order; who signed it is on record."""
 
     values: Array
-    signatures: Array
 
 
 class Tags(Message, frozen=True):
-    """A party's word to each neighbour on what it holds."""
+    """A party's word to each neighbour on what it holds: survivors in round 0, totals in 1."""
 
+    round: int
     tags: Array
 
 
 class Tagged(Message, frozen=True):
     """The word of each neighbour, of those who gave it."""
 
+    round: int
     given: Array
     tags: Array
 
@@ -218,7 +228,15 @@ def sparse_kinds(shape: Shape, *, bits: int, unmasked: int) -> tuple[Kind, ...]:
             values=ArraySpec(dtype=f"u{bits // 8}", shape=(shape.cells,)),
             rejected=flags,
         ),
-        Kind(Survivors, scalar_bytes=128, uploaded=flags),
+        Kind(
+            Survivors,
+            scalar_bytes=64,
+            root=ArraySpec(dtype="u1", shape=(HASH_BYTES,)),
+            parts=ArraySpec(dtype="u1", shape=(Bounds(1, k + 1), PART_BYTES)),
+            path=ArraySpec(
+                dtype="u1", shape=(Bounds(0, (k + 2) * shape.parties.bit_length()), HASH_BYTES)
+            ),
+        ),
         Kind(Unmask, scalar_bytes=256 + k * unmasked),
         Kind(Totals, scalar_bytes=64, totals=totals_spec(shape)),
     )
@@ -239,7 +257,6 @@ def literal_kinds(shape: Shape) -> tuple[Kind, ...]:
             Partials,
             scalar_bytes=64,
             values=ArraySpec(dtype=dtype, shape=(n, shape.cells), high=high),
-            signatures=ArraySpec(dtype="u1", shape=(n, SIGNATURE_BYTES)),
         ),
     )
 

@@ -22,12 +22,13 @@ from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomness import expand
 from protocol.roles import Me
-from protocol.sharing.commitments import opens
-from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
-from protocol.sharing.graph import Degree, mirror
+from protocol.sharing.agreement import SURVIVORS, agree, carry
+from protocol.sharing.dealing import deal, deliver, receive
+from protocol.sharing.graph import Degree
 from protocol.sharing.masks import Bits, expand_mask
-from protocol.sharing.meeting import Hood, Meeting, join, meet
+from protocol.sharing.meeting import Hood, Meeting, join, meet, stacked
 from protocol.sharing.messages import (
+    PART_BYTES,
     Begin,
     Deal,
     Join,
@@ -36,18 +37,12 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sealing import SALT_BYTES, Edge, edge_key
-from protocol.sharing.shamir import reconstruct, share
-from protocol.transcript.merkle import HASH_BYTES
+from protocol.sharing.shamir import share
+from protocol.sharing.unmasking import OWN, PAIRWISE, SECRET_BYTES, Opened, signed
+from protocol.transcript.merkle import joint_path, joint_root, leaf_hash, levels_of
 
-SECRET_BYTES = 32
 SHARED = 2 * SECRET_BYTES
 """What a party shares: the seed of its own mask and the secret of its mask key."""
-
-REVEALED = SECRET_BYTES + SALT_BYTES
-"""What a party reveals of one neighbour: a share of one secret, and the salt of its commitment."""
-
-OWN, PAIRWISE = 0, 1
-"""The parts of what is dealt: shares of the own mask's seed, shares of the mask key."""
 
 
 class Sum(NamedTuple):
@@ -85,14 +80,34 @@ def _mask_seed(
     return expand(shared, context + b"mask\0" + names)
 
 
-def _digest_of(survivors: NDArray[np.bool_], context: bytes) -> bytes:
-    """Names a survivor set: what parties sign."""
-    return hashlib.sha256(context + b"survivors" + np.packbits(survivors).tobytes()).digest()
+def _parts_of(uploaded: NDArray[np.bool_]) -> list[bytes]:
+    """A survivor set, one bit per place, as the leaves of its Merkle tree."""
+    bits = np.packbits(uploaded, bitorder="little").tobytes()
+    bits += bytes(-len(bits) % PART_BYTES)
+    return [bits[start : start + PART_BYTES] for start in range(0, len(bits), PART_BYTES)]
 
 
-def _signed(context: bytes, digest: bytes) -> bytes:
-    """What a party signs: which survivor set it has helped to unmask."""
-    return context + b"unmasked" + digest
+def _among(places: NDArray[np.int64], message: Survivors, *, parties: int) -> NDArray[np.bool_]:
+    """Which of these places are among the survivors, by the parts that came.
+
+    Raises:
+        RemoteProtocolError: the parts are not under the root.
+    """
+    numbers = sorted(set((places // (8 * PART_BYTES)).tolist()))
+    if len(numbers) != len(message.parts):
+        raise RemoteProtocolError("other parts than those needed", field="Survivors.parts")
+    hashes = {
+        number: leaf_hash(part.tobytes())
+        for number, part in zip(numbers, message.parts, strict=True)
+    }
+    count = -(-parties // (8 * PART_BYTES))
+    path = [vertex.tobytes() for vertex in message.path]
+    if joint_root(hashes, count=count, path=path) != message.root.tobytes():
+        raise RemoteProtocolError("the survivors are not under their root", field="Survivors.path")
+    bits = np.unpackbits(message.parts, axis=1, bitorder="little")
+    rows = np.searchsorted(numbers, places // (8 * PART_BYTES))
+    there: NDArray[np.bool_] = bits[rows, places % (8 * PART_BYTES)].astype(np.bool_)
+    return there
 
 
 async def contribute(
@@ -155,20 +170,26 @@ async def contribute(
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     survivors = await me.receive(Survivors, AGGREGATOR)
-    uploaded = survivors.uploaded.astype(np.bool_)
-    if (uploaded & ~received.dealt).any():
-        raise RemoteProtocolError("uploaded without having dealt", field="Survivors.uploaded")
+    among = _among(np.append(hood.places, hood.place), survivors, parties=len(me.roster) - 1)
+    uploaded, counted = among[:-1], bool(among[-1])
+    if not counted or (uploaded & ~received.dealt).any():
+        raise RemoteProtocolError(
+            "survivors without this party, or with one that has not dealt", field="Survivors.parts"
+        )
     # Masks that a neighbour does not vouch for hide nothing, so it does not count.
     vouched = int((uploaded & received.good).sum())
     # Where all are neighbours nobody has to take the aggregator's word for the number.
     complete = k == len(me.roster) - 2
     said = min(survivors.survivors, vouched + 1) if complete else survivors.survivors
-    if said < quorum or vouched < degree.threshold or len(survivors.digest) != HASH_BYTES:
+    if said < quorum or vouched < degree.threshold:
         raise RemoteProtocolError(
             f"{said} survivors, {vouched} of them good neighbours: "
             f"at least {quorum} and {degree.threshold} needed",
             field="Survivors",
         )
+    # All must unmask one set: by shares for different ones, one party's values could be had.
+    hood, root = replace(hood, there=uploaded), survivors.root.tobytes()
+    await agree(me, hood, root, round=SURVIVORS, degree=degree)
     # One kind of share per neighbour, whatever the aggregator says later.
     kind = np.where(uploaded, OWN, PAIRWISE)
     rows = np.arange(k)
@@ -177,9 +198,9 @@ async def contribute(
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt = me.stream_for(survivors).bytes(SALT_BYTES)
-    box, _ = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=survivors.digest)
-    await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, survivors.digest)), salt, box))
-    return replace(hood, there=uploaded)
+    box, _ = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=root)
+    await me.send(AGGREGATOR, Unmask(me.sign(signed(context, root)), salt, box))
+    return hood
 
 
 def _check_dealt(
@@ -189,7 +210,7 @@ def _check_dealt(
     bad = [hood.names[row] for row in np.flatnonzero(dealt & ~good).tolist()]
     # The bound allows for so many corrupt neighbours; a box that does not open may hide a
     # mask key that is not the neighbour's.
-    if len(bad) > max(0, 2 * degree.threshold - degree.neighbours - 1):
+    if len(bad) > degree.tolerated:
         raise RemoteProtocolError(
             f"shares that are no good, of {', '.join(bad[:5])}", field="Dealt.boxes"
         )
@@ -227,17 +248,31 @@ async def collect(
     places = {name: place for place, name in enumerate(meeting.names)}
     uploaded = np.zeros(len(meeting.names), np.bool_)
     uploaded[[places[name] for name in survivors]] = True
-    digest = _digest_of(uploaded, context)
+    parts = _parts_of(uploaded)
+    tree = levels_of([leaf_hash(part) for part in parts])
+    root = tree[-1][0]
     for name in survivors:
-        beside = uploaded[meeting.hoods[places[name]]].astype(np.uint8)
-        await me.send(name, Survivors(digest, len(survivors), beside))
-    unmasks = await me.gather(Unmask, survivors, within=within, at_least=1)
+        place = places[name]
+        about = np.append(meeting.hoods[place], place) // (8 * PART_BYTES)
+        numbers = sorted(set(about.tolist()))
+        needed = np.frombuffer(b"".join(parts[number] for number in numbers), np.uint8)
+        await me.send(
+            name,
+            Survivors(
+                len(survivors),
+                np.frombuffer(root, np.uint8),
+                needed.reshape(-1, PART_BYTES),
+                stacked(joint_path(tree, numbers)),
+            ),
+        )
+    agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
+    unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
     accused = {
         meeting.names[meeting.hoods[places[name], row]]
         for name, upload in uploads.items()
         for row in np.flatnonzero(upload.rejected).tolist()
     }
-    opened = _Opened(me, meeting, context=context, digest=digest)
+    opened = Opened(me, meeting, context=context, root=root)
     for name, unmask in unmasks.items():
         if not opened.add(name, unmask):
             accused.add(name)
@@ -287,79 +322,3 @@ def _cancel(
                 total -= mask
             else:
                 total += mask
-
-
-class _Opened:
-    """The shares that parties reveal to the aggregator."""
-
-    def __init__(self, me: Me, meeting: Meeting, *, context: bytes, digest: bytes) -> None:
-        n, k = meeting.hoods.shape
-        self._me = me
-        self._meeting = meeting
-        self._context = context
-        self._digest = digest
-        self._places = {name: place for place, name in enumerate(meeting.names)}
-        self._revealed = np.zeros((n, k, REVEALED), np.uint8)
-        self._there = np.zeros((n, k), np.bool_)
-
-    def add(self, name: PartyId, unmask: Unmask) -> bool:
-        """Take what a party reveals; False if it is not what it should be."""
-        me = self._me
-        if not me.roster.verify(name, unmask.signature, _signed(self._context, self._digest)):
-            return False
-        try:
-            secret = me.agree(me.roster.key(name))
-            edge = Edge(me.id, name, edge_key(secret, context=self._context))
-            content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._digest)
-        except (RemoteProtocolError, ValueError):
-            return False
-        rows = np.frombuffer(content, np.uint8)
-        if rows.size != self._revealed[0].size:
-            return False
-        place = self._places[name]
-        self._revealed[place] = rows.reshape(-1, REVEALED)
-        self._there[place] = self._revealed[place].any(axis=1)
-        return True
-
-    def recover(
-        self,
-        delivered: Delivered,
-        uploaded: NDArray[np.bool_],
-        *,
-        degree: Degree,
-        accused: set[PartyId],
-    ) -> dict[int, bytes]:
-        """By place, the secret of everybody who has dealt: the one that is to be known.
-
-        Raises:
-            ProtocolError: too few good shares of somebody's; it says whose, and who is to blame.
-        """
-        names, hoods = self._meeting.names, self._meeting.hoods
-        back = mirror(np.arange(degree.neighbours), degree.neighbours)
-        dealers = np.flatnonzero(delivered.dealt)
-        chosen = np.zeros((len(dealers), degree.threshold), np.int64)
-        shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
-        for i, place in enumerate(dealers.tolist()):
-            hood = hoods[place]
-            revealed, there = self._revealed[hood, back], self._there[hood, back]
-            kind = OWN if uploaded[place] else PAIRWISE
-            good = opens(
-                delivered.commitments[place, :, kind],
-                salts=revealed[:, SECRET_BYTES:],
-                shares=revealed[:, :SECRET_BYTES],
-                context=commitment_context(self._me.session, kind),
-            )
-            accused.update(names[other] for other in hood[there & ~good].tolist())
-            rows = np.flatnonzero(there & good)
-            if len(rows) < degree.threshold:
-                silent = ", ".join(names[other] for other in hood[~(there & good)][:5].tolist())
-                raise ProtocolError(
-                    f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
-                    f"{names[place]}'s secret; nothing usable of {silent}"
-                )
-            chosen[i] = rows[: degree.threshold]
-            shares[i] = revealed[chosen[i], :SECRET_BYTES]
-        secrets = reconstruct(shares, chosen)
-        return {
-            place: secret.tobytes() for place, secret in zip(dealers.tolist(), secrets, strict=True)
-        }

@@ -22,6 +22,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.events import Derived, PrivacyEvent, Public
 from protocol.roles import Me
 from protocol.sharing import agreement, literal, sparse
+from protocol.sharing.agreement import TOTALS
 from protocol.sharing.graph import Bound, Degree, degree_of
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.meeting import Hood, is_mask_key
@@ -45,7 +46,8 @@ from protocol.sharing.messages import (
     sparse_kinds,
 )
 from protocol.sharing.shamir import MAX_SHARES
-from protocol.sharing.sparse import REVEALED, Sum
+from protocol.sharing.sparse import Sum
+from protocol.sharing.unmasking import REVEALED
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
 
@@ -121,20 +123,23 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             *sparse_kinds(shape, bits=bits, unmasked=REVEALED),
         )
 
-    async def begun(self, me: Me, *, survey: bytes) -> Begin:
+    async def begun(self, me: Me, *, survey: bytes, told: PrivacyEvent) -> Begin:
         """A party's side: wait until the sum begins, and consent.
 
         Args:
             survey: the digest of what was asked.
+            told: what the contribution tells in the end. Who cannot afford it declines here, before
+                others count on it.
 
         Raises:
-            PrivacyError: asked for another survey or attempt than agreed to.
+            PrivacyError: asked for another survey or attempt than agreed to, or for too much.
         """
         begin = await me.receive(Begin, AGGREGATOR)
         if begin.survey != survey:
             raise PrivacyError("asked about another survey than the one agreed to")
         if begin.attempt != self.attempt:
             raise PrivacyError(f"asked for attempt {begin.attempt}, agreed to {self.attempt}")
+        me.afford(told)
         return begin
 
     async def contribute(
@@ -170,7 +175,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             heard = await literal.contribute(
                 me, begin, values, respondents=respondents, dtype=literal.dtype_of(most)
             )
-            check_totals(heard.totals, heard.respondents, groups)
+            check_totals(heard.totals, heard.respondents, groups, own=values)
             return Summed(heard.totals, heard.respondents, heard.hood, heard.digest)
         degree = self.degree(len(me.roster) - 1)
         hood = await sparse.contribute(
@@ -186,7 +191,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return None
         told = await me.receive(Totals, AGGREGATOR)
         totals = told.totals.astype(np.int64)
-        check_totals(totals, told.respondents, groups)
+        check_totals(totals, told.respondents, groups, own=values)
         return Summed(totals, told.respondents, hood, digest_of(totals, told.respondents))
 
     async def agree(self, me: Me, summed: Summed, also: bytes = b"") -> None:
@@ -200,8 +205,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         degree = self.degree(len(me.roster) - 1)
         digest = hashlib.sha256(summed.digest + also).digest()
-        # In both profiles, those who are to speak here are counted among the threshold.
-        await agreement.agree(me, summed.hood, digest, at_least=degree.threshold)
+        await agreement.agree(me, summed.hood, digest, round=TOTALS, degree=degree)
 
     async def collect(
         self,
@@ -266,7 +270,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The aggregator's side of ``agree``; returns who gave their word."""
         needed = len(summed.survivors) if self.profile == "literal" else quorum
         return await agreement.carry(
-            me, summed.survivors, summed.hoods, within=within, quorum=needed
+            me, summed.survivors, summed.hoods, round=TOTALS, within=within, quorum=needed
         )
 
     def reveals(self, message: Message, told: PrivacyEvent) -> PrivacyEvent | None:
@@ -276,14 +280,14 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             told: what a party's contribution tells in the end, whoever puts it together.
         """
         match message:
-            case Begin() | Join() | Deal() | Tags():
-                # Shares are drawn without a look at the records; a tag is of what all were told.
+            case Begin() | Join() | Deal():
+                # Shares are drawn without a look at the records.
                 return Public()
             case Graph() | Dealt() | Survivors() | Tagged():
                 return Public()
             case Upload() | Partial():
                 return told
-            case Unmask() | Partials() | Totals():
+            case Unmask() | Partials() | Totals() | Tags():
                 return Derived()
             case _:
                 return None
@@ -326,12 +330,23 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     return degree
 
 
-def check_totals(totals: NDArray[np.int64], respondents: int, groups: Groups) -> None:
+def check_totals(
+    totals: NDArray[np.int64],
+    respondents: int,
+    groups: Groups,
+    *,
+    own: NDArray[np.unsignedinteger] | None = None,
+) -> None:
     """Refuse what cannot be counts: every respondent is in one cell of every table.
+
+    Args:
+        own: counts that are part of the totals.
 
     Raises:
         RemoteProtocolError: says which table.
     """
+    if respondents < 1 or (own is not None and (totals < own).any()):
+        raise RemoteProtocolError("less than what went into it", field="totals")
     start = 0
     for place, cells in enumerate(groups):
         table = totals[start : start + cells]

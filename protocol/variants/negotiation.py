@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
+from dataclasses import replace
+from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,14 +23,16 @@ from protocol.estimators.dependence import (
     Dependences,
     debiased_dependences,
     dependences,
+    measure_for,
     pairwise_dependences,
     raw_dependences,
 )
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers import KeepUniform
 from protocol.survey import Survey
 from protocol.variants.pair_rr import pair_randomizers, pairwise_estimate
-from protocol.variants.tallies import Layout, all_pairs, layout_of
+from protocol.variants.tallies import Layout, Names, all_pairs, layout_of
 
 Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
 """How dependences are learned: section 4.1 as printed or with its bias taken off, 4.2, 4.3."""
@@ -87,50 +92,74 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         return layout_of(self.survey, all_pairs(self.survey))
 
     def from_totals(self, totals: NDArray[np.integer]) -> Negotiated:
-        """From the summed counts of all pairs, true or randomized.
+        """From the counts of all pairs, in one vector: true ones, or of reports.
 
         Raises:
             ValueError: they are no counts.
         """
-        return self._remembered(totals.astype("<u4").tobytes())
-
-    def from_reports(self, counts: Counts) -> Negotiated:
-        """From the pooled reports on every attribute by itself.
-
-        Raises:
-            ValueError: they are of another survey, or of nobody.
-        """
-        estimate = JointEstimate(self.survey, self.pilot, counts)
-        learn = raw_dependences if self.dependence == "rr" else debiased_dependences
-        return self._clustered(learn(estimate, measure=self.measure))
+        # Tens of thousands of parties in one process compute the same of the same.
+        key = totals.astype("<u4").tobytes()
+        known = self._known.get(key)
+        if known is None:
+            self._known.clear()
+            known = self._known[key] = self._clustered(self._learned(self.layout.split(totals)))
+        return known
 
     @functools.cached_property
     def _known(self) -> dict[bytes, Negotiated]:
         return {}
 
-    def _remembered(self, totals: bytes) -> Negotiated:
-        # Tens of thousands of parties in one process compute the same of the same.
-        known = self._known.get(totals)
-        if known is None:
-            self._known.clear()
-            known = self._known[totals] = self._from_totals(np.frombuffer(totals, "<u4"))
-        return known
+    def _learned(self, tables: dict[Names, NDArray[np.int64]]) -> Dependences:
+        measure, survey = self.measure, self.survey
+        if self.dependence != "pair-rr":
+            # Made for its checks: tables of the same records have margins that agree.
+            ExactEstimate(survey, tables)
+        match self.dependence:
+            case "secure-sum":
+                return dependences(
+                    list(tables.values()),
+                    survey,
+                    measure=measure,
+                    method=self.dependence,
+                    epsilon=math.inf,
+                )
+            case "pair-rr":
+                estimates = pairwise_estimate(survey, self.pairs, tables).estimates
+                return pairwise_dependences(survey, estimates, measure=measure)
+            case "rr" | "rr-debiased":
+                learn = raw_dependences if self.dependence == "rr" else debiased_dependences
+                return self._joined([learn(e, measure=measure) for e in self._of_reports(tables)])
 
-    def _from_totals(self, totals: NDArray[np.integer]) -> Negotiated:
-        tables = self.layout.split(totals)
-        if self.dependence == "pair-rr":
-            estimates = pairwise_estimate(self.survey, self.pairs, tables).estimates
-            learned = pairwise_dependences(self.survey, estimates, measure=self.measure)
-        else:
-            learned = dependences(
-                list(tables.values()),
-                self.survey,
-                measure=self.measure,
-                method="secure-sum",
-                epsilon=np.inf,
+    def _of_reports(self, tables: dict[Names, NDArray[np.int64]]) -> list[JointEstimate]:
+        """An estimate of every pair, from the table of its reports."""
+        blocks = {block.attributes[0]: block for block in self.pilot}
+        return [
+            JointEstimate(
+                Survey(self.survey.title, tuple(self.survey.attribute(name) for name in names)),
+                tuple(blocks[name] for name in names),
+                Counts.from_table(table),
             )
-        return self._clustered(learned)
+            for names, table in tables.items()
+        ]
+
+    def _joined(self, parts: list[Dependences]) -> Dependences:
+        """The dependences of single pairs as one matrix; one report was enough for all."""
+        m = len(self.survey.names)
+        matrix, errors = np.eye(m), np.zeros((m, m))
+        for (i, j), part in zip(combinations(range(m), 2), parts, strict=True):
+            matrix[[i, j], [j, i]] = part.matrix[0, 1]
+            errors[[i, j], [j, i]] = part.errors[0, 1]
+        epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
+        names = self.survey.names
+        return Dependences(names, parts[0].measure, self.dependence, matrix, errors, epsilon)
 
     def _clustered(self, learned: Dependences) -> Negotiated:
+        attributes = combinations(self.survey.attributes, 2)
+        used = {measure_for(first, second, self.measure).name for first, second in attributes}
+        learned = replace(
+            learned,
+            method=self.dependence,
+            measure=used.pop() if len(used) == 1 else self.measure,
+        )
         clusters = cluster(learned, self.survey, tv=self.tv, td=self.td)
         return Negotiated(learned, clusters, matched_blocks(self.survey, clusters, p=self.p))

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from protocol.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 from protocol.codec import SCALAR_BYTES, Kind
@@ -22,7 +23,8 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.events import Derived, Masked, Plain, PrivacyEvent, Public
 from protocol.records import Records
 from protocol.roles import Me, Seen
-from protocol.sharing.sums import SecureSum
+from protocol.sharing.messages import Shape, totals_spec
+from protocol.sharing.sums import SecureSum, check_totals
 from protocol.variant import Claim, Variant
 from protocol.variants.negotiation import Dependence, Negotiated, Negotiation
 from protocol.variants.pair_rr import pair_event, randomized_pairs, waived
@@ -53,11 +55,11 @@ class PilotReport(Message, frozen=True):
 
 
 class Proposal(Message, frozen=True):
-    """The clusters that the aggregator proposes, and the reports that it computed them from."""
+    """The clusters that the aggregator proposes, and the pair tables that they follow from."""
 
     clusters: Clusters
-    codes: Array
-    counts: Array
+    respondents: int
+    totals: Array
 
 
 class Clustered(Message, frozen=True):
@@ -66,16 +68,15 @@ class Clustered(Message, frozen=True):
     Args:
         clusters: what was agreed on.
         codes, counts: how often each randomized record was reported, as in ``Pooled``.
-        pilot_codes, pilot_counts: the same of the reports that the dependences were learned from.
-        totals: or the summed counts of all pairs.
+        learned: from how many respondents the dependences were learned.
+        totals: the counts of all pairs that they follow from: true ones, or of reports.
         accused: whose shares, words or reports did not hold, a bitmap.
     """
 
     clusters: Clusters
     codes: Array
     counts: Array
-    pilot_codes: Array
-    pilot_counts: Array
+    learned: int
     totals: Array
     accused: bytes
 
@@ -102,7 +103,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     heeds = (Pilot, Ask)
 
     p: Annotated[float, Meta(gt=0, lt=1)]
-    tv: Annotated[int, Meta(ge=1)]
+    tv: Annotated[int, Meta(ge=1, le=2**32)]
     td: Annotated[float, Meta(ge=0)]
     dependence: Dependence = "secure-sum"
     measure: str = "auto"
@@ -114,6 +115,13 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError(f"measure {self.measure!r}: expected auto, {', '.join(MEASURES)}")
         if len(self.survey.names) < 2:
             raise ValueError("clusters take at least 2 attributes")
+        if not 1 <= self.tv <= 2**32:
+            raise ValueError(f"tv {self.tv}: expected 1 to 2**32 combinations")
+        if not math.isfinite(self.td):
+            raise ValueError(f"td {self.td}: expected a finite number")
+        # Made here, so that a keep probability that fits no domain is refused before it is used.
+        if not (self.negotiation.pilot and self.negotiation.pairs):
+            raise ValueError("no pair to learn a dependence of")
 
     @functools.cached_property
     def negotiation(self) -> Negotiation:
@@ -152,14 +160,33 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         codes = randomized(records, pilot.blocks, me, pilot).astype(self.survey.dtype)
         await me.send(AGGREGATOR, PilotReport(codes))
         proposal = await me.receive(Proposal, AGGREGATOR)
-        negotiated, reported = self._checked(proposal)
-        if not all(row.tobytes() in reported for row in codes):
-            raise RemoteProtocolError("this party's report is not in it", field="Proposal.codes")
+        totals = proposal.totals.astype(np.int64)
+        groups = self.negotiation.layout.groups
+        check_totals(totals, proposal.respondents, groups, own=self._pairs_of(codes))
+        negotiated = self._negotiated(totals)
+        if negotiated.clusters != proposal.clusters:
+            raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
         return negotiated
+
+    def _pairs_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
+        """The counts of all pairs among some records."""
+        layout = self.negotiation.layout
+        return layout.counted(layout.cells_of(Records.from_codes(self.survey, codes)))
+
+    def _negotiated(self, totals: NDArray[np.integer]) -> Negotiated:
+        """What follows from totals that somebody else has given.
+
+        Raises:
+            RemoteProtocolError: they are no counts.
+        """
+        try:
+            return self.negotiation.from_totals(totals)
+        except ValueError as error:
+            raise RemoteProtocolError(str(error), field="totals") from error
 
     async def _by_sums(self, me: Me, records: Records) -> Negotiated:
         negotiation, sums = self.negotiation, self.sums
-        begin = await sums.begun(me, survey=self.survey.digest)
+        begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
         if self.dependence == "pair-rr":
             values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)
         else:
@@ -176,26 +203,23 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         )
         if summed is None:
             raise LocalProtocolError("a sum for everyone that did not come")
-        negotiated = negotiation.from_totals(summed.totals)
+        negotiated = self._negotiated(summed.totals)
         await sums.agree(me, summed, negotiated.digest)
         return negotiated
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Clustered:
         """Learn the dependences, ask by cluster, pool."""
-        survey = self.survey
-        pilot = Counts.of(np.zeros((0, len(survey.sizes)), survey.dtype), survey.sizes)
-        totals, accused = np.zeros(0, np.uint32), set[PartyId]()
+        accused = set[PartyId]()
         if self.by_reports:
             await me.broadcast(parties, Pilot(self.survey.digest, self.negotiation.pilot))
             answers = await me.gather(
                 PilotReport, parties, within=self.patience, at_least=self.quorum
             )
             reported = np.concatenate([answer.codes for answer in answers.values()])
-            pilot = Counts.of(reported, self.survey.sizes)
-            negotiated = self.negotiation.from_reports(pilot)
-            willing = tuple(answers)
-            proposal = Proposal(negotiated.clusters, pilot.codes, pilot.counts.astype(np.uint32))
-            await me.broadcast(willing, proposal)
+            willing, learned = tuple(answers), len(reported)
+            totals = self._pairs_of(reported)
+            negotiated = self.negotiation.from_totals(totals)
+            await me.broadcast(willing, Proposal(negotiated.clusters, learned, totals))
         else:
             summed = await self.sums.collect(
                 me,
@@ -206,8 +230,12 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 quorum=self.quorum,
                 everyone=True,
             )
-            totals, accused = summed.totals.astype(np.uint32), set(summed.accused)
-            negotiated = self.negotiation.from_totals(totals)
+            totals, learned = summed.totals.astype(np.uint32), summed.respondents
+            accused.update(summed.accused)
+            try:
+                negotiated = self.negotiation.from_totals(totals)
+            except ValueError as error:
+                raise ProtocolError(f"the total is no count: {error}") from error
             willing = await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum)
         await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
         reports = await me.gather(Report, willing, within=self.patience, at_least=self.quorum)
@@ -221,8 +249,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             negotiated.clusters,
             counts.codes,
             counts.counts.astype(np.uint32),
-            pilot.codes,
-            pilot.counts.astype(np.uint32),
+            learned,
             totals,
             me.roster.bitmap(sorted(accused)),
         )
@@ -280,7 +307,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         survey, m = self.survey, len(self.survey.sizes)
         respondents = parties * self.max_records
         asked = SCALAR_BYTES + 4 * len(msgspec.msgpack.encode(self.negotiation.pilot))
-        cells = self.negotiation.layout.cells if not self.by_reports else 0
+        cells = self.negotiation.layout.cells
+        totals = totals_spec(Shape(cells, parties, respondents, 0))
         codes = ArraySpec(
             dtype=name_of(survey.dtype), shape=(Bounds(0, respondents), m), high=survey.sizes
         )
@@ -292,7 +320,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             ways = (
                 Kind(Pilot, scalar_bytes=asked),
                 Kind(PilotReport, codes=own),
-                Kind(Proposal, scalar_bytes=asked, codes=codes, counts=counts),
+                Kind(Proposal, scalar_bytes=asked, totals=totals),
             )
         else:
             ways = self.sums.kinds(cells=cells, parties=parties, respondents=respondents)
@@ -313,9 +341,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 scalar_bytes=asked + parties,
                 codes=codes,
                 counts=counts,
-                pilot_codes=codes,
-                pilot_counts=counts,
-                totals=ArraySpec(dtype="u4", shape=(Bounds(0, cells),), high=respondents + 1),
+                totals=totals,
             ),
         )
 
@@ -327,13 +353,12 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """
         if not isinstance(result, Clustered):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
-        if self.by_reports:
-            counts = pooled(self.survey, result.pilot_codes, result.pilot_counts)
-            negotiated = self.negotiation.from_reports(counts)
-        else:
-            if len(result.totals) != self.negotiation.layout.cells:
-                raise ValueError(f"{len(result.totals)} totals of {self.negotiation.layout.cells}")
-            negotiated = self.negotiation.from_totals(result.totals)
+        totals = result.totals.astype(np.int64)
+        try:
+            check_totals(totals, result.learned, self.negotiation.layout.groups)
+        except RemoteProtocolError as error:
+            raise ValueError(str(error)) from error
+        negotiated = self.negotiation.from_totals(totals)
         if negotiated.clusters != result.clusters:
             raise ValueError("the clusters do not follow from the counts beside them")
         return negotiated
@@ -352,28 +377,6 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
         counts = pooled(self.survey, result.codes, result.counts)
         return JointEstimate(self.survey, blocks, counts)
-
-    def _checked(self, proposal: Proposal) -> tuple[Negotiated, frozenset[bytes]]:
-        """What a proposal's reports lead to, and its rows."""
-        known = self._proposals.get(id(proposal))
-        if known is not None and known[0] is proposal:
-            return known[1]
-        try:
-            counts = pooled(self.survey, proposal.codes, proposal.counts)
-            negotiated = self.negotiation.from_reports(counts)
-        except ValueError as error:
-            raise RemoteProtocolError(str(error), field="Proposal") from error
-        if negotiated.clusters != proposal.clusters:
-            raise RemoteProtocolError("does not follow from the reports", field="Proposal.clusters")
-        found = negotiated, frozenset(row.tobytes() for row in proposal.codes)
-        self._proposals.clear()
-        self._proposals[id(proposal)] = proposal, found
-        return found
-
-    @functools.cached_property
-    def _proposals(self) -> dict[int, tuple[Proposal, tuple[Negotiated, frozenset[bytes]]]]:
-        # A broadcast reaches tens of thousands of parties of one process as one object.
-        return {}
 
     def claims(self) -> tuple[Claim, ...]:
         single = math.fsum(block.randomizer.epsilon for block in self.negotiation.pilot)

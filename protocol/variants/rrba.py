@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -26,33 +26,30 @@ from protocol.privacy.events import (
     Public,
     Randomized,
 )
+from protocol.randomizers.table import KeepElseTable
 from protocol.randomness import WORDS
 from protocol.records import Records
 from protocol.roles import Me, Seen
 from protocol.variant import Claim, Variant
-from protocol.variants.rrba_plan import Extent, Plan
+from protocol.variants.rrba_plan import Extent, Mode, Plan, Stopping, Tail
 
-Mode: TypeAlias = Literal["blocked", "sequential"]
-"""Version 2 of the paper, blocks of clients, or version 1, one client after the other."""
-
-Tail: TypeAlias = Literal["keep", "drop"]
-"""Whether a last block that is not full is asked."""
-
-Stopping: TypeAlias = Literal["never", "pooled", "printed"]
-"""When no further block is asked: never, by the pooled half-width, or by the printed rule."""
+_REMEMBERED = 256
+"""How many questions of one process are remembered as tables."""
 
 
 class Question(Message, frozen=True):
-    """What a block is asked with.
+    """What a party is asked with; it is one for all that have the same views.
 
     Args:
         block: from 0.
         over: nothing is asked any more.
-        weights: (cells,) what fakes are drawn from in every group, each summing to 2**64.
+        groups: the groups of the views that the party's respondents have, rising.
+        weights: what fakes are drawn from in each of them, each summing to 2**64.
     """
 
     block: int
     over: bool
+    groups: Array
     weights: Array
 
 
@@ -147,7 +144,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         if self.mix == 0 and not self.allow_unbounded:
             raise ValueError(
                 "mix 0 lets a table have a zero, under which an answer is given away: "
-                "set a mix above 0, or allow_unbounded"
+                "set a mix above 0, or allow unbounded costs"
             )
         if self.mix == 0 and self.epsilon is not None:
             raise ValueError("without a mix above 0 no p keeps an answer within epsilon: set p")
@@ -177,61 +174,73 @@ class RRBA(Variant, frozen=True, kw_only=True):
         question = await me.receive(Question, AGGREGATOR)
         if question.over:
             return
-        self._consent(question)
         lots = self.plan.lots(me.session, me.id, len(records))
         respondents, groups = self.plan.chosen(lots, me.stream_for(question, "groups"))
-        cells = self.plan.layout.cells_of(records)[respondents, groups]
+        tables = self._tables(question)
+        needed = set(groups.tolist())
+        if not needed <= tables.keys():
+            raise PrivacyError("asked about other groups than those of the lots")
+        cells = self.plan.layout.cells_of(records)[respondents, groups].astype(self._code_dtype)
         codes = np.empty(len(cells), self._code_dtype)
         stream = me.stream_for(question)
-        for group in np.unique(groups).tolist():
+        for group in sorted(needed):
             about = groups == group
-            randomizer = self.plan.randomizer(group, question.weights)
-            codes[about] = randomizer.randomize(cells[about].astype(self._code_dtype), stream)
+            codes[about] = tables[group].randomize(cells[about], stream)
         await me.send(
             AGGREGATOR,
             Answers(respondents.astype("<u4"), groups.astype(self._group_dtype), codes),
         )
 
-    def _consent(self, question: Question) -> None:
-        """Refuse tables that cost more than agreed.
+    def _tables(self, question: Question) -> dict[int, KeepElseTable]:
+        """How an answer about each group asked is drawn, if it costs no more than agreed.
 
         Raises:
             PrivacyError: names the group.
         """
-        known = self._consented.get(id(question))
-        if known is question:
-            return
-        if len(question.weights) != self.plan.layout.cells:
-            raise PrivacyError("asked about other groups than agreed")
-        totals = np.add.reduceat(question.weights, self.plan.cells.starts)
-        least = np.minimum.reduceat(question.weights, self.plan.cells.starts)
-        agreed = [least_weight(size, self.mix) for size in self.plan.layout.groups]
-        for group, (total, low, floor) in enumerate(
-            zip(totals.tolist(), least.tolist(), agreed, strict=True)
-        ):
-            if total != 0:  # Modulo 2**64.
-                raise PrivacyError(f"the table of {self.plan.group_names[group]} does not sum to 1")
-            if low < floor:
+        try:
+            tables = self._drawn(question)
+        except ValueError as error:
+            raise PrivacyError(f"asked with tables that are none: {error}") from error
+        for group, table in tables.items():
+            least, agreed = min(table.weights), least_weight(table.size, self.mix)
+            if least < agreed:
                 raise PrivacyError(
-                    f"asked with a table of {self.plan.group_names[group]} with a probability of "
-                    f"{low / WORDS:.3g}, agreed to at least {floor / WORDS:.3g}"
+                    f"asked with a table of {self.plan.group_names[group]} with a probability "
+                    f"of {least / WORDS:.3g}, agreed to at least {agreed / WORDS:.3g}"
                 )
-        self._consented.clear()
-        self._consented[id(question)] = question
+        return tables
+
+    def _drawn(self, question: Question) -> dict[int, KeepElseTable]:
+        """How an answer about each group asked is drawn.
+
+        Raises:
+            ValueError: there is no such way.
+        """
+        known = self._known.get(id(question))
+        if known is None or known[0] is not question:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            tables = self.plan.tables(question.groups, question.weights)
+            known = self._known[id(question)] = question, tables
+        return known[1]
 
     @functools.cached_property
-    def _consented(self) -> dict[int, Question]:
-        # A broadcast reaches the parties of one process as one object.
+    def _known(self) -> dict[int, tuple[Question, dict[int, KeepElseTable]]]:
+        # What reaches many parties of one process is one object.
         return {}
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Released:
         """Ask block by block, update the tables, publish."""
-        running = Running(self.plan.cells, np.array(self.plan.thresholds) / WORDS)
+        plan = self.plan
+        running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
         answered, blocks = 0, list(self.blocks_of(parties))
         asked = 0
         for number, members in enumerate(blocks):
-            weights = weights_of(self.plan.cells, running.tables(self.mix))
-            await me.broadcast(members, Question(number, False, weights))
+            weights = weights_of(plan.cells, running.tables(self.mix))
+            for groups, about in self._by_views(me.session, members).items():
+                part = weights[plan.places(groups)]
+                kinds = np.array(groups, self._group_dtype)
+                await me.broadcast(about, Question(number, False, kinds, part))
             asked += len(members)
             answers = await me.gather(Answers, members, within=self.patience)
             counts, heard = self._counted(me.session, answers)
@@ -240,8 +249,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
             await me.note(Block(number, counts.astype(np.uint32)))
             if self._enough(running):
                 break
-        nobody = np.zeros(0, np.uint64)
-        await me.broadcast(parties[asked:], Question(running.blocks, True, nobody))
+        nothing = np.zeros(0, self._group_dtype), np.zeros(0, np.uint64)
+        await me.broadcast(parties[asked:], Question(running.blocks, True, *nothing))
         if answered < self.quorum:
             raise ProtocolError(f"{answered} respondents answered, {self.quorum} needed")
         errors = running.errors(self.release)
@@ -252,6 +261,15 @@ class RRBA(Variant, frozen=True, kw_only=True):
             np.where(np.isfinite(errors), errors, 0.0),
             running.counts.astype(np.uint32),
         )
+
+    def _by_views(
+        self, session: bytes, members: Sequence[PartyId]
+    ) -> dict[tuple[int, ...], list[PartyId]]:
+        """Who of a block is asked with the same groups: one encoding serves them all."""
+        found: dict[tuple[int, ...], list[PartyId]] = {}
+        for party in members:
+            found.setdefault(self.plan.asked(session, party, self.max_records), []).append(party)
+        return found
 
     def _enough(self, running: Running) -> bool:
         if self.stopping == "pooled":
@@ -279,24 +297,20 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 return Derived()
             case Answers():
                 question = seen.last(Question, AGGREGATOR)
-                if question is not None and len(question.weights) == self.plan.layout.cells:
+                if question is not None:
                     return self._event(message, question)
         return Plain(self.survey.names)
 
     def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
-        groups = np.minimum(answers.groups, len(self.plan.thresholds) - 1)
         told: list[PrivacyEvent] = []
         try:
+            tables = self._drawn(question)
             for respondent in np.unique(answers.respondents).tolist():
-                own = groups[answers.respondents == respondent].tolist()
-                parts = [
-                    Randomized(
-                        self.plan.randomizer(group, question.weights), self.plan.group_names[group]
-                    )
-                    for group in own
-                ]
+                own = answers.groups[answers.respondents == respondent].tolist()
+                parts = [Randomized(tables[group], self.plan.group_names[group]) for group in own]
                 told.append(parts[0] if len(parts) == 1 else Composed(tuple(parts)))
-        except ValueError:
+        except (ValueError, KeyError):
+            # No table that this could have been drawn with: it may be anything.
             return Plain(self.survey.names)
         different = tuple(dict.fromkeys(told))
         if not different:
@@ -321,6 +335,11 @@ class RRBA(Variant, frozen=True, kw_only=True):
             Kind(
                 Question,
                 scalar_bytes=64,
+                groups=ArraySpec(
+                    dtype=name_of(self._group_dtype),
+                    shape=(Bounds(0, len(self.plan.group_names)),),
+                    high=len(self.plan.group_names),
+                ),
                 weights=ArraySpec(dtype="u8", shape=(Bounds(0, cells),)),
             ),
             Kind(

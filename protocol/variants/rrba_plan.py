@@ -24,6 +24,16 @@ Extent: TypeAlias = Literal["one", "view"]
 """What a client answers about: one group of its view, or all of them."""
 
 
+Mode: TypeAlias = Literal["blocked", "sequential"]
+"""Version 2 of the paper, blocks of clients, or version 1, one client after the other."""
+
+Tail: TypeAlias = Literal["keep", "drop"]
+"""Whether a last block that is not full is asked."""
+
+Stopping: TypeAlias = Literal["never", "pooled", "printed"]
+"""When no further block is asked: never, by the pooled half-width, or by the printed rule."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     """What everybody knows of an RRBA survey before it begins.
 
@@ -118,11 +128,35 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
             table[row, : len(view)] = view
         return table
 
-    def randomizer(self, group: int, weights: NDArray[np.uint64]) -> KeepElseTable:
-        """How an answer about a group is drawn, given all groups' tables."""
-        start = int(self.cells.starts[group])
-        part = weights[start : start + int(self.cells.sizes[group])]
-        return KeepElseTable(threshold=self.thresholds[group], weights=tuple(part.tolist()))
+    def asked(self, session: bytes, party: PartyId, most: int) -> tuple[int, ...]:
+        """The groups that a party of at most so many respondents may answer about, rising."""
+        lots = set(self.lots(session, party, most).tolist())
+        return tuple(sorted({group for lot in lots for group in self.views[lot]}))
+
+    def places(self, groups: tuple[int, ...]) -> NDArray[np.int64]:
+        """Where the cells of some groups are, one group after the other."""
+        starts, sizes = self.cells.starts.tolist(), self.cells.sizes.tolist()
+        return np.concatenate([np.arange(starts[g], starts[g] + sizes[g]) for g in groups])
+
+    def tables(
+        self, groups: NDArray[np.unsignedinteger], weights: NDArray[np.uint64]
+    ) -> dict[int, KeepElseTable]:
+        """How an answer about each group is drawn.
+
+        Raises:
+            ValueError: other weights than these groups have, groups that do not rise, or a table
+                that does not sum to 1.
+        """
+        numbers = groups.tolist()
+        sizes = [self.layout.groups[group] for group in numbers]
+        if sum(sizes) != len(weights) or sorted(set(numbers)) != numbers:
+            raise ValueError(f"{len(weights)} weights for groups {numbers[:10]}")
+        found, start, words = {}, 0, weights.tolist()
+        for group, size in zip(numbers, sizes, strict=True):
+            part = tuple(words[start : start + size])
+            found[group] = KeepElseTable(threshold=self.thresholds[group], weights=part)
+            start += size
+        return found
 
     def fits(
         self,

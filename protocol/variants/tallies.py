@@ -54,19 +54,16 @@ class Layout(NamedTuple):
     Args:
         tables: the attributes of each.
         shapes: their numbers of categories.
+        groups: the number of cells of each.
         strides: (m, t) what a code of each attribute counts in the cells of each table.
         starts: where each table begins.
     """
 
     tables: tuple[Names, ...]
     shapes: tuple[tuple[int, ...], ...]
+    groups: Groups
     strides: NDArray[np.int64]
     starts: NDArray[np.int64]
-
-    @property
-    def groups(self) -> Groups:
-        """The number of cells of each table."""
-        return tuple(math.prod(shape) for shape in self.shapes)
 
     @property
     def cells(self) -> int:
@@ -107,9 +104,9 @@ def layout_of(survey: Survey, tables: tuple[Names, ...]) -> Layout:
     for place, (names, shape) in enumerate(zip(tables, shapes, strict=True)):
         for i, axis in enumerate(survey.axes(names)):
             strides[axis, place] = math.prod(shape[i + 1 :])
-    sizes = [math.prod(shape) for shape in shapes]
+    sizes = tuple(math.prod(shape) for shape in shapes)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    return Layout(tables, shapes, strides, starts)
+    return Layout(tables, shapes, sizes, strides, starts)
 
 
 def all_pairs(survey: Survey) -> tuple[Names, ...]:
@@ -154,7 +151,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
     async def party(self, me: Me, records: Records) -> None:
         """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
         sums, parties = self.sums, len(me.roster.parties)
-        begin = await sums.begun(me, survey=self.survey.digest)
+        begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
         summed = await sums.contribute(
             me,
             begin,

@@ -199,6 +199,30 @@ def test_more_of_anything_takes_more_neighbours(
         assert k / 2 < degree.threshold <= k
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 150), st.sampled_from([DEFAULT, EASY, RUNS, Bound(corrupt=0, dropped=0)]))
+def test_as_many_corrupt_neighbours_are_tolerated_as_cannot_unmask(n: int, bound: Bound) -> None:
+    """With one more, an aggregator that tells parties different things could get both secrets."""
+    degree = degree_of(n, bound)
+    k, t, c = degree.neighbours, degree.threshold, degree.tolerated
+    assert 0 <= c < k
+    assert 2 * t > k + c
+    assert 2 * t <= k + c + 1
+    # More of them are as rare as the bound says; among all, there are never more.
+    corrupt = bound.corrupt_of(n)
+    if k == n - 1:
+        assert c >= corrupt
+    else:
+        assert n * tail(n - 1, corrupt, k, c + 1) <= Fraction(1, 2**bound.security)
+
+
+@pytest.mark.parametrize(
+    ("n", "tolerated"), [(2, 0), (8, 0), (24, 2), (60, 3), (100, 5), (1000, 23)]
+)
+def test_tolerated_under_the_default_bound(n: int, tolerated: int) -> None:
+    assert degree_of(n, DEFAULT).tolerated == tolerated
+
+
 @pytest.mark.parametrize("given_shares", [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (math.nan, 0.1)])
 def test_shares_out_of_range_are_refused(given_shares: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="together below 1"):

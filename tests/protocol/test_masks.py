@@ -12,7 +12,6 @@ from protocol.randomness import WORDS, Stream
 from protocol.sharing.masks import (
     MAX_MODULUS,
     Bits,
-    add_masks,
     deal_shares,
     expand_mask,
     modulus_bits,
@@ -45,41 +44,6 @@ def test_a_known_mask() -> None:
     # The keystream of the zero key is published: GCM specification, test case 13.
     assert expand_mask(bytes(32), 2, bits=16).tolist() == [0x95DC, 0x78C0]
     assert expand_mask(bytes(32), 1, bits=32).tolist() == [0x78C095DC]
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=5), seeds, seeds, sizes)
-def test_masks_are_added_and_subtracted_exactly(
-    values: list[int], plus: list[bytes], minus: list[bytes], bits: Bits
-) -> None:
-    given_values = np.array(values)
-    masked = add_masks(given_values, seeds_plus=plus, seeds_minus=minus, bits=bits)
-    assert masked.dtype == f"u{bits // 8}"
-    assert given_values.tolist() == values
-    masks = [(1, expand_mask(seed, len(values), bits=bits).tolist()) for seed in plus]
-    masks += [(-1, expand_mask(seed, len(values), bits=bits).tolist()) for seed in minus]
-    assert masked.tolist() == [
-        (value + sum(sign * mask[i] for sign, mask in masks)) % 2**bits
-        for i, value in enumerate(values)
-    ]
-
-
-@pytest.mark.parametrize("bits", BITS)
-def test_masks_of_all_pairs_cancel_in_the_sum(bits: Bits) -> None:
-    values = np.arange(24, dtype=np.uint16).reshape(6, 4)
-    seed = {(i, j): seeded(10 * i + j).bytes(32) for i in range(6) for j in range(i)}
-    masked = [
-        add_masks(
-            row,
-            seeds_plus=[seed[i, j] for j in range(i)],
-            seeds_minus=[seed[j, i] for j in range(i + 1, 6)],
-            bits=bits,
-        )
-        for i, row in enumerate(values)
-    ]
-    assert not any(np.array_equal(row, hidden) for row, hidden in zip(values, masked, strict=True))
-    total = np.sum(masked, axis=0, dtype=f"u{bits // 8}")
-    assert total.tolist() == values.sum(axis=0).tolist()
 
 
 @pytest.mark.parametrize(
@@ -198,8 +162,6 @@ def test_numbers_out_of_range_are_refused(parties: int, modulus: int, own: int |
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((1, 3), np.int64)])
 def test_values_that_are_no_row_of_integers_are_refused(values: NDArray[np.int64]) -> None:
-    with pytest.raises(ValueError, match="row of integers"):
-        add_masks(values, seeds_plus=[], seeds_minus=[], bits=16)
     with pytest.raises(ValueError, match="row of integers"):
         deal_shares(values, parties=3, modulus=5, stream=seeded())
 

@@ -59,8 +59,7 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
             mask_keys[name] = join.key.tobytes()
             leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + mask_keys[name])
     root = merkle(leaves)
-    numbers = len(leaves).to_bytes(8, "big") * 2
-    coin = hashlib.sha256(b"coin\0" + CONTEXT + bytes(8) + root + numbers).digest()
+    coin = hashlib.sha256(b"coin\0" + CONTEXT + bytes(8) + root).digest()
     hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
     told = graphs(trial)
     assert set(told) == set(names) - set(gone)
@@ -93,7 +92,6 @@ def test_another_key_makes_another_graph() -> None:
         ({"joined": 9}, "this party is not among those who joined"),
         ({"joined": 0}, "numbers that cannot be"),
         ({"respondents": 2**33}, "numbers that cannot be"),
-        ({"respondents": 9}, "the neighbours are not on the roster"),
         ({"keys": flipped()}, "the neighbours are not on the roster"),
         ({"names": lambda old: ("mallory", *old[1:])}, "the neighbours are not on the roster"),
         ({"names": lambda old: (old[1], old[0], *old[2:])}, "the neighbours are not on the roster"),
@@ -162,7 +160,6 @@ def test_a_hood_shows_no_keys() -> None:
         keys=shared,
         mask_keys=shared,
         respondents=2,
-        joined=2,
         context=CONTEXT,
         stream=Stream(bytes(32)),
     )

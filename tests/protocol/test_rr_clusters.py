@@ -36,7 +36,7 @@ from scenarios import EXECUTORS
 from tests.forgeries import Forgery
 from tests.protocol.simulation import charter_of, everywhere, holdings_of
 from tests.protocol.test_sums import LITERAL, SPARSE, Trial, tried, vanishing
-from tests.protocol.test_sums_attacks import Rewrite, change, moved, rewriting
+from tests.protocol.test_sums_attacks import Rewrite, change, rewriting
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SURE = 1 - 2**-40
@@ -126,7 +126,14 @@ def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, 
     assert estimate.blocks == matched_blocks(THREEFOLD, expected, p=SURE)
     for names in (("a",), ("a", "b"), ("c", "a"), THREEFOLD.names):
         assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
-    assert variant.dependences(result).epsilon == variant.negotiated(result).dependences.epsilon
+    found = variant.dependences(result)
+    assert found.epsilon == variant.negotiated(result).dependences.epsilon
+    assert (found.method, found.measure, found.names) == (way, "cramers-v", THREEFOLD.names)
+    if way != "rr-debiased":
+        assert np.allclose(found.matrix, learned.matrix, atol=1e-6)
+    assert result.learned == 40
+    pairs = np.concatenate([records.counts(pair).reshape(-1) for pair in all_pairs(THREEFOLD)])
+    assert result.totals.tolist() == pairs.tolist()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -173,54 +180,20 @@ def test_clusters_that_were_not_negotiated_are_refused(way: Dependence) -> None:
         assert "another survey" in trial.refusals()[TWO]
 
 
+def apart(old: Any) -> Any:
+    """Other counts of a and b together, with the same counts of each."""
+    old[[0, 5]] -= 1
+    old[[2, 3]] += 1
+    return old
+
+
 @pytest.mark.parametrize("way", BY_SUMS)
 def test_other_totals_for_one_end_before_any_report(way: Dependence) -> None:
-    trial = session(variant_of(way, p=SURE), rewrite=change("Totals", None, TWO, totals=moved))
+    trial = session(variant_of(way, p=SURE), rewrite=change("Totals", None, TWO, totals=apart))
     assert set(trial.refusals()) == set(trial.charter.roster.parties)
-    assert all("was told something else" in why for why in trial.refusals().values())
+    assert all("told something else" in why for why in trial.refusals().values())
     assert trial.messages("Report") == []
     assert isinstance(trial.error, QuorumError)
-
-
-PROPOSALS: dict[str, tuple[dict[str, Any], str]] = {
-    "other clusters": ({"clusters": (("a",), ("b",), ("c",))}, "does not follow from the reports"),
-    "no clusters": ({"clusters": ()}, "does not follow from the reports"),
-    "nobody's reports": (
-        {"codes": lambda old: old[:0], "counts": lambda old: old[:0]},
-        "one count for each",
-    ),
-    "out of order": ({"codes": lambda old: old[::-1]}, "one count for each"),
-    "too few counts": ({"counts": lambda old: old[1:]}, "one count for each"),
-    "without its own": (
-        {"codes": lambda old: old[1:], "counts": lambda old: old[1:]},
-        "this party's report is not in it",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", PROPOSALS)
-@pytest.mark.parametrize("way", WAYS[:2])
-def test_a_proposal_that_does_not_follow_is_refused(way: Dependence, what: str) -> None:
-    fields, says = PROPOSALS[what]
-    # One party's report is first in the order of codes, for all its answers are the first.
-    trial = session(variant_of(way, p=SURE), rewrite=change("Proposal", None, ONE, **fields))
-    assert says in trial.refusals()[ONE]
-    assert trial.messages("Report", ONE) == []
-    assert result_of(trial).counts.sum() == 7
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"survey": bytes(32)},
-        {"blocks": matched_blocks(THREEFOLD, (("a",), ("b",), ("c",)), p=0.8)},
-        {"blocks": matched_blocks(THREEFOLD, (("a", "b"), ("c",)), p=0.1)},
-    ],
-)
-def test_a_pilot_that_was_not_agreed_to_is_refused(fields: dict[str, Any]) -> None:
-    trial = session(variant_of("rr"), rewrite=change("Pilot", None, TWO, **fields))
-    assert "other randomizers than agreed" in trial.refusals()[TWO]
-    assert trial.messages("PilotReport", TWO) == []
 
 
 @pytest.mark.parametrize("codes", [[[0, 0, 0]], [[0]], [[5, 5]]], ids=str)
@@ -319,7 +292,9 @@ def test_what_messages_tell() -> None:
     seen.add(AGGREGATOR, Ask(THREEFOLD.digest, blocks))
     assert variant.reveals(report, seen) != Plain(THREEFOLD.names)
     assert variant.reveals(Ask(THREEFOLD.digest, blocks), seen) == Public()
-    assert variant.reveals(Proposal((), report.codes, report.codes), seen) == Derived()
+    totals = np.zeros(16, np.uint32)
+    assert variant.reveals(Proposal((), 0, totals), seen) == Derived()
+    assert variant.reveals(Clustered((), report.codes, totals, 0, totals, b""), seen) == Derived()
     assert variant.reveals(Declined("x"), seen) == Plain(THREEFOLD.names)
     assert variant_of("secure-sum").told == Masked(THREEFOLD.names)
 
@@ -330,6 +305,10 @@ def test_what_messages_tell() -> None:
         ({"quorum": 0}, "at least 1"),
         ({"patience": 0.0}, "more than 0 seconds"),
         ({"measure": "mood"}, "measure 'mood'"),
+        ({"tv": 0}, "tv 0: expected 1 to"),
+        ({"tv": 2**32 + 1}, "tv 4294967297: expected 1 to"),
+        ({"td": math.inf}, "td inf: expected a finite number"),
+        ({"td": math.nan}, "td nan: expected a finite number"),
     ],
 )
 def test_parameters_are_checked(terms: dict[str, Any], says: str) -> None:
@@ -345,5 +324,12 @@ def test_clusters_take_two_attributes_and_a_result_of_their_own() -> None:
         variant_of("rr").estimate(Declined("x"))
     result = result_of(session(variant_of("secure-sum")))
     short = msgspec.structs.replace(result, totals=result.totals[1:])
-    with pytest.raises(ValueError, match="15 totals of 16"):
+    with pytest.raises(ValueError, match="totals: table 0 sums to"):
         variant_of("secure-sum").estimate(short)
+    long = msgspec.structs.replace(result, totals=np.append(result.totals, np.uint32(0)))
+    with pytest.raises(ValueError, match="reshape"):
+        variant_of("secure-sum").estimate(long)
+    for learned in (0, 7, 9):
+        other = msgspec.structs.replace(result, learned=learned)
+        with pytest.raises(ValueError, match=r"totals: (table 0 sums|less than)"):
+            variant_of("secure-sum").estimate(other)

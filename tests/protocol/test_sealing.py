@@ -177,7 +177,7 @@ class Secrets:
         return [self.own_seed, self.mask_secret, *self.shares, *self.edges, *self.masks]
 
 
-@pytest.mark.parametrize("gone", [{}, {TWO: "Upload", THREE: "Unmask"}], ids=["all", "some"])
+@pytest.mark.parametrize("gone", [{}, {TWO: "Upload", THREE: "Tags"}], ids=["all", "some"])
 def test_no_secret_is_said_or_shown(gone: dict[PartyId, str]) -> None:
     """Not even of those that vanish, whose secrets are reconstructed."""
     variant = SecureSumVariant(survey=SURVEY, sums=SPARSE, everyone=True)

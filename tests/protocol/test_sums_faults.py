@@ -19,8 +19,11 @@ from protocol.sharing.sums import SecureSum
 from protocol.variants.secure_sum import SecureSumVariant
 from tests.protocol.simulation import SURVEY, answers, charter_of, holdings_of
 from tests.protocol.test_sums import (
+    AGREED,
     LITERAL,
+    ROUNDS,
     SPARSE,
+    UPLOADED,
     Trial,
     counted,
     exact,
@@ -33,7 +36,13 @@ from tests.protocol.test_sums import (
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 ONE, TWO, THREE = PARTIES[:3]
 LITERAL_ROUNDS = ("Join", "Deal", "Partial", "Tags")
-ANSWERED = {"Graph": "Deal", "Dealt": "Upload", "Survivors": "Unmask", "Totals": "Tags"}
+ANSWERED = {
+    "Graph": "Deal",
+    "Dealt": "Upload",
+    "Survivors": "Tags",
+    "Tagged": "Unmask",
+    "Totals": AGREED,
+}
 """What the aggregator says, and what a party does not say that has not heard it."""
 
 
@@ -78,17 +87,17 @@ def test_a_literal_sum_without_somebody_who_never_came() -> None:
     assert {e.kind for e in trial.said} == {"Begin", "Join", "Closed"}
 
 
-@pytest.mark.parametrize("kind", ["Join", "Deal", "Upload", "Unmask", "Tags"])
+@pytest.mark.parametrize("kind", ROUNDS)
 def test_too_few_for_the_quorum(kind: str) -> None:
     charter, holdings = held(SPARSE, quorum=7)
     trial = tried(charter, holdings, fate=vanishing({TWO: kind}))
     assert isinstance(trial.error, QuorumError)
     # Who vanishes once it has uploaded is in the sum; what is missing in the end is its word.
-    last = "Tags" if kind == "Unmask" else kind
+    last = "Tags" if kind in UPLOADED else kind
     assert (trial.error.kind, trial.error.missing) == (last, (TWO,))
 
 
-@pytest.mark.parametrize("kind", ["Join", "Deal", "Upload", "Unmask"])
+@pytest.mark.parametrize("kind", ROUNDS[:-1])
 def test_one_more_than_the_bound_gives_no_sum(kind: str) -> None:
     charter, holdings = held(SPARSE, everyone=False)
     most = slack(7)
@@ -98,6 +107,10 @@ def test_one_more_than_the_bound_gives_no_sum(kind: str) -> None:
         if enough:
             uploaded = survivors_of(charter, dict.fromkeys(PARTIES[:gone], kind))
             exact(trial, holdings, uploaded)
+    if kind == "Tags":
+        says = "Tagged.given: 3 neighbours gave their word, 4 needed"
+        assert trial.refusals() == dict.fromkeys(PARTIES[most + 1 :], says)
+        assert trial.messages("Unmask") == []
     if kind == "Unmask":
         assert "the sum cannot be unmasked: 3 of 4 shares of party-" in str(trial.error)
         assert "nothing usable of party-" in str(trial.error)

@@ -106,6 +106,17 @@ def test_what_was_not_counted_together_is_refused() -> None:
         ({("a",): np.array([1, 2, 3])}, r"a table of \('a',\) of shape \(3,\)"),
         ({("a",): np.array([1, 2]), ("b",): np.array([1, 1, 2])}, "different totals"),
         ({("a",): np.array([0, 0])}, "or of nobody"),
+        (
+            {("a",): np.array([2, 1]), ("b", "a"): np.array([[1, 0], [0, 1], [0, 1]])},
+            "tables that count 'a' differently",
+        ),
+        (
+            {
+                ("a", "b"): np.array([[1, 0, 0], [0, 1, 0]]),
+                ("b", "a"): np.array([[2, 0]] + 2 * [[0, 0]]),
+            },
+            "tables that count '[ab]' differently",
+        ),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(counts: dict[Any, Any], says: str) -> None:

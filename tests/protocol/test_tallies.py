@@ -53,7 +53,7 @@ WIDE = Survey(
         for name, size in (("a", 2), ("b", 3), ("c", 4))
     ),
 )
-EVERYONE: list[type[Message]] = [kinds.Totals, kinds.Tags, kinds.Tagged]
+EVERYONE: list[type[Message]] = [kinds.Totals]
 """What is said only where every party gets the total."""
 
 RECORDS = answers(SURVEY, 6)
@@ -234,6 +234,8 @@ def test_what_messages_tell() -> None:
         )
     )
     assert exact.reveals(Begin(0, b""), Seen()) == Public()
+    # What is agreed on follows from what was uploaded.
+    assert exact.reveals(kinds.Tags(0, np.zeros((2, 16), np.uint8)), Seen()) == Derived()
     assert exact.reveals(Tally(0, b"", b"", np.zeros(9, np.uint32)), Seen()) == Derived()
     assert exact.reveals(Declined("x"), Seen()) == Plain(WIDE.names)
 
@@ -281,10 +283,11 @@ def test_a_budget_holds() -> None:
     holdings = holdings_of(charter, answers(WIDE, 3))
     cost = math.fsum(r.epsilon for r in variant.randomizers)
     assert locally(charter, holdings, budget=cost).run.result
-    with pytest.raises(QuorumError, match="sent 'Upload'"):
+    # Who cannot afford it says so before others count on it.
+    with pytest.raises(QuorumError, match="sent 'Join'"):
         locally(charter, holdings, budget=math.nextafter(cost, 0))
     charter = charter_of(PairCounts(survey=WIDE), 3)
-    with pytest.raises(QuorumError, match="sent 'Upload'"):
+    with pytest.raises(QuorumError, match="sent 'Join'"):
         locally(charter, holdings, budget=1e9)
 
 

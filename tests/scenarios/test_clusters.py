@@ -65,6 +65,7 @@ def test_negotiation_and_release_are_both_charged(dependence: str, pilots: int) 
     domains = sizes if pilots == 8 else [a * b for a, b in combinations(sizes, 2)]
     learned = math.fsum(math.log1p(size * 0.7 / 0.3) for size in domains)
     released = math.fsum(math.log1p(size * 0.7 / 0.3) for size in sizes)
+    assert result["dependence"]["method"] == dependence
     assert result["dependence"]["epsilon"] == pytest.approx(learned, abs=1e-9)
     assert result["privacy"]["record_epsilon"] == pytest.approx(learned + released, abs=1e-6)
     assert result["privacy"]["record_epsilon"] <= learned + released + 1e-9
@@ -117,7 +118,10 @@ def test_a_reproduction_has_nothing_to_draw_from(tmp_path: Path) -> None:
         ("dependence=guess", "dependence"),
         ("profile=dense", "profile"),
         ("tv=0", "tv"),
+        ("tv=4294967297", "tv"),
         ("td=-1", "td"),
+        ("td=inf", "td"),
+        ("td=nan", "td"),
         ("p=1", "p"),
         ("dropped=0.9", "no threshold withstands both"),
         ("parties=1", "a sum of one is no secret"),
