@@ -47,7 +47,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     mix: Annotated[
         float, Meta(ge=0, le=1, description="share of uniform in the table of fakes")
     ] = msgspec.field(default=1.0, name="lambda")
-    block: Annotated[Positive, Meta(description="clients per block")] = 250
+    block: Annotated[Positive, Meta(description="parties per block")] = 250
     mode: Annotated[Mode, Meta(description="blocked or sequential")] = "blocked"
     groups: Annotated[
         Extent, Meta(description="of its view a client answers about: one, or the whole view")
