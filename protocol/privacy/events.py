@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from protocol.randomizers import Randomizer
+from protocol.randomizers import AnyRandomizer
 
 
 class PrivacyEvent(msgspec.Struct, frozen=True, tag=True):
@@ -29,7 +29,7 @@ class Randomized(PrivacyEvent, frozen=True):
     The loss is ``randomizer.epsilon`` for any two records that differ in ``attributes``.
     """
 
-    randomizer: Randomizer
+    randomizer: AnyRandomizer
     attributes: tuple[str, ...]
 
 

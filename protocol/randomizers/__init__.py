@@ -11,15 +11,21 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from protocol.arrays import smallest_dtype
+from protocol.randomizers.binary import OneHot
 from protocol.randomizers.keep import Codes, KeepUniform
+from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
 from protocol.randomizers.table import KeepElseTable
 from protocol.randomness import Stream
 
 __all__ = [
+    "AnyRandomizer",
     "KeepElseTable",
     "KeepUniform",
     "MatrixRandomizer",
+    "OneHot",
+    "PrivKV",
+    "PrivKVM",
     "Randomizer",
     "join_codes",
     "randomize_columns",
@@ -27,7 +33,10 @@ __all__ = [
 ]
 
 Randomizer: TypeAlias = KeepUniform | KeepElseTable | MatrixRandomizer
-"""Any randomizer: a tagged union that msgspec encodes and decodes."""
+"""Any randomizer from codes to codes: a tagged union that msgspec encodes and decodes."""
+
+AnyRandomizer: TypeAlias = Randomizer | OneHot | PrivKV | PrivKVM
+"""These, and those whose reports are no codes of the same domain: what an event can be about."""
 
 # Up to so many rows one pass over the block is quicker than one call per column.
 _FEW_ROWS = 512

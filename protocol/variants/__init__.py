@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from protocol.variant import Variant
+from protocol.variants.marginal_release import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.pair_counts import PairCounts
 from protocol.variants.pair_rr import PairRR
 from protocol.variants.rr_clusters import RRClusters
@@ -18,6 +19,12 @@ from protocol.variants.secure_sum import SecureSumVariant
 __all__ = [
     "BUILT_IN",
     "RRBA",
+    "InpHT",
+    "InpPS",
+    "InpRR",
+    "MargHT",
+    "MargPS",
+    "MargRR",
     "PairCounts",
     "PairRR",
     "RRClusters",
@@ -39,6 +46,12 @@ BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
             PairRR,
             RRClusters,
             RRBA,
+            InpRR,
+            InpPS,
+            InpHT,
+            MargRR,
+            MargPS,
+            MargHT,
         )
     }
 )

@@ -1,0 +1,228 @@
+"""Hadamard coefficients of tables of binary attributes, and what is known of them; no reports.
+
+Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. The coefficient
+of a set alpha of attributes is ``theta_alpha = sum_x pi(x) (-1)**(sum of x over alpha)``, the mean
+of a sign; that of no attribute is 1. The coefficients of the subsets of some attributes are the
+transform of their marginal (Barak et al. 2007), so tables that have them from one list agree.
+Cells and sets are numbered as ``protocol.randomizers.binary`` has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.unmixing import Floats
+from protocol.randomizers.binary import MAX_ATTRIBUTES, coefficients, submasks
+
+Signed = TypeVar("Signed", bound=np.signedinteger | np.floating)
+
+
+def wht(values: NDArray[Signed]) -> NDArray[Signed]:
+    """The Walsh-Hadamard transform of every last axis, in place: ``sum_x v[x] (-1)**|x & alpha|``.
+
+    Twice gives the values back, times their number K. It takes ``K log2 K`` additions.
+
+    Args:
+        values: C-contiguous, the last axis of a power of 2; it is overwritten.
+
+    Returns:
+        The same array.
+
+    Raises:
+        ValueError: another length, an array that is not contiguous, or a type without a sign.
+    """
+    cells = values.shape[-1] if values.ndim else 0
+    if cells < 1 or cells & (cells - 1):
+        raise ValueError(f"an array of shape {values.shape}: expected a last axis of a power of 2")
+    if not values.flags.c_contiguous or values.dtype.kind not in "if":
+        raise ValueError(f"type {values.dtype}: expected a contiguous array of signed numbers")
+    step = 1
+    while step < cells:
+        pairs = values.reshape(-1, cells // (2 * step), 2, step)
+        first, second = pairs[:, :, 0], pairs[:, :, 1]
+        difference = first - second
+        np.add(first, second, out=first)
+        second[...] = difference
+        step *= 2
+    return values
+
+
+def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
+    """The coefficients of at most k attributes of a whole table, without all the others.
+
+    A coefficient that has k attributes already is only summed on: for small k that is a few passes
+    over the table, not d.
+
+    Args:
+        table: shape ``(2**d,)``, d at most 24; it is not changed.
+        k: the most attributes of a coefficient.
+
+    Returns:
+        One number for each of ``coefficients(d, k)``, of the table's type.
+
+    Raises:
+        ValueError: another shape, or k out of range.
+    """
+    d = table.size.bit_length() - 1
+    if table.ndim != 1 or table.size != 1 << d or not 0 <= d <= MAX_ATTRIBUTES:
+        raise ValueError(f"a table of shape {table.shape}: expected (2**d,), d at most 24")
+    if not 0 <= k <= d:
+        raise ValueError(f"coefficients of {k} of {d} attributes")
+    rows = table.reshape(1, -1)
+    masks = np.zeros(1, np.uint32)
+    for place in range(d):
+        halves = rows.reshape(len(rows), 2, -1)
+        open_ = np.flatnonzero(np.bitwise_count(masks) < k)
+        rows = np.concatenate(
+            [halves[:, 0] + halves[:, 1], halves[open_, 0] - halves[open_, 1]], axis=0
+        )
+        bit = np.uint32(1 << (d - 1 - place))
+        masks = np.concatenate([masks, masks[open_] | bit])
+    found: NDArray[Signed] = rows[np.argsort(masks), 0]
+    return found
+
+
+def tables_of(values: Floats, masks: NDArray[np.uint32], *, d: int, k: int) -> Floats:
+    """The marginals that the coefficients of at most k attributes give.
+
+    Args:
+        values: one for each of ``coefficients(d, k)``.
+        masks: of the marginals, shape (t,), all of equally many attributes, at most k.
+        d: the number of attributes.
+        k: the most attributes of a coefficient.
+
+    Returns:
+        Shape ``(t, 2**j)``, every marginal's cells in row-major order.
+
+    Raises:
+        ValueError: another number of values, or sets of different sizes or of more than k.
+    """
+    inside = submasks(masks)
+    return from_coefficients(values[places_of(inside, d=d, k=k)])
+
+
+def from_coefficients(values: Floats) -> Floats:
+    """Tables from all their coefficients, shape ``(..., 2**j)``: the transform over ``2**j``."""
+    table = wht(np.array(values, np.float64, order="C"))
+    table /= table.shape[-1]
+    return table
+
+
+def places_of(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[np.int64]:
+    """The places of some masks among ``coefficients(d, k)``.
+
+    Raises:
+        ValueError: a mask that is not there.
+    """
+    known = coefficients(d, k)
+    places = np.minimum(np.searchsorted(known, masks), len(known) - 1)
+    if (known[places] != masks).any():
+        raise ValueError(f"a set that is not one of at most {k} of {d} attributes")
+    return places.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Noise:
+    """What a report adds to its respondent's own coefficients, given her answers.
+
+    For two coefficients from one report, of the sets alpha and beta, the covariance given the
+    answers is ``own`` where they are equal and else ``shared * theta`` of ``alpha ^ beta``, its
+    mean over the respondents.
+
+    Attributes:
+        own: of RR on K cells ``K f(1-f)/(1-2f)**2`` (flip f); of keep ``1/a**2 - 1`` (keep a).
+        shared: of RR 0; of keep ``1/a - 1``; None where a report has one coefficient alone.
+    """
+
+    own: float
+    shared: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Coefficients:
+    """Unbiased estimates of all ``2**j`` coefficients of t marginals.
+
+    Attributes:
+        values: shape ``(t, 2**j)``; the first of each is 1. That of no report is 0.
+        reports: how many each is the mean of, same shape; of the first it has no meaning.
+        common: how many reports two of them share, shape ``(t, 2**j, 2**j)``; of a coefficient with
+            itself its ``reports``.
+        noise: of a report.
+        n: the number of respondents that the reports are a random choice of.
+    """
+
+    values: Floats
+    reports: NDArray[np.int64]
+    common: NDArray[np.int64]
+    noise: Noise
+    n: int
+
+    def tables(self) -> Floats:
+        """The marginals, shape ``(t, 2**j)``."""
+        return from_coefficients(self.values)
+
+    def covariance(self, *, population: bool) -> Floats:
+        """Unbiased estimates of the covariances of the values, shape ``(t, 2**j, 2**j)``.
+
+        Which respondents report on what is drawn. Given how many do, those that report on something
+        are a simple random sample of all n. For the sets alpha and beta, estimated from ``m`` and
+        ``m'`` reports of which ``o`` are common, and gamma their symmetric difference,
+
+            ``Cov = o/(m m') R + kappa (theta_gamma - theta_alpha theta_beta)``
+
+        with R the noise of a report and ``kappa = (o/(m m') - 1/n) n/(n-1)`` given the data (finite
+        population sampling), ``o/(m m')`` if the respondents are themselves sampled. The products
+        of thetas are estimated without bias: the product of two estimates is too large by Cov.
+        Infinite where that takes more reports than there are.
+
+        Args:
+            population: whether the respondents are a random sample of a population.
+        """
+        cells = self.values.shape[1]
+        place = np.arange(cells)
+        # Not by an index: that may lay out the axes in another order, and with them all that is
+        # computed from it.
+        joint = np.take(self.values, place[:, None] ^ place, axis=1)
+        noise = np.zeros_like(joint) if self.noise.shared is None else self.noise.shared * joint
+        noise[:, place, place] = self.noise.own
+        products = self.reports[:, :, None].astype(np.float64) * self.reports[:, None, :]
+        share = np.divide(self.common, products, out=np.zeros_like(joint), where=products > 0)
+        kappa = share.copy()
+        if not population:
+            kappa -= 1 / self.n
+            kappa *= self.n / (self.n - 1) if self.n > 1 else 0.0
+        raw = share * noise + kappa * (joint - self.values[:, :, None] * self.values[:, None, :])
+        # From a single report, what it has of sampling cannot be told from its noise.
+        least = 1 if self.n == 1 and not population else 2
+        known = np.minimum(self.reports[:, :, None], self.reports[:, None, :]) >= least
+        found: Floats = np.divide(raw, 1 - kappa, out=np.zeros_like(raw), where=known)
+        # An unknown covariance beside an unknown variance decides nothing.
+        found[:, place, place] = np.where(known[:, place, place], found[:, place, place], np.inf)
+        found[:, 0, :] = found[:, :, 0] = 0.0
+        return found
+
+    def table_covariance(self, *, population: bool) -> Floats:
+        """The covariance matrices of the marginals' cells, shape ``(t, 2**j, 2**j)``.
+
+        All infinite where a coefficient's variance is.
+        """
+        found = self.covariance(population=population)
+        cells = found.shape[-1]
+        unknown = np.isinf(found).any(axis=(1, 2))
+        found[unknown] = 0.0
+        turned = np.ascontiguousarray(wht(found).transpose(0, 2, 1))
+        result: Floats = wht(turned)
+        result /= cells**2
+        result[unknown] = np.inf
+        return result
+
+    def table_errors(self, *, population: bool) -> Floats:
+        """The standard errors of the marginals' cells, shape ``(t, 2**j)``."""
+        covariance = self.table_covariance(population=population)
+        variances = np.diagonal(covariance, axis1=1, axis2=2)
+        errors: Floats = np.sqrt(np.maximum(variances, 0.0))
+        return errors
