@@ -32,6 +32,8 @@ MODULES = (
     "scenarios.reproductions.rrba_independence",
     "scenarios.reproductions.rrba_errors",
     "scenarios.reproductions.rrba_honest",
+    "scenarios.reproductions.privkv_tables",
+    "scenarios.reproductions.privkv_figures",
 )
 """The files of this project that define scenarios and reproductions."""
 

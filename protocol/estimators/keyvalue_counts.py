@@ -1,0 +1,67 @@
+"""Counts of PrivKV's reports, and the arithmetic that its estimators share; no estimate is here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.randomizers.keyvalue import SYMBOLS, KeyValueReports
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def tally(reports: KeyValueReports, *, keys: int) -> NDArray[np.int64]:
+    """How often each symbol was reported of each key, shape (keys, 3), columns by their codes.
+
+    Raises:
+        ValueError: shapes differ, or a key or symbol is not there.
+    """
+    if reports.keys.shape != reports.symbols.shape or reports.keys.ndim != 1:
+        raise ValueError(
+            f"keys of shape {reports.keys.shape}, symbols of shape {reports.symbols.shape}"
+        )
+    if reports.keys.dtype.kind != "u" or reports.symbols.dtype.kind != "u":
+        raise ValueError("keys and symbols: expected unsigned codes")
+    if reports.keys.size and int(reports.keys.max()) >= keys:
+        raise ValueError(f"key {int(reports.keys.max())}: expected less than {keys}")
+    if reports.symbols.size and int(reports.symbols.max()) >= len(SYMBOLS):
+        raise ValueError(f"symbol {int(reports.symbols.max())}: expected less than {len(SYMBOLS)}")
+    cells = reports.keys.astype(np.int64) * len(SYMBOLS) + reports.symbols
+    return np.bincount(cells, minlength=keys * len(SYMBOLS)).reshape(keys, len(SYMBOLS))
+
+
+def checked(counts: ArrayLike) -> Floats:
+    """Counts as floats.
+
+    Raises:
+        ValueError: another shape than (..., d, 3), or one that is no count.
+    """
+    table = np.asarray(counts)
+    if table.shape[-1:] != (3,) or table.ndim < 2 or table.dtype.kind not in "iuf":
+        raise ValueError(f"{table.dtype} counts of shape {table.shape}: expected (..., d, 3)")
+    if not (table >= 0).all() or not np.isfinite(table).all():
+        raise ValueError("a count is negative or not finite")
+    return table.astype(np.float64)
+
+
+def deviation(gradient: Floats, law: Floats, total: Floats) -> Floats:
+    """The delta method: the deviation of ``shares @ gradient`` for multinomial shares of a law."""
+    mean = (law * gradient).sum(axis=-1)
+    spread = (law * (gradient - mean[..., np.newaxis]) ** 2).sum(axis=-1)
+    return np.sqrt(ratio(spread, total))
+
+
+def ratio(above: Floats, below: Any) -> Floats:
+    """A quotient, NaN where the divisor is not positive."""
+    shape = np.broadcast_shapes(np.shape(above), np.shape(below))
+    found: Floats = np.full(shape, math.nan)
+    np.divide(above, below, out=found, where=np.broadcast_to(np.asarray(below) > 0, shape))
+    return found
+
+
+def known(errors: Floats) -> Floats:
+    """Standard errors, infinite where there is no estimate."""
+    return np.where(np.isnan(errors), math.inf, errors)
