@@ -85,6 +85,7 @@ SCENARIOS = (
         summary="Adult, secure sums: exact counts of attributes or pairs, or of randomized pairs.",
         parameters=Parameters,
         run=run,
+        joint=False,
     ),
 )
 

@@ -194,7 +194,7 @@ def run_child(parameters: Parameters, context: Context) -> Finished:
 
 
 def _scenario(name: str, summary: str, run: Any) -> Scenario[Parameters]:
-    return Scenario(name=name, summary=summary, parameters=Parameters, run=run)
+    return Scenario(name=name, summary=summary, parameters=Parameters, run=run, joint=False)
 
 
 SCENARIOS = (

@@ -120,6 +120,7 @@ class Scenario(Generic[P]):
         summary: one sentence.
         parameters: a frozen ``msgspec.Struct`` with a default for every field; a field's
             ``msgspec.Meta(description=...)`` documents it, and its bounds are checked.
+        joint: whether what it estimates has a joint distribution, so that ``--synthetic`` can draw.
         run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
             ``Reproduced``.
     """
@@ -128,6 +129,7 @@ class Scenario(Generic[P]):
     summary: str
     parameters: type[P]
     run: Callable[[P, Context], Finished | Reproduced]
+    joint: bool = True
 
     @property
     def reproduces(self) -> bool:

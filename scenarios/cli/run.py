@@ -110,7 +110,7 @@ def run(
         check_plot(plot)
         plot.parent.mkdir(parents=True, exist_ok=True)
     if synthetic is not None:
-        if found.reproduces:
+        if found.reproduces or not found.joint:
             raise UsageError(f"--synthetic: {found.name!r} estimates no distribution to draw from")
         synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces

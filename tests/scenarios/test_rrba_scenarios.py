@@ -96,6 +96,13 @@ def test_bad_parameters_are_one_line(settings: tuple[str, ...], words: str) -> N
     assert words in said.err
 
 
+@pytest.mark.parametrize("name", ["rrba-survey", "adult-counts"])
+def test_tables_apart_have_nothing_to_draw_from(name: str, tmp_path: Path) -> None:
+    said = sottovoce("run", name, "--synthetic", tmp_path / "s.csv")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "estimates no distribution" in said.err
+
+
 @pytest.mark.parametrize("counted", ["attributes", "pairs"])
 def test_exact_counts_of_adult(counted: str) -> None:
     result = run("adult-counts", f"counted={counted}", "parties=12", "records=300")
