@@ -22,6 +22,7 @@ MODULES = (
     "scenarios.clusters",
     "scenarios.counts",
     "scenarios.rrba",
+    "scenarios.marginals",
     "scenarios.reproductions.rr_tables",
     "scenarios.reproductions.rr_figures",
     "scenarios.reproductions.rr_adjustment",
@@ -32,6 +33,7 @@ MODULES = (
     "scenarios.reproductions.rrba_independence",
     "scenarios.reproductions.rrba_errors",
     "scenarios.reproductions.rrba_honest",
+    "scenarios.reproductions.marginals_figures",
     "scenarios.reproductions.privkv_tables",
     "scenarios.reproductions.privkv_figures",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -196,6 +197,16 @@ class EncodedEstimate(Estimate):
         encoding = binary_encoding(self.survey)
         raw = self.estimate.table(*encoding.bits_of(*names))
         return encoding.decode(raw).projected(projection)
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """The table of every pair of attributes whose bits can be in one table."""
+        found = []
+        for pair in combinations(self.survey.names, 2):
+            try:
+                found.append(self.table(*pair, projection=projection))
+            except ValueError:
+                continue  # More bits than a marginal has.
+        return found
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean of a weight; codes of no category have the weight 0."""

@@ -126,13 +126,14 @@ class MarginalEstimate(Estimate):
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes, (first, second), (first, third) and so on.
 
+        None, if the plan is for single attributes.
+
         Raises:
-            ValueError: an unknown projection, or a plan for single attributes.
+            ValueError: an unknown projection.
         """
         names = list(combinations(self.survey.names, 2))
-        if not names:
+        if not names or self.counts.plan.k < 2:
             return []
-        self._asked(names[0])
         tables = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
         return [table.projected(projection) for table in tables]
 

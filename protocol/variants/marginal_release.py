@@ -65,6 +65,9 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        longest = max(self.encoding.bits)
+        if longest > self.k:
+            raise ValueError(f"an attribute of {longest} bits in marginals of {self.k}")
         if not self.plan.choices:
             raise ValueError("nothing to report on")
 

@@ -181,6 +181,29 @@ def test_too_few_fit_reports_publish_nothing() -> None:
     assert "0 reports are such as asked for" in str(machine.failure)
 
 
+def test_an_attribute_has_to_fit_into_a_marginal() -> None:
+    with pytest.raises(ValueError, match="an attribute of 2 bits in marginals of 1"):
+        MargPS(survey=SURVEY, epsilon=1.0, k=1)
+
+
+def test_marginals_of_single_attributes_have_no_pairs() -> None:
+    variant = MargPS(survey=BINARY, epsilon=1.0, k=1)
+    charter = charter_of(variant, parties=9)
+    outcome = locally(charter, holdings_of(charter, answers(BINARY, 9)))
+    estimate = variant.estimate(outcome.run.result)
+    assert estimate.pairs() == []
+    assert set(estimate.marginals()) == set(BINARY.names)
+
+
+def test_pairs_of_more_bits_than_a_marginal_are_left_out() -> None:
+    variant = MargPS(survey=SURVEY, epsilon=1.0, k=2)
+    charter = charter_of(variant, parties=9)
+    outcome = locally(charter, holdings_of(charter, answers(SURVEY, 9)))
+    estimate = variant.estimate(outcome.run.result)
+    assert estimate.pairs() == []
+    assert set(estimate.marginals()) == set(SURVEY.names)
+
+
 def test_another_survey_is_declined() -> None:
     machine = machine_of(charter_of(InpHT(survey=BINARY, epsilon=1.0)), ONE)
     machine.start(0.0)

@@ -360,7 +360,8 @@ def test_attributes_beyond_the_plan_are_refused() -> None:
         estimate.query(("a", "b"), np.ones(4))
     single = MarginalPlan.with_epsilon("MargPS", d=3, k=1, epsilon=1.0)
     with pytest.raises(ValueError, match=r"2 attributes: .* marginals of 1 to 1"):
-        reported(single).pairs()
+        reported(single).table("a", "b")
+    assert reported(single).pairs() == []
 
 
 def test_estimates_of_other_surveys_are_refused() -> None:

@@ -1,0 +1,369 @@
+"""Marginal release on taxi trips: every small table, tests of independence, a Chow-Liu tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from protocol.estimators.association import TestResult, exact_test, naive_test
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.marginals import MarginalEstimate
+from protocol.estimators.measures import total_variation
+from protocol.estimators.projection import Projection
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.trees import ChowLiuTree, chow_liu, wald_test
+from protocol.records import Records
+from protocol.variants.marginal_release import (
+    InpHT,
+    InpPS,
+    InpRR,
+    MargHT,
+    MarginalRelease,
+    MargPS,
+    MargRR,
+)
+from scenarios.adult import Epsilon, Positive
+from scenarios.datasets.taxi import BITS, taxi, taxi_independent, taxi_survey, taxi_trips
+from scenarios.errors import UsageError
+from scenarios.outcomes import Outcome
+from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MethodName: TypeAlias = Literal["inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht"]
+
+Level = Annotated[float, Meta(gt=0, lt=1, description="at which a test rejects")]
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all three scenarios have."""
+
+    method: Annotated[
+        MethodName, Meta(description="inp-rr, inp-ps, inp-ht, marg-rr, marg-ps or marg-ht")
+    ] = "inp-ht"
+    d: Annotated[int, Meta(ge=2, le=24, description="bits of a trip; of real trips at most 8")] = 8
+    epsilon: Annotated[Epsilon, Meta(description="of a report")] = 1.1
+    n: Annotated[Positive, Meta(description="how many trips; of real ones the first")] = 2**18
+    parties: Annotated[Positive, Meta(description="over how many the trips are spread")] = 256
+    trips: Annotated[
+        str | None, Meta(description="a file of real trips; the seeded stand-in by default")
+    ] = None
+    project: Annotated[
+        Projection, Meta(description="of the tables reported: none, clip or simplex")
+    ] = "none"
+
+
+class Marginals(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set."""
+
+    k: Annotated[int, Meta(ge=1, le=4, description="bits of a marginal")] = 2
+
+
+class Independence(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set."""
+
+    level: Level = 0.05
+
+
+class Tree(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set."""
+
+    mix: Annotated[
+        float, Meta(ge=0, lt=1, description="share of uniform in the tables of the tree")
+    ] = 0.001
+
+
+def run_marginals(parameters: Marginals, context: Context) -> Finished:
+    """Every k-way marginal and its distance from the true one."""
+    records = _records(parameters, context)
+    variant, outcome = _released(parameters, context, records, k=parameters.k)
+    estimate = _marginals(outcome)
+    names = list(combinations(records.survey.names, parameters.k))
+    raw, nearest = [], []
+    for asked in names:
+        table, true = estimate.table(*asked), records.distribution(asked)
+        raw.append(float(total_variation(table.values, true)))
+        nearest.append(float(total_variation(table.projected("simplex").values, true)))
+    return Finished(
+        outcome=outcome,
+        projection=parameters.project,
+        extra={"report_bits": variant.report_bits},
+        error={
+            "k_way": {"total_variation": float(np.mean(raw)), "simplex": float(np.mean(nearest))}
+        },
+        notes=(
+            f"Mean total variation of the {len(names)} marginals of {parameters.k}: "
+            f"{np.mean(raw):.3g} raw, {np.mean(nearest):.3g} as the nearest tables of shares.",
+            f"A report has {variant.report_bits} bits.",
+        ),
+    )
+
+
+def run_independence(parameters: Independence, context: Context) -> Finished:
+    """For every pair, is it independent? By a test that knows of the noise, and by one that does
+    not."""
+    records = _records(parameters, context)
+    _, outcome = _released(parameters, context, records, k=2)
+    estimate, level = _marginals(outcome), parameters.level
+    pairs = list(combinations(records.survey.names, 2))
+    found = [_tested(estimate, records, pair, known=parameters.trips is None) for pair in pairs]
+    rejections = {
+        test: {
+            f"{truth}_pairs_rejected": sum(
+                pair[test] is not None and pair[test]["p_value"] <= level
+                for pair in found
+                if pair["independent"] is independent
+            )
+            for truth, independent in (("independent", True), ("dependent", False))
+        }
+        for test in ("wald", "naive", "exact")
+    }
+    return Finished(
+        outcome=outcome,
+        projection=parameters.project,
+        extra={"independence": found, "level": level},
+        error={"independence": rejections} if parameters.trips is None else {},
+        notes=_judgement(found, rejections, level),
+        plot=lambda figure: draw_tests(figure, found, level),
+    )
+
+
+def run_tree(parameters: Tree, context: Context) -> Finished:
+    """The Chow-Liu tree of the estimated pairs beside that of the true ones."""
+    records = _records(parameters, context)
+    _, outcome = _released(parameters, context, records, k=2)
+    names = records.survey.names
+    exact = ExactEstimate(
+        records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)}
+    )
+    tree, best = chow_liu(_marginals(outcome), mix=parameters.mix), chow_liu(exact)
+    alone = sum(_log_likelihood_alone(records, name) for name in names)
+    likelihoods = {
+        "private": tree.log_likelihood(records),
+        "best": best.log_likelihood(records),
+        "no_tree": alone,
+    }
+    shared = {frozenset(edge) for edge in tree.edges} & {frozenset(edge) for edge in best.edges}
+    gain = likelihoods["best"] - alone
+    part = (likelihoods["private"] - alone) / gain if gain > 0 else 1.0
+    return Finished(
+        outcome=outcome,
+        projection=parameters.project,
+        extra={
+            "tree": {"edges": _edges(tree), "best_edges": _edges(best)},
+            "log_likelihood": {
+                name: value if np.isfinite(value) else None for name, value in likelihoods.items()
+            },
+        },
+        notes=(
+            f"The tree has {len(shared)} of the {len(best.edges)} edges of the true tables' tree. "
+            "Edges between independent bits are of no worth, and chance chooses them.",
+            f"Mean log-likelihood of the trips: {likelihoods['private']:.5g}; of the best tree "
+            f"{likelihoods['best']:.5g}, with all bits independent {alone:.5g}. The private tree "
+            f"has {part:.1%} of what a tree can gain.",
+        ),
+        plot=lambda figure: draw_tree(figure, tree, best),
+    )
+
+
+def _records(parameters: Shared, context: Context) -> Records:
+    """The trips asked for.
+
+    Raises:
+        DatasetError: a file of real trips that is none.
+        UsageError: more parties or bits than there are.
+    """
+    if parameters.trips is None:
+        records = taxi(parameters.n, d=parameters.d, seed=context.seed)
+    else:
+        if parameters.d > len(BITS):
+            raise UsageError(f"parameter 'd' = {parameters.d}: real trips have {len(BITS)} bits")
+        found = taxi_trips(Path(parameters.trips))
+        if parameters.n < len(found):
+            found = found.take(parameters.n)
+        records = Records.from_codes(taxi_survey(parameters.d), found.codes[:, : parameters.d])
+    if parameters.parties > len(records):
+        raise UsageError(
+            f"parameter 'parties' = {parameters.parties}: more than the {len(records)} trips"
+        )
+    return records
+
+
+def _released(
+    parameters: Shared, context: Context, records: Records, *, k: int
+) -> tuple[MarginalRelease, Outcome]:
+    """The survey, run."""
+    with parameters_checked():
+        variant = release(parameters.method)(survey=records.survey, k=k, epsilon=parameters.epsilon)
+    return variant, context.simulate(variant, records, parties=parameters.parties)
+
+
+def release(method: MethodName) -> type[MarginalRelease]:
+    """The variant of this name."""
+    variants = (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)
+    return next(variant for variant in variants if variant.name == method)
+
+
+def _marginals(outcome: Outcome) -> MarginalEstimate:
+    estimate: Estimate = outcome.estimate
+    if not isinstance(estimate, MarginalEstimate):
+        raise TypeError(f"expected marginals of binary attributes, got {estimate!r}")
+    return estimate
+
+
+def _tested(
+    estimate: MarginalEstimate, records: Records, pair: tuple[str, str], *, known: bool
+) -> dict[str, Any]:
+    """One pair by all tests; ``wald`` is None where there are too few reports for it."""
+    table = estimate.table(*pair).values
+    try:
+        wald = _result(wald_test(table, estimate.covariance(*pair, population=True)))
+    except ValueError:
+        wald = None
+    return {
+        "attributes": list(pair),
+        "independent": taxi_independent(*pair) if known else None,
+        "wald": wald,
+        "naive": _result(naive_test(estimate.n * table, estimate.n)),
+        "exact": _result(exact_test(records.counts(pair))),
+    }
+
+
+def _result(result: TestResult) -> dict[str, float]:
+    return {"statistic": float(result.statistic), "p_value": float(result.p_value)}
+
+
+def _judgement(
+    found: Sequence[Mapping[str, Any]],
+    rejections: Mapping[str, Mapping[str, int]],
+    level: float,
+) -> tuple[str, ...]:
+    untested = sum(pair["wald"] is None for pair in found)
+    notes = []
+    independent = sum(pair["independent"] is True for pair in found)
+    dependent = sum(pair["independent"] is False for pair in found)
+    if independent + dependent:
+        notes += [
+            f"{words} calls {rejections[test]['independent_pairs_rejected']} of the {independent} "
+            f"independent pairs dependent at level {level:g}, and "
+            f"{rejections[test]['dependent_pairs_rejected']} of the {dependent} dependent ones."
+            for test, words in (
+                ("wald", "Wald's test, which knows of the noise,"),
+                ("naive", "The naive test, which takes the private tables for exact,"),
+                ("exact", "Pearson's test of the true answers"),
+            )
+        ]
+    if untested:
+        notes.append(f"For {untested} pairs there are too few reports for Wald's test.")
+    return tuple(notes)
+
+
+def _log_likelihood_alone(records: Records, name: str) -> float:
+    shares = records.distribution([name])
+    used = shares[shares > 0]
+    return float((used * np.log(used)).sum())
+
+
+def _edges(tree: ChowLiuTree) -> list[dict[str, Any]]:
+    return [
+        {"parent": parent, "child": child, "information": information}
+        for (parent, child), information in zip(tree.edges, tree.information, strict=True)
+    ]
+
+
+def draw_tests(figure: Figure, found: Sequence[Mapping[str, Any]], level: float) -> None:
+    """The statistics of every pair by all tests, and where they begin to reject."""
+    # Imported here: it takes longer than all of this package.
+    from scipy.special import chdtri
+
+    figure.set_layout_engine("constrained")
+    axes = figure.add_subplot()
+    rows = np.arange(len(found))
+    for test, marker in (("exact", "|"), ("naive", "x"), ("wald", "o")):
+        statistics = [
+            np.nan if pair[test] is None else max(pair[test]["statistic"], 1e-3) for pair in found
+        ]
+        axes.plot(statistics, rows, marker=marker, linestyle="", label=test)
+    critical = float(chdtri(1, level))
+    axes.axvline(critical, color="grey", linestyle=":", label=f"rejects at {level:g}")
+    axes.set_xscale("log")
+    said = {True: " (independent)", False: "", None: ""}
+    labels = [" - ".join(pair["attributes"]) + said[pair["independent"]] for pair in found]
+    axes.set_yticks(rows, labels, fontsize="x-small")
+    axes.invert_yaxis()
+    axes.set_xlabel("statistic, chi-squared with 1 degree of freedom if independent")
+    axes.legend(fontsize="small")
+
+
+def draw_tree(figure: Figure, tree: ChowLiuTree, best: ChowLiuTree) -> None:
+    """A tree from its root down; edges that the best tree lacks are dashed."""
+    axes = figure.add_subplot()
+    children: dict[str, list[str]] = {name: [] for name in tree.survey.names}
+    for parent, child in tree.edges:
+        children[parent].append(child)
+    places: dict[str, tuple[float, int]] = {}
+    leaves = 0
+
+    def place(name: str, depth: int) -> float:
+        nonlocal leaves
+        below = [place(child, depth + 1) for child in children[name]]
+        if not below:
+            leaves += 1
+        places[name] = (float(np.mean(below)) if below else float(leaves), -depth)
+        return places[name][0]
+
+    place(tree.survey.names[0], 0)
+    shared = {frozenset(edge) for edge in best.edges}
+    for (parent, child), information in zip(tree.edges, tree.information, strict=True):
+        (x0, y0), (x1, y1) = places[parent], places[child]
+        style = "-" if frozenset((parent, child)) in shared else "--"
+        axes.plot([x0, x1], [y0, y1], color="grey", linestyle=style, zorder=1)
+        middle = (x0 + x1) / 2, (y0 + y1) / 2
+        axes.annotate(
+            f"{information:.2g}", middle, (4, 0), textcoords="offset points", fontsize="x-small"
+        )
+    for name, (x, y) in places.items():
+        axes.annotate(
+            name,
+            (x, y),
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "black"},
+        )
+    axes.margins(0.15)
+    axes.set_axis_off()
+    axes.set_title("Chow-Liu tree, mutual information in nats; dashed: not in the true tree")
+
+
+SCENARIOS = (
+    Scenario(
+        name="taxi-marginals",
+        summary="Taxi trips, marginal release: every table of k bits by one of six methods.",
+        parameters=Marginals,
+        run=run_marginals,
+    ),
+    Scenario(
+        name="taxi-independence",
+        summary="Taxi trips: which pairs of bits are independent, by private tables.",
+        parameters=Independence,
+        run=run_independence,
+    ),
+    Scenario(
+        name="taxi-tree",
+        summary="Taxi trips: a Chow-Liu tree from private tables of pairs.",
+        parameters=Tree,
+        run=run_tree,
+    ),
+)
+
+if __name__ == "__main__":
+    from scenarios.cli import script
+
+    script(__file__)
