@@ -9,8 +9,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.errors import SurveyError
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
+from protocol.records import Records
 from protocol.survey import Survey
 
 Floats = NDArray[np.float64]
@@ -55,6 +57,16 @@ class Estimate(ABC):
             ValueError: no name, weights of another shape or not finite, or attributes that this
                 result says nothing about together.
         """
+
+    def recoded(self, records: Records) -> Records:
+        """The true answers in the terms of this estimate, to be compared with it.
+
+        Raises:
+            SurveyError: the records are of another survey.
+        """
+        if records.survey != self.survey:
+            raise SurveyError("the records are of another survey than the estimate")
+        return records
 
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
         """The table of every attribute by itself, in the survey's order."""

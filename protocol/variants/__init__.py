@@ -9,6 +9,7 @@ from protocol.variant import Variant
 from protocol.variants.marginal_release import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.pair_counts import PairCounts
 from protocol.variants.pair_rr import PairRR
+from protocol.variants.privkv import PrivKVMVariant, PrivKVVariant
 from protocol.variants.rr_clusters import RRClusters
 from protocol.variants.rr_ind_joint import RRIndJoint
 from protocol.variants.rr_independent import RRIndependent
@@ -27,6 +28,8 @@ __all__ = [
     "MargRR",
     "PairCounts",
     "PairRR",
+    "PrivKVMVariant",
+    "PrivKVVariant",
     "RRClusters",
     "RRIndJoint",
     "RRIndependent",
@@ -52,6 +55,8 @@ BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
             MargRR,
             MargPS,
             MargHT,
+            PrivKVVariant,
+            PrivKVMVariant,
         )
     }
 )
