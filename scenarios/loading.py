@@ -23,6 +23,7 @@ MODULES = (
     "scenarios.counts",
     "scenarios.rrba",
     "scenarios.marginals",
+    "scenarios.keyvalue",
     "scenarios.reproductions.rr_tables",
     "scenarios.reproductions.rr_figures",
     "scenarios.reproductions.rr_adjustment",

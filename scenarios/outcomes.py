@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -134,7 +135,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 },
                 "pairs": [{"attributes": list(t.names), "table": t.values.tolist()} for t in pairs],
             },
-            **({} if self.records is None else _compared(self.records, marginals, pairs)),
+            **(
+                {}
+                if self.records is None
+                else _compared(reported.recoded(self.records), marginals, pairs)
+            ),
             "traffic": {"messages": self.messages, "bytes": self.bytes},
             "transcript": {
                 "path": str(self.transcript.path) if self.transcript.path else None,
@@ -180,6 +185,8 @@ def _compared(
         "error": {
             "marginals_tv": {
                 name: float(total_variation(table.values, true_marginals[name]))
+                if np.isfinite(table.values).all()
+                else None
                 for name, table in marginals.items()
             },
             "pairs_tv": float(np.mean(pairs_tv)) if pairs_tv else None,
@@ -187,5 +194,10 @@ def _compared(
     }
 
 
-def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
-    return dict(zip(table.categories[0], values.tolist(), strict=True))
+def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float | None]:
+    return dict(zip(table.categories[0], map(_known, values.tolist()), strict=True))
+
+
+def _known(value: float) -> float | None:
+    """A number, or None for one that nothing was reported about."""
+    return value if math.isfinite(value) else None

@@ -83,6 +83,7 @@ class Finished:
     Args:
         projection: applied to the tables that are reported.
         estimate: what to report instead of the outcome's own, if it is worked over.
+        rows: what a reader is shown instead of every attribute's table, the same keys in each.
         extra: the scenario's own keys of ``result.json``. ``dependence``, if there, is an object
             with ``attributes`` and ``matrix``, shape (m, m), which ``--plot`` draws as a heat map.
         error: further keys of its ``error``.
@@ -93,6 +94,7 @@ class Finished:
     outcome: Outcome
     projection: Projection = "none"
     estimate: Estimate | None = None
+    rows: Sequence[Mapping[str, str | float | None]] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

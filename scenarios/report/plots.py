@@ -322,7 +322,9 @@ def plot_finished(finished: Finished, *, title: str = "") -> Plot:
 
 
 def _draw_marginals(figure: Figure, where: Figure | SubFigure, finished: Finished) -> None:
-    outcome = finished.outcome
+    records = finished.outcome.records
+    if records is not None:
+        records = finished.reported.recoded(records)
     marginals = finished.reported.marginals(finished.projection)
     columns = min(2, len(marginals))
     lines = math.ceil(len(marginals) / columns)
@@ -334,8 +336,8 @@ def _draw_marginals(figure: Figure, where: Figure | SubFigure, finished: Finishe
     ).ravel()
     for axes, (name, table) in zip(grid, marginals.items(), strict=False):
         places = np.arange(len(table.categories[0]))
-        if outcome.records is not None:
-            true = outcome.records.distribution([name])
+        if records is not None:
+            true = records.distribution([name])
             axes.barh(places, true, 0.8, color="#BBBBBB", label="truth")
         axes.errorbar(
             table.values,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -20,6 +22,11 @@ from scenarios.report.rounds import Round
 from scenarios.scenario import Finished, Scenario
 
 _FAULTS = 50
+_ATTRIBUTES = 60
+"""The most attributes that a table or a line lists."""
+
+_NAMED = 12
+"""Up to so many attributes are named even if their figures are all the same."""
 
 UNTOLD = (
     "A file that was rewritten whole cannot be told from the original without a digest that was "
@@ -49,25 +56,9 @@ def scenario_table(scenario: Scenario[Any]) -> RenderableType:
 
 def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     """Estimates beside the truth, and what the run cost."""
-    outcome, projection = finished.outcome, finished.projection
-    table = Table(title=_text(f"{name}: {outcome.variant.survey.title}"), title_justify="left")
-    records = outcome.records
-    for column in ("attribute", "category"):
-        table.add_column(column)
-    for column in (*(() if records is None else ("truth",)), "estimate", "standard error"):
-        table.add_column(column, justify="right")
-    for attribute, marginal in finished.reported.marginals(projection).items():
-        figures = [marginal.values]
-        if marginal.standard_errors is not None:
-            figures.append(marginal.standard_errors)
-        if records is not None:
-            figures.insert(0, records.distribution([attribute]))
-        shown = attribute
-        for category, *row in zip(marginal.categories[0], *figures, strict=True):
-            table.add_row(_text(shown), _text(category), *(f"{value:.4f}" for value in row))
-            shown = ""
-        table.add_section()
-    yield table
+    outcome = finished.outcome
+    title = f"{name}: {outcome.variant.survey.title}"
+    yield from _rows_report(title, finished) if finished.rows else _marginals(title, finished)
     yield from map(_text, finished.notes)
     yield _text(
         f"{outcome.answered:,} of {len(outcome.endings):,} parties answered for "
@@ -242,8 +233,65 @@ def _epsilon(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
-def _by_attribute(epsilons: Any) -> str:
-    return ", ".join(f"{name} {_epsilon(value)}" for name, value in epsilons.items())
+def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
+    """The table of every attribute, beside the truth."""
+    table = Table(title=_text(title), title_justify="left")
+    records = finished.outcome.records
+    for column in ("attribute", "category"):
+        table.add_column(column)
+    for column in (*(() if records is None else ("truth",)), "estimate", "standard error"):
+        table.add_column(column, justify="right")
+    if records is not None:
+        records = finished.reported.recoded(records)
+    marginals = finished.reported.marginals(finished.projection)
+    for attribute, marginal in islice(marginals.items(), _ATTRIBUTES):
+        figures = [marginal.values]
+        if marginal.standard_errors is not None:
+            figures.append(marginal.standard_errors)
+        if records is not None:
+            figures.insert(0, records.distribution([attribute]))
+        shown = attribute
+        for category, *row in zip(marginal.categories[0], *figures, strict=True):
+            table.add_row(_text(shown), _text(category), *map(_figure, row))
+            shown = ""
+        table.add_section()
+    yield table
+    if len(marginals) > _ATTRIBUTES:
+        yield _text(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
+
+
+def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:
+    """A scenario's own rows."""
+    table = Table(title=_text(title), title_justify="left", box=SIMPLE_HEAD)
+    for column in finished.rows[0]:
+        table.add_column(_text(column), justify="right")
+    for row in finished.rows[:_ATTRIBUTES]:
+        table.add_row(*map(_cell, row.values()))
+    yield table
+    if len(finished.rows) > _ATTRIBUTES:
+        yield _text(f"and {len(finished.rows) - _ATTRIBUTES:,} more rows, in result.json")
+
+
+def _cell(value: str | float | None) -> Text | str:
+    if isinstance(value, str):
+        return _text(value)
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else _figure(value)
+
+
+def _figure(value: float) -> str:
+    """Four digits, or nothing where there is no estimate."""
+    return f"{value:.4f}" if math.isfinite(value) else ""
+
+
+def _by_attribute(epsilons: Mapping[str, float]) -> str:
+    """The loss of every attribute, in one line."""
+    if len(epsilons) > _NAMED and len(set(epsilons.values())) == 1:
+        return f"{_epsilon(next(iter(epsilons.values())))} for each of {len(epsilons):,} attributes"
+    listed = [f"{name} {_epsilon(value)}" for name, value in islice(epsilons.items(), _ATTRIBUTES)]
+    more = len(epsilons) - len(listed)
+    return ", ".join(listed) + (f" and {more:,} more attributes" if more else "")
 
 
 def _members(names: tuple[str, ...]) -> Text:

@@ -15,13 +15,15 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from scenarios.datasets.keyvalue import SYNTHETIC, Population, Synthetic, movielens, synthetic
+from scenarios.datasets.keyvalue import SYNTHETIC, Population, Synthetic, synthetic
+from scenarios.datasets.ratings import movielens
 from scenarios.errors import UsageError
 from scenarios.report.plots import COLOURS, GREY, MARKERS
 from scenarios.reproduction import Reproduced, Row, Runs
 from scenarios.reproductions.privkv_setting import (
     EPSILON,
     EPSILONS,
+    LIVE,
     METHODS,
     RESPONDENTS,
     SETTING,
@@ -30,6 +32,7 @@ from scenarios.reproductions.privkv_setting import (
     N,
     absolute_errors,
     estimated,
+    live,
     standard_errors,
 )
 from scenarios.scenario import Context, Scenario
@@ -68,11 +71,13 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def run_figures(parameters: Parameters, context: Context) -> Reproduced:
     """The figures asked for.
 
+    By messages, one figure's means of keys once: 4, 5 or 6.
+
     Raises:
-        UsageError: by messages.
+        UsageError: another figure by messages.
     """
     if context.by_messages:
-        raise UsageError("privkv-figures: counts of reports are drawn, nothing is run by messages")
+        return _live(parameters, context)
     chosen = FIGURES if parameters.figure is None else (parameters.figure,)
     rows: list[Row] = []
     notes = [
@@ -145,6 +150,30 @@ def _by_key(figure: int, parameters: Parameters, context: Context) -> list[Row]:
         settings = {"figure": figure, "population": model, "key": key + 1}
         rows.append(_row(settings, values, true=truth))
     return rows
+
+
+def _live(parameters: Parameters, context: Context) -> Reproduced:
+    figure = min(BY_KEY) if parameters.figure is None else parameters.figure
+    if figure not in BY_KEY:
+        raise UsageError(
+            f"parameter 'figure' = {figure}: by messages, expected one of "
+            f"{', '.join(map(str, BY_KEY))}, whose errors are of one run"
+        )
+    population = synthetic(BY_KEY[figure])
+    outcome, found = live(population, epsilon=KEY_EPSILON, n=N, context=context)
+    rows = tuple(
+        Row(
+            settings={"figure": figure, "population": population.name, "key": key + 1},
+            measured={
+                **{method: float(of.means[0, key]) for method, of in found.items()},
+                "true": truth,
+            },
+        )
+        for key, truth in enumerate(population.means.tolist())
+    )
+    return Reproduced(
+        reproduction="privkv-figures", runs=1, rows=rows, notes=(LIVE,), outcome=outcome
+    )
 
 
 def _movies(parameters: Parameters, context: Context) -> tuple[dict[int, list[Row]], str]:

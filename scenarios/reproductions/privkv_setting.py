@@ -1,4 +1,4 @@
-"""What the reproductions of PrivKV share: draws of counts of reports, and errors of estimates.
+"""What the reproductions of PrivKV share: counts of reports, drawn or by messages, and errors.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, section 4. No table or figure of the paper is here.
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from protocol.estimators.keyvalue import em, moment
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
+from protocol.variants.privkv import PrivKVVariant
 from scenarios.datasets.keyvalue import Population
+from scenarios.outcomes import Outcome
+from scenarios.scenario import Context
 
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
@@ -34,6 +37,9 @@ N = 100_000
 
 EPSILON = 2.0
 """The budget of Table 5 and of Figures 11 to 13."""
+
+PARTIES = 100
+"""Over how many parties the respondents of a run by messages are spread."""
 
 SETTING = (
     "PrivKV spends half of epsilon on the key and half on the value; EM works on the same reports. "
@@ -147,6 +153,27 @@ def estimated(
         "em": Estimated(by_em.frequencies, by_em.means),
         "privkv": Estimated(by_moments.frequencies, by_moments.means),
         "privkvm": Estimated(of_rounds.frequencies, of_rounds.means),
+    }
+
+
+LIVE = (
+    "one run by messages, PrivKV's: EM and PrivKV estimate from the same reports, and no standard "
+    "error follows from it"
+)
+
+
+def live(
+    population: Population, *, epsilon: float, n: int, context: Context
+) -> tuple[Outcome, Mapping[Method, Estimated]]:
+    """What EM and PrivKV estimate from one run by messages, of respondents who are drawn."""
+    records = population.records(n, np.random.default_rng(context.seed))
+    variant = PrivKVVariant(survey=records.survey, epsilon=epsilon, estimator="em")
+    outcome = context.simulate(variant, records, parties=min(PARTIES, n))
+    by_em = variant.estimate(outcome.result)
+    by_moments = by_em.by("moment")
+    return outcome, {
+        "em": Estimated(by_em.frequencies[np.newaxis], by_em.means[np.newaxis]),
+        "privkv": Estimated(by_moments.frequencies[np.newaxis], by_moments.means[np.newaxis]),
     }
 
 

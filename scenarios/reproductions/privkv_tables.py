@@ -6,6 +6,7 @@ Local Differential Privacy, sections 4.2 and 4.4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -20,12 +21,14 @@ from scenarios.reproduction import Reproduced, Row, Runs
 from scenarios.reproductions.privkv_setting import (
     EPSILON,
     EPSILONS,
+    LIVE,
     METHODS,
     RESPONDENTS,
     SETTING,
     N,
     estimated,
     expected_squared_error,
+    live,
     squared_errors,
     standard_errors,
 )
@@ -164,7 +167,7 @@ def _errors(number: int, parameters: Parameters, context: Context) -> Reproduced
     places = _places(number)
     name = places[0].name
     if context.by_messages:
-        raise UsageError(f"{name}: counts of reports are drawn, nothing is run by messages")
+        return _live(places[-1], context)
     rows, expected = [], []
     for column, model in enumerate(SYNTHETIC):
         population = synthetic(model)
@@ -212,11 +215,29 @@ def _errors(number: int, parameters: Parameters, context: Context) -> Reproduced
     )
 
 
+def _live(place: _Place, context: Context) -> Reproduced:
+    """The last row of the first population."""
+    model = SYNTHETIC[0]
+    population = synthetic(model)
+    outcome, found = live(population, epsilon=place.epsilon, n=place.n, context=context)
+    printed = dict(zip(METHODS, place.printed[model][place.line], strict=True))
+    errors = {
+        method: squared_errors(of.frequencies, population.frequencies) / UNIT
+        for method, of in found.items()
+    }
+    row = Row(
+        settings={"population": model, **place.shown},
+        measured={method: float(of.mean()) for method, of in errors.items()},
+        standard_error=dict.fromkeys(errors, math.inf),
+        printed={method: printed[method] for method in errors},
+    )
+    return Reproduced(reproduction=place.name, runs=1, rows=(row,), notes=(LIVE,), outcome=outcome)
+
+
 def table_4(parameters: Parameters, context: Context) -> Reproduced:
     """Frequencies' errors by epsilon, with 100,000 respondents.
 
-    Raises:
-        UsageError: by messages.
+    By messages, the Gaussian population once, at the largest epsilon.
     """
     return _errors(4, parameters, context)
 
@@ -224,8 +245,7 @@ def table_4(parameters: Parameters, context: Context) -> Reproduced:
 def table_5(parameters: Parameters, context: Context) -> Reproduced:
     """Frequencies' errors by the number of respondents, with epsilon 2.
 
-    Raises:
-        UsageError: by messages.
+    By messages, the Gaussian population once, with the most respondents.
     """
     found = _errors(5, parameters, context)
     return Reproduced(
@@ -238,6 +258,7 @@ def table_5(parameters: Parameters, context: Context) -> Reproduced:
             "are those of 1, 5, 10, 100 and 300 thousand respondents, as the text's largest n says",
         ),
         plot=found.plot,
+        outcome=found.outcome,
     )
 
 

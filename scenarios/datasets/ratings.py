@@ -1,0 +1,310 @@
+"""Ratings of MovieLens and Clothing: who rated what, as keys with values in [-1, 1].
+
+F. M. Harper and J. A. Konstan, The MovieLens Datasets, ACM TiiS 5(4):19, 2015; its licence keeps it
+out of this package.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import logging
+import math
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.keyvalues import key_survey
+from protocol.records import Records
+from scenarios.datasets import DatasetError
+from scenarios.datasets.adult import VARIABLE
+from scenarios.datasets.keyvalue import Floats, Population
+
+URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
+SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"
+"""Of ``ratings.csv`` with the line ends of Unix; the original has those of DOS."""
+
+FILE = "ratings.csv"
+HEADER = "userId,movieId,rating,timestamp"
+STARS = (0.5, 5.0)
+"""The lowest and highest rating of MovieLens."""
+
+CLOTHING_RATINGS = (1.0, 10.0)
+"""The lowest and highest rating of Clothing."""
+
+
+class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Who rated what, and how; no one rated anything twice.
+
+    Args:
+        name: of the data.
+        items: what the d items are called.
+        users: the number of users, who each rated something.
+        rows: the user of each rating, from 0, shape (ratings,).
+        columns: the item of each rating, from 0, shape (ratings,).
+        values: the ratings, mapped to [-1, 1], shape (ratings,).
+    """
+
+    name: str
+    items: tuple[str, ...]
+    users: int
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: Floats
+
+    def clients(self, first: int, last: int) -> Floats:
+        """What the users from ``first`` to before ``last`` hold, NaN where an item is missing.
+
+        Returns:
+            Shape (last - first, d): of a few users, not of all at once.
+
+        Raises:
+            ValueError: there are no such users.
+        """
+        if not 0 <= first <= last <= self.users:
+            raise ValueError(f"users {first} to {last} of {self.users}")
+        table = np.full((last - first, len(self.items)), math.nan)
+        here = (self.rows >= first) & (self.rows < last)
+        table[self.rows[here] - first, self.columns[here]] = self.values[here]
+        return table
+
+    def records(self, most: int) -> Records:
+        """What the users hold of the items that most of them have rated, as records.
+
+        Args:
+            most: how many items; of equals the first.
+
+        Raises:
+            ValueError: there are not so many items.
+        """
+        if not 1 <= most <= len(self.items):
+            raise ValueError(f"{most} of {len(self.items)} items")
+        rated = np.bincount(self.columns, minlength=len(self.items))
+        chosen = np.sort(np.argsort(-rated, kind="stable")[:most])
+        place = np.full(len(self.items), -1)
+        place[chosen] = np.arange(most)
+        levels, level = np.unique(self.values, return_inverse=True)
+        here = place[self.columns] >= 0
+        codes = np.zeros((self.users, most), np.int64)
+        codes[self.rows[here], place[self.columns[here]]] = level[here] + 1
+        items = [f"item {self.items[i]}" for i in chosen.tolist()]
+        survey = key_survey(self.name, items, [levels.tolist()] * most)
+        return Records.from_codes(survey, codes)
+
+    def population(self) -> Population:
+        """The population of which each user is as many: levels are the ratings that occur."""
+        levels, level = np.unique(self.values, return_inverse=True)
+        cells = self.columns * len(levels) + level
+        counts = np.bincount(cells, minlength=len(self.items) * len(levels))
+        return Population(
+            name=self.name,
+            keys=self.items,
+            shares=counts.reshape(-1, len(levels)) / self.users,
+            values=np.broadcast_to(levels, (len(self.items), len(levels))),
+        )
+
+
+def _ratings(
+    name: str, users: ArrayLike, items: ArrayLike, ratings: Floats, scale: tuple[float, float]
+) -> Ratings:
+    """Ratings with users and items numbered in their order.
+
+    Raises:
+        ValueError: a rating outside the scale, a repeated pair, or no rating.
+    """
+    low, high = scale
+    if not ratings.size:
+        raise ValueError("no rating")
+    if not ((ratings >= low) & (ratings <= high)).all():
+        raise ValueError(f"a rating is not in {low:g} to {high:g}")
+    people, rows = np.unique(users, return_inverse=True)
+    things, columns = np.unique(items, return_inverse=True)
+    if len(np.unique(rows * len(things) + columns)) < len(ratings):
+        raise ValueError("somebody rated something twice")
+    return Ratings(
+        name=name,
+        items=tuple(map(str, things.tolist())),
+        users=len(people),
+        rows=rows,
+        columns=columns,
+        values=2 * (ratings - low) / (high - low) - 1,
+    )
+
+
+# MovieLens
+
+
+def movielens(data: Path | None) -> Ratings:
+    """The ratings of MovieLens, the small set: 610 users, 9,724 movies, 100,836 ratings.
+
+    The paper has the set of 10,000,054 ratings, with the same scale and about as many missing.
+
+    Args:
+        data: a folder that holds ``ratings.csv`` or ``movielens/ratings.csv``. None means the
+            folder that the environment variable SOTTOVOCE_DATA names; if it names none, the file
+            comes from GroupLens and is kept in the user's cache. A given file may be another of
+            GroupLens' sets, as long as its columns are the same.
+
+    Returns:
+        Ratings of 0.5 to 5 stars, as -1 to 1.
+
+    Raises:
+        DatasetError: no such file, no download, or not MovieLens' ratings.
+    """
+    if data is None and (named := os.environ.get(VARIABLE)):
+        data = Path(named)
+    if data is None:
+        return read_movielens(downloaded(), URL)
+    path = found_in(data)
+    try:
+        return read_movielens(path.read_bytes(), str(path))
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_movielens(content: bytes, where: str) -> Ratings:
+    """Ratings from the content of a ``ratings.csv``.
+
+    Args:
+        content: of the file.
+        where: it is from, for the error message.
+
+    Raises:
+        DatasetError: not MovieLens' ratings.
+    """
+    header, _, rest = content.partition(b"\n")
+    if header.strip() != HEADER.encode():
+        raise DatasetError(f"{where} is not MovieLens' {FILE}: the first line is not {HEADER}")
+    if not rest.strip():
+        raise DatasetError(f"{where} is not MovieLens' {FILE}: no rating")
+    try:
+        table = np.loadtxt(
+            io.BytesIO(rest),
+            delimiter=",",
+            comments=None,
+            dtype=[("user", "i8"), ("movie", "i8"), ("rating", "f8"), ("time", "i8")],
+            ndmin=1,
+        )
+        return _ratings("MovieLens", table["user"], table["movie"], table["rating"], STARS)
+    except ValueError as error:
+        raise DatasetError(f"{where} is not MovieLens' {FILE}: {error}") from error
+
+
+def found_in(folder: Path) -> Path:
+    """The file in a folder.
+
+    Raises:
+        DatasetError: it is not there.
+    """
+    tried = (folder / "movielens" / FILE, folder / FILE)
+    for path in tried:
+        if path.is_file():
+            return path
+    raise DatasetError(
+        f"no MovieLens data: neither {tried[0]} nor {tried[1]} is a file; "
+        f"pass --data DIR or set {VARIABLE} to a folder that has one of them"
+    )
+
+
+def downloaded() -> bytes:
+    """The content of the cached file, fetched first if need be; its checksum is asked for.
+
+    Raises:
+        DatasetError: no download, or other ratings than those of September 2018.
+    """
+    # Imported here: it brings an HTTP client along, which nothing else needs.
+    import pooch
+
+    advice = f"pass --data DIR or set {VARIABLE} to a folder that has {FILE}"
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        # The checksum is of what is in the archive, which does not change if it is packed anew.
+        fetched = Path(
+            pooch.retrieve(
+                URL,
+                known_hash=None,
+                fname="ml-latest-small.zip",
+                path=pooch.os_cache("sottovoce"),
+                progressbar=False,
+            )
+        )
+    except (OSError, ValueError) as error:
+        raise DatasetError(
+            f"the MovieLens data cannot be downloaded from {URL} ({type(error).__name__}); {advice}"
+        ) from error
+    finally:
+        logger.setLevel(level)
+    content = _unpacked(fetched)
+    if content is None or hashlib.sha256(content).hexdigest() != SHA256:
+        # It is not kept, so that it is asked for again.
+        fetched.unlink(missing_ok=True)
+        raise DatasetError(f"{URL} has other ratings than expected (SHA-256); {advice}")
+    return content
+
+
+def _unpacked(path: Path) -> bytes | None:
+    """The ratings in GroupLens' archive with the line ends of Unix; None if it has none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(f"ml-latest-small/{FILE}").replace(b"\r\n", b"\n")
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error):
+        return None
+
+
+# Clothing
+
+
+class _Fitting(msgspec.Struct, frozen=True):
+    """What is read of one line of the Clothing data."""
+
+    user_id: str
+    item_id: str
+    rating: str | None
+
+
+def clothing(path: Path) -> Ratings:
+    """The ratings of Clothing Fit Dataset for Size Recommendation (RentTheRunway).
+
+    Nothing is fetched. Lines without a rating are left out, and of several ratings of one item by
+    one user the last counts.
+
+    Args:
+        path: of a file with one JSON object a line, with texts ``user_id``, ``item_id`` and
+            ``rating``; compressed if its name ends in ``.gz``.
+
+    Returns:
+        Ratings of 1 to 10, as -1 to 1.
+
+    Raises:
+        DatasetError: it cannot be read, or a line is not as said.
+    """
+    decoder = msgspec.json.Decoder(_Fitting)
+    last: dict[tuple[str, str], float] = {}
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            for line in lines:
+                number += 1
+                if not line.strip():
+                    continue
+                found = decoder.decode(line)
+                if found.rating is not None:
+                    last[found.user_id, found.item_id] = float(found.rating)
+    except (OSError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+    except ValueError as error:
+        raise DatasetError(f"{path}: line {number} is not a line of Clothing: {error}") from error
+    users, items = ([pair[place] for pair in last] for place in range(2))
+    try:
+        ratings = np.array(list(last.values()), np.float64)
+        return _ratings("Clothing", users, items, ratings, CLOTHING_RATINGS)
+    except ValueError as error:
+        raise DatasetError(f"{path} is not the Clothing data: {error}") from error

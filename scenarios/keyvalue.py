@@ -1,0 +1,259 @@
+"""PrivKV and PrivKVM on keys with values: the three synthetic populations, and MovieLens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from protocol.estimators.keyvalue_counts import Floats
+from protocol.estimators.keyvalue_tables import Estimator, KeyValueTables
+from protocol.keyvalues import values_of
+from protocol.records import Records
+from protocol.variants.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
+from scenarios.adult import Epsilon, Positive
+from scenarios.datasets.keyvalue import Synthetic, synthetic
+from scenarios.datasets.ratings import movielens
+from scenarios.errors import UsageError
+from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ProtocolName: TypeAlias = Literal["privkv", "privkvm"]
+
+SHOWN = {
+    "key": "key",
+    "reports": "reports",
+    "held by": "frequency",
+    "± held": "frequency_error",
+    "truly": "true_frequency",
+    "mean": "mean",
+    "± mean": "mean_error",
+    "true mean": "true_mean",
+}
+"""What a reader is shown of a key, with one standard error where it says ±."""
+
+_SHOWN_KEYS = 50
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all four scenarios have."""
+
+    protocol: Annotated[ProtocolName, Meta(description="privkv or privkvm")] = "privkv"
+    epsilon: Annotated[Epsilon, Meta(description="charged for a respondent's reports")] = 2.0
+    rounds: Annotated[int, Meta(ge=2, le=100, description="of privkvm")] = 3
+    estimator: Annotated[
+        Estimator, Meta(description="likelihood, moment, debiased or em (of privkv)")
+    ] = "likelihood"
+
+
+class Drawn(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set."""
+
+    n: Annotated[Positive, Meta(description="how many respondents are drawn")] = 100_000
+    parties: Annotated[Positive, Meta(description="over how many they are spread")] = 100
+
+
+class Rated(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set."""
+
+    keys: Annotated[Positive, Meta(description="how many movies, those rated most often")] = 50
+    parties: Annotated[
+        Positive | None, Meta(description="over how many the users are spread; one each")
+    ] = None
+
+
+def truth_of(records: Records) -> tuple[Floats, Floats]:
+    """The true frequencies of keys, and the means of their values; NaN where nobody has one."""
+    held = values_of(records.survey)[np.arange(len(records.survey.names)), records.codes]
+    there = ~np.isnan(held)
+    counts = there.sum(axis=0)
+    sums = np.where(there, held, 0.0).sum(axis=0)
+    means = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    return counts / len(records), means
+
+
+def variant_of(parameters: Shared, records: Records) -> KeyValueCollection:
+    """The protocol asked for.
+
+    Raises:
+        UsageError: parameters that do not fit together.
+    """
+    common: dict[str, Any] = {
+        "survey": records.survey,
+        "epsilon": parameters.epsilon,
+        "estimator": parameters.estimator,
+    }
+    with parameters_checked():
+        if parameters.protocol == "privkv":
+            return PrivKVVariant(**common)
+        return PrivKVMVariant(**common, rounds=parameters.rounds)
+
+
+def _run(parameters: Shared, context: Context, records: Records, parties: int | None) -> Finished:
+    if parties is not None and parties > len(records):
+        raise UsageError(
+            f"parameter 'parties' = {parties}: more than the {len(records)} respondents"
+        )
+    variant = variant_of(parameters, records)
+    outcome = context.simulate(variant, records, parties=parties)
+    estimate = outcome.variant.estimate(outcome.result)
+    if not isinstance(estimate, KeyValueTables):
+        raise UsageError("the protocol gave no frequencies and means")
+    frequencies, means = truth_of(records)
+    each = variant.client.each
+    squared = {
+        "frequencies_mse": _mean((estimate.frequencies - frequencies) ** 2),
+        "means_mse": _mean((estimate.means - means) ** 2),
+    }
+    unheard = int((estimate.counts[0].sum(axis=1) == 0).sum())
+    notes = [
+        "Shares of those who hold a key, and means of their values; ± is one standard error.",
+        f"Squared errors, means over the keys that have an estimate: of frequencies "
+        f"{_said(squared['frequencies_mse'])}, of means {_said(squared['means_mse'])}; "
+        f"estimated by {parameters.estimator}.",
+    ]
+    if unheard:
+        notes.append(f"Nobody reported on {unheard:,} of {len(frequencies):,} keys.")
+    if variant.repeats == 1:
+        notes.append(
+            f"A report costs {each.epsilon:.6g}, and not the sum of {each.charged:.6g} that the "
+            "paper charges: the sign of a missing key's fake is a fair coin."
+        )
+    keys = _keys(estimate, frequencies, means)
+    return Finished(
+        outcome=outcome,
+        rows=[{shown: key[name] for shown, name in SHOWN.items()} for key in keys],
+        extra={"keys": keys},
+        error=squared,
+        notes=tuple(notes),
+        plot=lambda figure: draw_keys(figure, estimate, frequencies, means),
+    )
+
+
+def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[dict[str, Any]]:
+    columns = {
+        "frequency": estimate.frequencies,
+        "frequency_error": estimate.frequency_errors,
+        "mean": estimate.means,
+        "mean_error": estimate.mean_errors,
+        "true_frequency": frequencies,
+        "true_mean": means,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [
+        {"key": name, "reports": reports, **dict(zip(columns, map(_known, row), strict=True))}
+        for name, reports, row in zip(
+            estimate.survey.names, estimate.counts[0].sum(axis=1).tolist(), rows, strict=True
+        )
+    ]
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _said(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g}"
+
+
+def run_movielens(parameters: Rated, context: Context) -> Finished:
+    """The users of MovieLens and the movies that most of them have rated.
+
+    Raises:
+        DatasetError: no such data.
+        UsageError: more movies or parties than there are.
+    """
+    ratings = movielens(context.data)
+    if parameters.keys > len(ratings.items):
+        raise UsageError(
+            f"parameter 'keys' = {parameters.keys}: more than the {len(ratings.items)} movies"
+        )
+    return _run(parameters, context, ratings.records(parameters.keys), parameters.parties)
+
+
+def _drawn(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
+    def run(parameters: Drawn, context: Context) -> Finished:
+        population = synthetic(name)
+        records = population.records(parameters.n, np.random.default_rng(context.seed))
+        return _run(parameters, context, records, parameters.parties)
+
+    return run
+
+
+def draw_keys(figure: Figure, estimate: KeyValueTables, frequencies: Floats, means: Floats) -> None:
+    """Frequencies and means of the first keys, with one standard error, beside the true ones."""
+    figure.set_layout_engine("constrained")
+    shown = min(_SHOWN_KEYS, len(frequencies))
+    figure.set_size_inches(9, max(4.0, 1.5 + 0.16 * shown))
+    places = np.arange(shown)
+    columns = (
+        ("frequency", estimate.frequencies, estimate.frequency_errors, frequencies, (-0.1, 1.1)),
+        ("mean value", estimate.means, estimate.mean_errors, means, (-1.1, 1.1)),
+    )
+    grid = figure.subplots(1, 2, sharey=True)
+    for axes, (label, values, errors, true, bounds) in zip(grid, columns, strict=True):
+        axes.plot(true[:shown], places, "|", color="#999999", markersize=9, label="truth")
+        axes.errorbar(
+            values[:shown],
+            places,
+            xerr=np.where(np.isfinite(errors), errors, 0)[:shown],
+            fmt="o",
+            markersize=3,
+            color="#0072B2",
+            label="estimate, with one standard error",
+        )
+        axes.set_xlim(*bounds)
+        axes.set_xlabel(label)
+    labels = [name.replace("$", r"\$") for name in estimate.survey.names[:shown]]
+    grid[0].set_yticks(places, labels, fontsize="x-small")
+    grid[0].margins(y=0.01)
+    grid[0].invert_yaxis()
+    grid[0].set_ylabel("key")
+    grid[1].legend(fontsize="small")
+
+
+SCENARIOS: tuple[Scenario[Any], ...] = (
+    Scenario(
+        name="kv-gaussian",
+        summary="50 keys whose frequencies are a bell curve, by PrivKV or PrivKVM.",
+        parameters=Drawn,
+        run=_drawn("Gaussian"),
+        joint=False,
+    ),
+    Scenario(
+        name="kv-power",
+        summary="50 keys whose frequencies fall by a power law, by PrivKV or PrivKVM.",
+        parameters=Drawn,
+        run=_drawn("Power-law"),
+        joint=False,
+    ),
+    Scenario(
+        name="kv-linear",
+        summary="50 keys whose frequencies rise evenly, by PrivKV or PrivKVM.",
+        parameters=Drawn,
+        run=_drawn("Linear"),
+        joint=False,
+    ),
+    Scenario(
+        name="movielens",
+        summary="Who rated which movies of MovieLens, and how, by PrivKV or PrivKVM.",
+        parameters=Rated,
+        run=run_movielens,
+        joint=False,
+    ),
+)
+
+if __name__ == "__main__":
+    from scenarios.cli import script
+
+    script(__file__)
