@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import trio
 
-from benchmarks import blocks, estimation, mathematics, session, sums, transport
+from benchmarks import blocks, estimation, marginals, mathematics, session, sums, transport
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -32,6 +32,10 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "blocks": blocks.by_counts,
         "blocks-records": blocks.by_records,
         "alarm": blocks.alarm,
+        "inp-ht": functools.partial(marginals.released, "InpHT", 0.06),
+        "marg-ps": functools.partial(marginals.released, "MargPS", 0.3),
+        "likelihood": marginals.likelihood,
+        "em": marginals.expectation_maximization,
         "literal-sum": sums.literal,
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),
