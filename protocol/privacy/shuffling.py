@@ -1,0 +1,312 @@
+"""Amplification by shuffling: what n reports tell if nobody knows whose is whose.
+
+Two upper bounds on the central epsilon, for any randomizer and for randomized response; how the
+reports become unlinkable lives elsewhere.
+
+Both come down to one game. T independent uniform draws from k values are tallied, where one of the
+draws, the respondent's, is replaced by her report: value 0 (under Q value 1) with probability p,
+and every other with q, where ``p + (k-1) q = 1``. Against all draws being uniform, a tally with
+counts n0 of value 0 and n1 of value 1 is ``k q + k (p-q) n0 / T`` times as likely, under Q with n1
+in place of n0. So its divergence is a sum over binomial laws, of terms linear in n0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomizers.keep import KeepUniform
+
+RELATION = "any two records of one respondent, the others' the same (replace one)"
+"""The neighbours of the central figure."""
+
+ASSUMPTION = (
+    "the reports reach the observer unlinkable (shuffled or summed), all n are drawn with this "
+    "randomizer, and the other n-1 respondents are honest"
+)
+"""What amplification rests on."""
+
+MOST_RESPONDENTS = 10**8
+"""The most respondents for whom the arithmetic has been checked."""
+
+Floats = NDArray[np.float64]
+
+# Beyond this, copies of a report are too rare to hide anything.
+_LARGEST_EPSILON = 200.0
+# The share of delta that is given up for tails.
+_TAILS = 1e-9
+_SMALLEST = 1e-300
+# Relative errors of the incomplete beta function stay below 1e-11 up to 10**8 draws.
+_ROUNDING = 1e-11
+# How many leading bits a number of draws keeps: fewer where n1 is counted besides.
+_FINE, _COARSE = 16, 9
+# The bracket around epsilon, relative to it, at which the search ends.
+_PRECISION = 1e-9
+
+
+class Amplification(msgspec.Struct, frozen=True, kw_only=True):
+    """A bound on what the unlinkable reports of n respondents tell about one of them.
+
+    Args:
+        epsilon: central, in nats, never above ``local``.
+        delta: the probability for which epsilon need not hold.
+        local: epsilon of each respondent's randomizer.
+        n: how many respondents there are, this one included.
+        relation: between which inputs.
+        assumption: what the figure rests on.
+        method: how it was computed.
+    """
+
+    epsilon: float
+    delta: float
+    local: float
+    n: int
+    relation: str
+    assumption: str
+    method: str
+
+
+def any_randomizer(epsilon: float, *, n: int, delta: float) -> Amplification:
+    """For every randomizer of this epsilon, which all n respondents use.
+
+    Feldman, McMillan and Talwar, Hiding Among the Clones, 2021, Theorem 3.1. Let R0 and R1 be the
+    laws of the report for the respondent's two records. They are mixtures ``(e**epsilon Q0 + Q1) /
+    (1 + e**epsilon)`` and the reverse (Kairouz, Oh and Viswanath), and every other report's law is
+    at least ``e**-epsilon (R0 + R1)/2 = e**-epsilon (Q0 + Q1)/2``: so each of the others is, with
+    probability ``e**-epsilon``, a fair draw of Q0 or Q1. Tell the observer which are not, and what
+    they say: the rest is the game with k = 2.
+
+    Raises:
+        ValueError: ``epsilon`` is not positive and finite, ``n`` not from 1 to 10**8, or ``delta``
+            not between 0 and 1.
+    """
+    _check(n, delta)
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+    found = epsilon
+    if epsilon < _LARGEST_EPSILON:
+        kept, blanket = math.tanh(epsilon / 2), 2 / (1 + math.exp(epsilon))
+        game = _Game(2, kept, blanket, n=n, hidden=math.exp(-epsilon), delta=delta)
+        found = game.epsilon(delta, epsilon)
+    return _bound(found, delta, epsilon, n, "clones of any randomizer")
+
+
+def randomized_response(keep: KeepUniform, *, n: int, delta: float) -> Amplification:
+    """For randomized response over k categories, which all n respondents use.
+
+    A report is a uniform draw with probability ``k q``, else the true answer (the blanket of
+    Balle, Bell, Gascon and Nissim, The Privacy Blanket of the Shuffle Model, 2019). Tell the
+    observer which of the others kept their answers, and the answers: she may take those reports
+    away, and the rest is the game with this k, where T - 1 is binomial of n - 1 and ``k q``.
+
+    Raises:
+        ValueError: ``n`` is not from 1 to 10**8, or ``delta`` not between 0 and 1.
+    """
+    _check(n, delta)
+    blanket = keep.size * keep.off_diagonal
+    game = _Game(keep.size, keep.keep, blanket, n=n, hidden=blanket, delta=delta)
+    found = game.epsilon(delta, keep.epsilon)
+    # What holds for any randomizer holds for this one.
+    found = min(found, any_randomizer(keep.epsilon, n=n, delta=delta).epsilon)
+    return _bound(found, delta, keep.epsilon, n, f"blanket of {keep.size}-ary randomized response")
+
+
+def _check(n: int, delta: float) -> None:
+    if not 1 <= n <= MOST_RESPONDENTS:
+        raise ValueError(f"{n} respondents: expected 1 to {MOST_RESPONDENTS}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta {delta}: expected more than 0 and less than 1")
+
+
+def _bound(found: float, delta: float, local: float, n: int, method: str) -> Amplification:
+    return Amplification(
+        epsilon=min(found, local),
+        delta=delta,
+        local=local,
+        n=n,
+        relation=RELATION,
+        assumption=ASSUMPTION,
+        method=f"upper bound: {method}, numerical",
+    )
+
+
+class _Game:
+    """The divergence of the game of the module's docstring, as an upper bound.
+
+    Args:
+        k: how many values there are.
+        kept: p - q.
+        blanket: k q, so that both add up to 1; each is given, as either may be tiny.
+        n: how many respondents.
+        hidden: the probability that another's report is one of the draws.
+        delta: a hint: 1e-9 of it is given up for tails.
+    """
+
+    def __init__(
+        self, k: int, kept: float, blanket: float, *, n: int, hidden: float, delta: float
+    ) -> None:
+        self._k, self._kept, self._blanket = k, kept, blanket
+        tail = max(_TAILS * delta, _SMALLEST)
+        first, masses = _binomial(n - 1, hidden, tail / 4)
+        self._lost, self._negligible = tail / 2, tail / 16
+        draws: Floats = first + 1.0 + np.arange(len(masses), dtype=np.float64)
+        draws, masses = _in_steps(draws, masses, _COARSE if k > 2 else _FINE)
+        if k > 2:
+            draws, others, masses = self._columns(draws, masses, tail)
+            self._left = draws - others
+        else:
+            others = draws
+            self._left = draws
+        # Per column: T, and what multiplies e**epsilon in the term, and its probability.
+        self._draws, self._others, self._masses = draws, others, masses
+        self._share = 1 / 2 if k == 2 else 1 / (k - 1)
+
+    def _columns(self, draws: Floats, masses: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
+        """A column for each T and n1; the count n0 is binomial then, of T - n1 and 1/(k-1)."""
+        parts = []
+        for each, mass in zip(draws.tolist(), masses.tolist(), strict=True):
+            # Given n1 the respondent's side is at most k/(k-1) <= 2 times as likely.
+            first, inner = _binomial(int(each), 1 / self._k, tail / 8)
+            others = first + np.arange(len(inner), dtype=np.float64)
+            parts.append((np.full(len(inner), each), others, mass * inner))
+        self._lost += tail / 4
+        whole = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        return whole[0], whole[1], whole[2]
+
+    def delta(self, epsilon: float) -> float:
+        """At least the divergence at ``e**epsilon``, by sums over binomial laws.
+
+        The term is ``c n0/T - e**epsilon c n1/T - b``, with ``c = k (p-q)`` and ``b = k q
+        (e**epsilon - 1)``. Given n1 it is summed over the n0 for which it is positive; with k = 2,
+        where n0 = T - n1, over such n1, and those are few. Sums of x over a tail of m draws are
+        ``m r`` times a tail of m - 1.
+        """
+        m, r = self._left, self._share
+        growth = math.exp(epsilon)
+        unit = self._k * self._kept / self._draws
+        base = self._blanket * math.expm1(epsilon)
+        if self._k == 2:
+            flat = np.full_like(m, self._k * self._kept - base)
+            steep = -unit * (1 + growth)
+            # The fewest n0 for which the term is positive, and the fewest of m - 1 then.
+            least = m - (np.ceil(flat / -steep) - 1)
+            further = least
+        else:
+            flat = -base - unit * growth * self._others
+            steep = unit
+            least = np.floor(flat / -steep) + 1
+            further = least - 1
+        # A tail from x above the mean is at most e**(-x**2 / (2 (v + x/3))), by Bernstein.
+        excess = np.maximum(least - 1 - m * r, 0.0)
+        tails = np.exp(-(excess**2) / (2 * (m * r * (1 - r) + excess / 3) + _SMALLEST))
+        # The terms are at most their probability under P, which is at most twice the column's tail.
+        kept = np.flatnonzero((least <= m) & (tails > self._negligible))
+        m = m[kept]
+        one = flat[kept] * _upper_tail(m, least[kept], r)
+        other = steep[kept] * m * r * _upper_tail(m - 1, further[kept], r)
+        terms = np.maximum(one + other, 0.0) + _ROUNDING * (abs(one) + abs(other))
+        return self._lost + 2 * self._negligible + float(self._masses[kept] @ terms)
+
+    def epsilon(self, delta: float, local: float) -> float:
+        """An epsilon whose delta is at most this, and which is hardly larger than need be."""
+        if self.delta(0.0) <= delta:
+            return 0.0
+        if self.delta(local) > delta:
+            return local
+        wanted = math.sqrt(-math.log(delta))
+
+        def excess(epsilon: float) -> float:
+            """Nearly linear: the loss is nearly normal."""
+            return wanted - math.sqrt(-math.log(min(self.delta(epsilon), 1.0)))
+
+        return _root(excess, self._guess(delta), local)
+
+    def _guess(self, delta: float) -> float:
+        """As if the loss were normal."""
+        typical = float(self._draws @ self._masses) / float(self._masses.sum())
+        spread = self._kept * math.sqrt(2 * self._k / typical)
+        return spread * math.sqrt(2 * math.log(1 / delta)) + spread**2 / 2
+
+
+def _binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
+    """A binomial law but for tails of at most ``tail``: the first value, and masses that sum to 1.
+
+    By Bernstein's inequality it is within x of its mean but for ``2 e**(-x**2 / (2 (v + x/3)))``.
+    """
+    if n == 0 or chance >= 1:
+        return n, np.ones(1)
+    mean, variance = n * chance, n * chance * (1 - chance)
+    rarity = math.log(2) - math.log(tail)
+    width = rarity / 3 + math.sqrt(rarity**2 / 9 + 2 * variance * rarity)
+    first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
+    values = np.arange(first + 1, last + 1, dtype=np.float64)
+    ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))
+    # Outwards from the mean, where it matters most that nothing has added up yet.
+    centre = min(max(round(mean), first), last) - first
+    logs = np.zeros(len(values) + 1)
+    logs[centre + 1 :] = np.cumsum(ratios[centre:])
+    logs[:centre] = -np.cumsum(ratios[:centre][::-1])[::-1]
+    masses = np.exp(logs - logs.max())
+    whole: Floats = masses / masses.sum()
+    return first, whole
+
+
+def _in_steps(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:
+    """Numbers of draws rounded down to some leading bits, to the same numbers at every n.
+
+    A tally of fewer draws tells no less: whoever has it can add uniform draws herself.
+    """
+    _, exponents = np.frexp(draws)
+    units = np.exp2(np.maximum(exponents - bits, 0))
+    rounded, places = np.unique(np.floor(draws / units) * units, return_inverse=True)
+    return rounded, np.bincount(places, masses).astype(np.float64)
+
+
+def _upper_tail(m: Floats, least: Floats, chance: float) -> Floats:
+    """The probability that a binomial of m draws is at least ``least``."""
+    from scipy.special import betainc
+
+    found: Floats = betainc(np.maximum(least, 1.0), np.maximum(m - least + 1, 1.0), chance)
+    return np.where(least < 1, 1.0, np.where(least > m, 0.0, found))
+
+
+def _root(excess: Callable[[float], float], guess: float, high: float) -> float:
+    """Where a falling function reaches 0, from above: it is at most 0 there.
+
+    The secant of its bracket, with the Illinois rule; each guess is moved to the side on which the
+    bracket is wider, so that in the end both its sides close in.
+
+    Args:
+        excess: positive at 0, at most 0 at ``high``.
+        guess: where it may be.
+        high: where it is known to have passed 0.
+    """
+    low, at_low, at_high = 0.0, excess(0.0), excess(high)
+    tries = [guess * 0.9, guess * 1.05]
+    side = 0
+    while high - low > _PRECISION * high:
+        if tries:
+            middle = tries.pop(0)
+            if not low < middle < high:
+                continue
+            side = 0
+        else:
+            middle = (low * at_high - high * at_low) / (at_high - at_low)
+            nudge = _PRECISION * high / 3
+            middle += nudge if middle - low < high - middle else -nudge
+            if not low < middle < high:
+                middle = (low + high) / 2
+        value = excess(middle)
+        if value > 0:
+            low, at_low = middle, value
+            at_high = at_high / 2 if side > 0 else at_high
+            side = 1
+        else:
+            high, at_high = middle, value
+            at_low = at_low / 2 if side < 0 else at_low
+            side = -1
+    return high
