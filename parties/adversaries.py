@@ -1,6 +1,7 @@
 """Adversaries: parties that do not keep to their role. Each wraps a machine and is driven like one.
 
 They can do what a party with a modified program could: say other things, more, less, or nothing.
+What their machines sign is not what they say, so they leave it out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import msgspec
 
 from protocol.errors import ProtocolError
 from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, Envelope
+from protocol.messages import AGGREGATOR, Envelope, Head
 
 
 class Adversary:
@@ -63,7 +64,7 @@ class Adversary:
         """What is to be sent now, numbered anew."""
         said = [
             msgspec.structs.replace(envelope, seq=self._sent + i)
-            for i, envelope in enumerate(self.change(self._machine.take()))
+            for i, envelope in enumerate(self.change(_unsigned(self._machine.take())))
         ]
         self._sent += len(said)
         return said
@@ -71,6 +72,10 @@ class Adversary:
     def change(self, outbox: list[Envelope]) -> list[Envelope]:
         """What it says instead of what its machine would."""
         return outbox
+
+
+def _unsigned(outbox: list[Envelope]) -> list[Envelope]:
+    return [envelope for envelope in outbox if envelope.kind != Head.kind()]
 
 
 class Flooder(Adversary):

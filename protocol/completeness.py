@@ -24,6 +24,8 @@ class Closing(msgspec.Struct, frozen=True):
         left_out: who of those had been heard before the gather closed. A machine counts everybody
             it has heard, so this is no accident.
         unheard: who was counted without having been heard before the gather closed.
+        entry: where the closing stands in the transcript, counted from 0.
+        evidence: where the deliveries stand that were left out.
     """
 
     kind: str
@@ -33,6 +35,8 @@ class Closing(msgspec.Struct, frozen=True):
     missing: tuple[PartyId, ...]
     left_out: tuple[PartyId, ...]
     unheard: tuple[PartyId, ...]
+    entry: int
+    evidence: tuple[int, ...]
 
 
 class Completeness(msgspec.Struct, frozen=True):
@@ -65,12 +69,18 @@ class CompletenessWriter:
         self._departed: dict[PartyId, str] = {}
         self._refused: dict[str, int] = {}
         self._lost = 0
+        self._entries = 0
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
-        self._heard: dict[tuple[str, int], set[PartyId]] = {}
+        self._heard: dict[tuple[str, int], dict[PartyId, int]] = {}
         self._declined: set[PartyId] = set()
 
     def add(self, entry: Entry) -> None:
-        """Take the next entry."""
+        """Take the next entry.
+
+        Raises:
+            RemoteProtocolError: its envelope is malformed; it counts as an entry nevertheless.
+        """
+        self._entries += 1
         match entry:
             case Sent():
                 envelope = decode_envelope(entry.envelope)
@@ -112,7 +122,7 @@ class CompletenessWriter:
             self._declined.add(sender)
         elif sender not in self._declined:
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
-            self._heard.setdefault(topic, set()).add(sender)
+            self._heard.setdefault(topic, {}).setdefault(sender, self._entries - 1)
 
     def _close(self, envelope: Envelope) -> None:
         roster = self._charter.roster
@@ -126,7 +136,8 @@ class CompletenessWriter:
         self._answered.update(counted)
         there = set(counted)
         missing = tuple(name for name in awaited if name not in there)
-        heard = self._heard.get((closed.of, closed.round), set())
+        heard = self._heard.get((closed.of, closed.round), {})
+        left_out = tuple(name for name in missing if name in heard)
         self._closings.append(
             Closing(
                 closed.of,
@@ -134,7 +145,9 @@ class CompletenessWriter:
                 len(awaited),
                 len(counted),
                 missing,
-                left_out=tuple(name for name in missing if name in heard),
+                left_out=left_out,
                 unheard=tuple(name for name in counted if name not in heard),
+                entry=self._entries - 1,
+                evidence=tuple(heard[name] for name in left_out),
             )
         )

@@ -13,7 +13,8 @@ from protocol.charter import Charter
 from protocol.codec import encode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.fates import PASS, FateRule, Verdict, deliver_all
-from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
+from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Head, Left, PartyId
+from protocol.transcript.heads import is_signed
 from protocol.transcript.recorder import Recorder
 
 KEPT_ENCODING = 4096
@@ -44,6 +45,7 @@ class Ruling(NamedTuple):
 
 
 _NOTHING = Ruling(())
+_HEAD = Head.kind()
 
 
 class Exchange:
@@ -53,12 +55,20 @@ class Exchange:
         charter: the session, variant and roster.
         recorder: where everything is recorded, or None.
         fate: decides per envelope what becomes of it.
+        check_signatures: whether heads are refused that their senders have not signed. It costs
+            0.1 ms each, and parties of this very program sign as they should.
     """
 
     def __init__(
-        self, charter: Charter, *, recorder: Recorder | None = None, fate: FateRule = deliver_all
+        self,
+        charter: Charter,
+        *,
+        recorder: Recorder | None = None,
+        fate: FateRule = deliver_all,
+        check_signatures: bool = True,
     ) -> None:
         self.charter = charter
+        self._check_signatures = check_signatures
         self.messages = 0
         self.bytes = 0
         self._recorder = recorder
@@ -67,6 +77,7 @@ class Exchange:
         self._left: dict[PartyId, str] = {}
         self._peers: dict[PartyId, set[PartyId]] = {}
         self._held: dict[tuple[PartyId, PartyId], float] = {}
+        self._headed: set[PartyId] = set()
         self._told: set[tuple[PartyId, PartyId]] = set()
         self._notices = 0
         self._strangers = 0
@@ -199,6 +210,24 @@ class Exchange:
         if recipient == link or (recipient != RECORD and recipient not in self.charter.roster):
             raise RemoteProtocolError(f"{recipient!r:.80} is nobody to send to", field="recipient")
         self.charter.codec.check_size(envelope.kind, len(envelope.body))
+        if link in self._headed:
+            raise RemoteProtocolError("something after the last word", field="seq")
+        if envelope.kind == _HEAD:
+            self._check_head(link, envelope)
+            self._headed.add(link)
+
+    def _check_head(self, link: PartyId, envelope: Envelope) -> None:
+        """A head that does not fit would be held against whoever recorded it."""
+        head = self.charter.codec.decode(_HEAD, envelope.body)
+        if envelope.recipient != RECORD or link == AGGREGATOR or not isinstance(head, Head):
+            raise RemoteProtocolError("a head is what a party says to the record", field=_HEAD)
+        if self._recorder is None:
+            return
+        if (head.count, head.root) != self._recorder.said_by(link):
+            raise RemoteProtocolError("of other words than came over this link", field=_HEAD)
+        session, key = self.charter.session, self.charter.roster.key(link)
+        if self._check_signatures and not is_signed(head, session=session, sender=link, key=key):
+            raise RemoteProtocolError("not signed by its sender", field=_HEAD)
 
     def _due(self, sender: PartyId, recipient: PartyId, now: float, delay: float) -> float:
         pair = (sender, recipient)

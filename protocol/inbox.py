@@ -12,6 +12,7 @@ from protocol.messages import (
     NO_ROUND,
     Closed,
     Envelope,
+    Head,
     Left,
     Message,
     PartyId,
@@ -24,7 +25,7 @@ EARLY_PER_SENDER = 64
 KEPT = 1024
 """How many refused messages are remembered; later ones are only counted."""
 
-_NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind())
+_NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind(), Head.kind())
 
 Topic = tuple[str, int]
 """What a gather is about: a kind and a round."""

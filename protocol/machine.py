@@ -5,6 +5,7 @@ Rules
 2. Late, repeated, unexpected and malformed messages are kept with the reason, away from the role.
 3. A role that raises, or awaits what is no effect, ends as a ``LocalProtocolError``.
 4. The same stream and the same received envelopes give the same messages.
+5. A party that has its key ends, well or declining, with the signed head of all that it has said.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from protocol.charter import Charter
+from protocol.codec import encode_envelope
 from protocol.errors import (
     LocalProtocolError,
     PrivacyError,
@@ -38,6 +40,8 @@ from protocol.randomness import Stream
 from protocol.records import Records
 from protocol.roles import Gather, Me, Seen, Send
 from protocol.roster import Identity
+from protocol.transcript.heads import sign_head
+from protocol.transcript.merkle import Tree
 from protocol.variant import event_of, heeded
 
 
@@ -52,7 +56,7 @@ class Machine:
         me: this member; the aggregator runs the aggregator's role, everybody else a party's.
         stream: this member's randomness.
         records: what a party holds. The aggregator holds none.
-        identity: this member's key, for roles that sign or seal.
+        identity: this member's key, for roles that sign or seal, and for a party's head.
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
     """
 
@@ -79,6 +83,9 @@ class Machine:
         self._rounds = 0
         self._outbox: list[Envelope] = []
         self._inbox = Inbox(charter, me)
+        self._identity = identity
+        # The aggregator's words are signed by the recorder's checkpoints.
+        self._said = None if identity is None or me == AGGREGATOR else Tree()
         self._side = Me(
             me,
             charter.roster,
@@ -266,9 +273,23 @@ class Machine:
         self.finished = True
         self.failure = failure
         self._inbox.close()
+        if self.me == AGGREGATOR:
+            return
         refuses = isinstance(failure, PrivacyError | RemoteProtocolError)
-        if refuses and self.me != AGGREGATOR:
+        if refuses:
             self._post(Send((AGGREGATOR,), Declined(str(failure)[:500])))
+        if refuses or failure is None:
+            self._sign()
+
+    def _sign(self) -> None:
+        if self._said is None or self._identity is None:
+            return
+        try:
+            head = sign_head(self._identity, session=self.charter.session, said=self._said)
+        except LocalProtocolError as error:
+            self.failure = self.failure or self._local(str(error), error)
+        else:
+            self._post(Send((RECORD,), head))
 
     def _post(self, send: Send) -> None:
         charter = self.charter
@@ -281,11 +302,15 @@ class Machine:
         body = charter.codec.encode(send.message)
         kind = send.message.kind()
         seq = self._seq
-        self._outbox.extend(
+        envelopes = [
             Envelope(charter.session, self.me, recipient, seq + i, kind, body)
             for i, recipient in enumerate(recipients)
-        )
+        ]
+        self._outbox += envelopes
         self._seq += len(recipients)
+        if self._said is not None:
+            for envelope in envelopes:
+                self._said.append(encode_envelope(envelope))
 
     def _charge(self, message: Message) -> None:
         event = event_of(self.charter.variant, message, self._seen)

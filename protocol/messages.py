@@ -95,7 +95,19 @@ class Left(Message, frozen=True):
     reason: str
 
 
-KERNEL_KINDS: tuple[type[Message], ...] = (Closed, Declined, Left)
+class Head(Message, frozen=True):
+    """A party's last word, said to the record: it signs all that it has said before.
+
+    ``root`` is that of the Merkle tree over its ``count`` envelopes so far, in order of ``seq``;
+    ``signature`` is by its identity key (``protocol.transcript.heads``).
+    """
+
+    count: int
+    root: bytes
+    signature: bytes
+
+
+KERNEL_KINDS: tuple[type[Message], ...] = (Closed, Declined, Left, Head)
 """Kinds that every variant has without declaring them."""
 
 

@@ -1,197 +1,391 @@
-"""Replays a role from a record: the same envelopes must lead to the same words.
+"""Replays a member's role from a record: the same envelopes must lead to the same words.
 
-It needs no clock: the closings on record say who was counted, and a sender's envelopes come in the
-order of their numbers.
+It needs no clock: the closings on record say who was counted, and what is not closed on record is
+heard in the order of delivery. Where entries come from, and whose keys there are, is the caller's
+affair.
 """
 
 from __future__ import annotations
 
-import builtins
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.charter import Charter
-from protocol.codec import encode_envelope
-from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.codec import decode_envelope, encode_envelope
+from protocol.disclosure import Disclosure, WithheldError, WithheldIdentity, WithheldStream
+from protocol.errors import RemoteProtocolError
+from protocol.findings import Finding
+from protocol.local import LINK_CLOSED
 from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, NO_ROUND, Closed, Envelope, Message, PartyId
-from protocol.randomness import Stream
+from protocol.messages import (
+    AGGREGATOR,
+    NO_ROUND,
+    Closed,
+    Declined,
+    Envelope,
+    Head,
+    Message,
+    PartyId,
+)
 from protocol.roles import Gather
-from protocol.roster import Identity
+from protocol.transcript.entries import Delivered, Departed, Entry, Sent
+
+TOLERANCE = 1e-12
+"""How far, relatively, derived floats may be apart: platforms round sums differently."""
 
 
-class WithheldError(LocalProtocolError):
-    """A replayed role wants randomness that the record does not hold."""
+DECLINED = "it declined, which may follow from a budget that is not on record"
+"""Why the words of a party that may have had a budget do not follow."""
 
 
-class WithheldStream(Stream):
-    """Stands for a stream whose key is not known: whoever draws from it fails."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(bytes(32))
-
-    def derive(self, purpose: str) -> Stream:
-        return self
-
-    def bytes(self, n: int) -> builtins.bytes:
-        raise WithheldError("the record does not hold this role's randomness")
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        raise WithheldError("the record does not hold this role's randomness")
-
-
-class WithheldIdentity(Identity):
-    """Stands for an identity key that is not known: whoever uses it fails."""
-
-    __slots__ = ()
-
-    def __init__(self, name: PartyId) -> None:
-        super().__init__(name, bytes(32))
-
-    def sign(self, content: builtins.bytes) -> builtins.bytes:
-        raise WithheldError("the record does not hold this role's identity key")
-
-    def agree(self, key: builtins.bytes) -> builtins.bytes:
-        raise WithheldError("the record does not hold this role's identity key")
-
-
-class Replay(msgspec.Struct, frozen=True):
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """What a replay found.
 
     Args:
-        follows: whether what the role said follows from what it was told; None if that cannot be
-            told, because it depends on randomness that is not on record.
+        member: whose words they are.
+        follows: whether what it said follows from what it was told; None if that cannot be told,
+            because it depends on what is not on record.
         result: what the replayed role published.
-        differences: where it differs, in words.
+        compared: how many of its envelopes are as they must be.
+        differences: where it differs.
+        tolerated: what is the same but for derived floats that differ by less than ``TOLERANCE``.
+        unsaid: how many more envelopes a party would have said whose link had ended before.
+        why: what it is that is not on record, if that is why it cannot be told.
     """
 
+    member: PartyId
     follows: bool | None
-    result: Message | None
-    differences: tuple[str, ...]
+    result: Message | None = None
+    compared: int = 0
+    differences: tuple[Finding, ...] = ()
+    tolerated: tuple[Finding, ...] = ()
+    unsaid: int = 0
+    why: str = ""
 
 
-def replay_aggregator(
-    charter: Charter,
-    *,
-    heard: Mapping[PartyId, Iterable[Envelope]],
-    said: Iterable[Envelope],
-    stream: Stream | None = None,
-    identity: Identity | None = None,
-) -> Replay:
-    """Run the aggregator's role again on what was delivered to it.
+def replay_member(charter: Charter, disclosed: Disclosure, entries: Iterable[Entry]) -> Replay:
+    """Run a member's role again on what was delivered to it.
 
     Args:
-        heard: by sender, the envelopes delivered to the aggregator, in order of ``seq``.
-        said: the aggregator's own envelopes on record, in order of ``seq``.
-        stream, identity: its randomness and its key, if the seed is known.
+        disclosed: what is known of the member's keys and records; of the aggregator, nothing has
+            to be.
+        entries: a transcript's, from the first.
     """
-    machine = Machine(
-        charter,
-        AGGREGATOR,
-        stream or WithheldStream(),
-        identity=identity or WithheldIdentity(AGGREGATOR),
-    )
-    inbox = {sender: deque(envelopes) for sender, envelopes in heard.items()}
-    expected = deque(said)
-    closings = deque(e for e in expected if e.kind == Closed.kind())
-    differences: list[str] = []
-    machine.start(0.0)
-    while not differences:
-        _compare(machine.take(), expected, differences)
-        if machine.finished or differences:
-            break
+    replays = ReplayWriter(charter, [disclosed])
+    for number, entry in enumerate(entries):
+        replays.add(number, entry)
+    return replays.replays()[disclosed.member]
+
+
+class ReplayWriter:
+    """Replays members in one pass over a transcript's entries.
+
+    What was delivered is kept until the role has heard it, so memory is that of the live roles.
+    """
+
+    def __init__(self, charter: Charter, disclosed: Iterable[Disclosure]) -> None:
+        self._roles = {known.member: _Role(charter, known) for known in disclosed}
+        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._departed: dict[PartyId, str] = {}
+
+    def add(self, number: int, entry: Entry, envelope: Envelope | None = None) -> None:
+        """Take the next entry.
+
+        Args:
+            number: its place in the transcript.
+            envelope: a sent one's, if it is decoded already.
+
+        Raises:
+            RemoteProtocolError: the entry's envelope is malformed.
+        """
+        match entry:
+            case Sent():
+                envelope = envelope or decode_envelope(entry.envelope)
+                if envelope.recipient in self._roles:
+                    self._under_way[envelope.sender, envelope.seq] = envelope
+                role = self._roles.get(envelope.sender)
+                # A head is checked by its signature, and needs no replay.
+                if role is not None and envelope.kind != Head.kind():
+                    role.said(number, envelope, self._departed)
+            case Delivered():
+                delivered = self._under_way.pop((entry.sender, entry.seq), None)
+                role = self._roles.get(entry.recipient)
+                if delivered is not None and role is not None:
+                    role.heard(number, delivered)
+            case Departed():
+                self._departed[entry.party] = entry.reason
+
+    def replays(self) -> dict[PartyId, Replay]:
+        """What the replays have found; nothing can be added any more."""
+        return {name: role.replay(self._departed) for name, role in self._roles.items()}
+
+
+class _Role:
+    """One member's replay, driven by what it said: each of its words must come from the machine."""
+
+    def __init__(self, charter: Charter, known: Disclosure) -> None:
+        self._charter = charter
+        self._known = known
+        self._machine: Machine | None = None
+        self._heard: dict[PartyId, deque[tuple[int, Envelope]]] = {}
+        self._spoken: deque[Envelope] = deque()
+        self._compared = 0
+        self._extra: list[int] = []
+        self._extras = 0
+        self._differences: list[Finding] = []
+        self._tolerated: list[Finding] = []
+        self._unknown = ""
+
+    def heard(self, number: int, envelope: Envelope) -> None:
+        """An envelope was delivered."""
+        finished = self._machine is not None and self._machine.finished
+        if not (self._over or finished):
+            self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
+
+    def said(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
+        """An envelope was sent: the machine has to say it now."""
+        if self._over:
+            return
+        machine = self._running()
+        while not self._spoken and self._advance(machine, departed, number, recorded):
+            pass
+        if self._over:
+            return
+        if self._spoken:
+            self._compare(number, self._spoken.popleft(), recorded)
+        elif self._declines(recorded):
+            self._unknown = DECLINED
+        elif not machine.finished:
+            self._differ(
+                f"#{recorded.seq}: {recorded.kind!r} was said before what it follows from "
+                "had been delivered",
+                number,
+            )
+        elif isinstance(_cause(machine.failure), WithheldError):
+            self._unknown = str(_cause(machine.failure))
+        else:
+            self._extras += 1
+            self._extra = [*self._extra, number][:20]
+
+    def replay(self, departed: dict[PartyId, str]) -> Replay:
+        """What was found, at the end of the record."""
+        machine = self._running()
+        while not (self._spoken or self._over) and self._advance(machine, departed):
+            pass
+        # Of the aggregator's words none may be missing: it keeps the record itself.
+        me = self._known.member
+        silenced = me != AGGREGATOR and departed.get(me) != LINK_CLOSED
+        if self._spoken and not silenced and not self._over:
+            first = self._spoken[0]
+            self._differ(f"#{first.seq}: {first.kind!r} follows but is not on record")
+        if self._extras and not self._over:
+            whose = "the aggregator" if me == AGGREGATOR else me
+            text = f"{self._extras} envelopes of {whose} do not follow"
+            self._differences.append(Finding(text, tuple(self._extra), me))
+        failed = _cause(machine.failure)
+        if not self._unknown and isinstance(failed, WithheldError):
+            self._unknown = str(failed)
+        if not machine.finished:
+            machine.abandon("the record has ended")
+        follows = False if self._differences else None if self._unknown else True
+        return Replay(
+            member=me,
+            follows=follows,
+            result=None if follows is None else machine.result,
+            compared=self._compared,
+            differences=tuple(self._differences),
+            tolerated=tuple(self._tolerated),
+            unsaid=len(self._spoken) if silenced else 0,
+            why=self._unknown if follows is None else "",
+        )
+
+    @property
+    def _over(self) -> bool:
+        """Whether what else there is cannot change the verdict."""
+        return bool(self._differences or self._unknown)
+
+    def _differ(self, text: str, *entries: int) -> None:
+        self._differences.append(Finding(text, entries, self._known.member))
+
+    def _running(self) -> Machine:
+        if self._machine is None:
+            known = self._known
+            self._machine = Machine(
+                self._charter,
+                known.member,
+                known.stream or WithheldStream(),
+                records=known.records,
+                identity=known.identity or WithheldIdentity(known.member),
+            )
+            self._machine.start(0.0)
+            self._listen(self._machine)
+        return self._machine
+
+    def _listen(self, machine: Machine) -> None:
+        self._spoken += (e for e in machine.take() if e.kind != Head.kind())
+
+    def _advance(
+        self,
+        machine: Machine,
+        departed: dict[PartyId, str],
+        number: int | None = None,
+        recorded: Envelope | None = None,
+    ) -> bool:
+        """Give the role what it heard next; False if it has heard all that there is.
+
+        Args:
+            number, recorded: what is on record of it next, and where; None at the end.
+        """
         waiting = machine.awaited
-        if waiting is None:
-            break
+        if machine.finished or waiting is None:
+            return False
+        if waiting.noted:
+            if not self._close(machine, waiting, number, recorded):
+                return False
+        elif (earliest := self._earliest()) is not None:
+            machine.receive(earliest, 0.0)
+        else:
+            gone = [name for name in waiting.senders if name in departed]
+            # Nobody is told of a departure by the record's end, and nothing is held against that.
+            if not gone or recorded is None:
+                return False
+            for name in gone:
+                machine.gone(name, departed[name], 0.0)
+        self._listen(machine)
+        return True
+
+    def _earliest(self) -> Envelope | None:
+        """What was delivered first of all that the role has not been given; it is taken out."""
+        waiting = [(envelopes[0][0], envelopes) for envelopes in self._heard.values() if envelopes]
+        return min(waiting, key=lambda item: item[0])[1].popleft()[1] if waiting else None
+
+    def _close(
+        self, machine: Machine, waiting: Gather, number: int | None, recorded: Envelope | None
+    ) -> bool:
+        """Give the role whom the record has counted; False if there is no such closing."""
+        if recorded is None and self._known.member != AGGREGATOR:
+            return False
         try:
-            counted = _counted(charter, waiting, closings, inbox)
+            if recorded is None or recorded.kind != Closed.kind():
+                raise RemoteProtocolError("not on record")
+            counted = self._counted(waiting, recorded)
         except (RemoteProtocolError, ValueError) as error:
-            differences.append(f"closing of {waiting.kind.kind()!r}: {error}")
-            break
+            entries = () if number is None else (number,)
+            self._differ(f"closing of {waiting.kind.kind()!r}: {error}", *entries)
+            return False
         for envelope in counted:
             machine.receive(envelope, 0.0)
         if machine.awaited is waiting:
             machine.close_gather(0.0)
-    if not differences and isinstance(_cause(machine.failure), WithheldError):
-        return Replay(None, None, ())
-    if machine.kept:
-        kept = machine.kept[0]
-        differences.append(f"{kept.sender} #{kept.seq}: {kept.reason}")
-    if expected and not differences:
-        differences.append(f"{len(expected)} envelopes of the aggregator do not follow")
-    if not machine.finished:
-        machine.abandon("the record has ended")
-    return Replay(not differences, machine.result, tuple(differences))
+        fed = {(envelope.sender, envelope.seq) for envelope in counted}
+        for kept in machine.kept:
+            if (kept.sender, kept.seq) in fed:
+                self._differ(f"{kept.sender} #{kept.seq}: {kept.reason}", *entries_of(number))
+                return False
+        return True
 
+    def _counted(self, waiting: Gather, recorded: Envelope) -> list[Envelope]:
+        """The envelopes that the open gather counted, by the record.
 
-def _compare(spoken: Iterable[Envelope], expected: deque[Envelope], differences: list[str]) -> None:
-    for envelope in spoken:
-        if not expected:
-            differences.append(f"#{envelope.seq}: {envelope.kind!r} follows but is not on record")
-            return
-        recorded = expected.popleft()
-        if encode_envelope(recorded) != encode_envelope(envelope):
-            what = "another" if recorded.kind == envelope.kind else f"{recorded.kind!r} instead of"
-            differences.append(
-                f"#{recorded.seq}: the record has {what} {envelope.kind!r}, "
-                "which does not follow from what was delivered"
-            )
-            return
-
-
-def _counted(
-    charter: Charter,
-    waiting: Gather,
-    closings: deque[Envelope],
-    inbox: Mapping[PartyId, deque[Envelope]],
-) -> list[Envelope]:
-    """The envelopes that the open gather counted, by the record.
-
-    Raises:
-        RemoteProtocolError, ValueError: the record has no such closing, or no such envelopes.
-    """
-    senders: Iterable[PartyId] = waiting.senders
-    if waiting.noted:
-        if not closings:
-            raise RemoteProtocolError("not on record")
-        envelope = closings.popleft()
-        closed = charter.codec.decode(envelope.kind, envelope.body)
+        Raises:
+            RemoteProtocolError, ValueError: it closes something else, or counts what never came.
+        """
+        closed = self._charter.codec.decode(recorded.kind, recorded.body)
         round_ = NO_ROUND if waiting.round is None else waiting.round
-        if not isinstance(closed, Closed) or (closed.of, closed.round) != (
-            waiting.kind.kind(),
-            round_,
-        ):
+        topic = (waiting.kind.kind(), round_)
+        if not isinstance(closed, Closed) or (closed.of, closed.round) != topic:
             raise RemoteProtocolError("the record closes something else here")
-        senders = charter.roster.members_in(closed.counted)
-    found = []
-    for sender in senders:
-        envelope_ = _find(charter, waiting, inbox.get(sender, deque()))
-        if envelope_ is not None:
-            found.append(envelope_)
-        elif waiting.noted:
-            raise RemoteProtocolError(f"{sender} is counted, but no such message was delivered")
-    return found
+        found = []
+        for sender in self._charter.roster.members_in(closed.counted):
+            envelope = self._find(waiting, self._heard.get(sender, deque()))
+            if envelope is None:
+                raise RemoteProtocolError(f"{sender} is counted, but no such message was delivered")
+            found.append(envelope)
+        return found
 
+    def _find(self, waiting: Gather, heard: deque[tuple[int, Envelope]]) -> Envelope | None:
+        """The first envelope of the kind and round awaited; it is taken out, others stay."""
+        for i, (_, envelope) in enumerate(heard):
+            if envelope.kind != waiting.kind.kind():
+                continue
+            try:
+                message = self._charter.codec.decode(envelope.kind, envelope.body)
+            except RemoteProtocolError:
+                continue  # The machine kept it away from the role.
+            if getattr(message, "round", None) == waiting.round:
+                del heard[i]
+                return envelope
+        return None
 
-def _find(charter: Charter, waiting: Gather, envelopes: deque[Envelope]) -> Envelope | None:
-    """The first envelope of the kind and round awaited; it is taken out, others stay."""
-    for i, envelope in enumerate(envelopes):
-        if envelope.kind != waiting.kind.kind():
-            continue
+    def _compare(self, number: int, spoken: Envelope, recorded: Envelope) -> None:
+        if encode_envelope(recorded) == encode_envelope(spoken):
+            self._compared += 1
+            return
+        where = f"#{recorded.seq}"
+        if self._declines(recorded):
+            self._unknown = DECLINED
+            return
+        if recorded.kind == spoken.kind and self._is_close(recorded, spoken):
+            self._compared += 1
+            text = f"{where}: {spoken.kind!r} has floats that differ by less than {TOLERANCE:g}"
+            self._tolerated.append(Finding(text, (number,), self._known.member))
+            return
+        what = "another" if recorded.kind == spoken.kind else f"{recorded.kind!r} instead of"
+        self._differ(
+            f"{where}: the record has {what} {spoken.kind!r}, "
+            "which does not follow from what was delivered",
+            number,
+        )
+
+    def _declines(self, recorded: Envelope) -> bool:
+        return recorded.kind == Declined.kind() and self._known.member != AGGREGATOR
+
+    def _is_close(self, one: Envelope, other: Envelope) -> bool:
+        """Whether two envelopes differ in the last places of derived floats alone."""
+        if msgspec.structs.replace(one, body=other.body) != other:
+            return False
+        decode = self._charter.codec.decode
         try:
-            message = charter.codec.decode(envelope.kind, envelope.body)
+            return _alike(decode(one.kind, one.body), decode(other.kind, other.body))
         except RemoteProtocolError:
-            continue  # The machine kept it away from the role.
-        if getattr(message, "round", None) == waiting.round:
-            del envelopes[i]
-            return envelope
-    return None
+            return False
+
+
+def entries_of(number: int | None) -> tuple[int, ...]:
+    """A place in the record as a finding names it."""
+    return () if number is None else (number,)
+
+
+def _alike(one: object, other: object) -> bool:
+    """Equality; of floats, and of probabilities in units of 2**-64, up to ``TOLERANCE``."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        # A count is never so large that the tolerance would reach the next one.
+        if one.dtype.kind != "f" and one.dtype != np.uint64:
+            return bool(np.array_equal(one, other))
+        return _is_near(one.astype(np.float64), other.astype(np.float64))
+    if isinstance(one, float) and isinstance(other, float):
+        return _is_near(np.array([one]), np.array([other]))
+    if isinstance(one, msgspec.Struct):
+        fields = one.__struct_fields__
+        return all(_alike(getattr(one, name), getattr(other, name)) for name in fields)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return one == other
+
+
+def _is_near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether no number is further from the other than the tolerance allows for the largest."""
+    # What is left where large numbers cancel has their rounding, and not its own.
+    scale = float(np.abs(other).max(initial=0.0))
+    return bool((np.abs(one - other) <= TOLERANCE * scale).all())
 
 
 def _cause(error: BaseException | None) -> BaseException | None:

@@ -39,6 +39,15 @@ def agreement_key(key: bytes) -> X25519PublicKey:
     return X25519PublicKey.from_public_bytes(u.to_bytes(KEY_BYTES, "little"))
 
 
+def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
+    """Whether the holder of a public Ed25519 key signed ``content``; a key that is none did not."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 class Identity:
     """A member's Ed25519 identity key. It signs and agrees on keys; nothing of it ever shows.
 
@@ -141,13 +150,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
     def verify(self, name: PartyId, signature: bytes, content: bytes) -> bool:
         """Whether ``name`` signed ``content``."""
-        if name not in self:
-            return False
-        try:
-            Ed25519PublicKey.from_public_bytes(self.key(name)).verify(signature, content)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+        return name in self and is_signature(signature, content, key=self.key(name))
 
     def bitmap(self, names: Iterable[PartyId]) -> bytes:
         """A set of members as bits, least significant first, in roster order."""

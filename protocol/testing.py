@@ -1,8 +1,10 @@
-"""The contract that every variant must meet, for tests: one line in a test file checks all of it.
+"""What every variant must meet, for tests: one line in a test file checks all of each.
 
     test_my_variant = contract(MyVariant(...), records, executors=EXECUTORS)
+    test_my_privacy = attacked(MyVariant(...), records)
+    test_my_faults = under_faults(MyVariant(...), records)
 
-What is checked, on one seeded run and on reruns of it:
+What the contract checks, on one seeded run and on reruns of it:
 
 1. parameters: the variant comes back from its transcript header as it was.
 2. run: everybody comes to the end of its role.
@@ -23,23 +25,17 @@ from typing import Protocol
 
 import msgspec
 
-from protocol.charter import Charter
-from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, RemoteProtocolError
-from protocol.exchange import Exchange
-from protocol.local import DONE, ROLE_STREAM, run_locally
-from protocol.machine import Machine
-from protocol.messages import KERNEL_KINDS, Envelope, Message, PartyId
+from protocol.local import DONE
+from protocol.messages import AGGREGATOR, KERNEL_KINDS, Head, Message, PartyId
 from protocol.privacy.accountants import PureAccountant
-from protocol.privacy.events import PrivacyEvent
+from protocol.privacy.attack import ALPHA, RUNS, attack
 from protocol.randomness import Stream
 from protocol.records import Records
-from protocol.roles import Seen
+from protocol.rehearsal import Rehearsal
+from protocol.schedules import SCHEDULES, check_under_faults
 from protocol.setting import Setting, setting_of
-from protocol.transcript.entries import Delivered, Sent
-from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
-from protocol.variant import Variant, build, event_of, parameters_of
+from protocol.variant import Variant, build, parameters_of
 
 MUTILATIONS = 200
 ROWS = 8
@@ -88,6 +84,97 @@ def contract(
     return test_contract
 
 
+def attacked(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    observer: PartyId = AGGREGATOR,
+    trials: int | None = None,
+    runs: int = RUNS,
+    copies: int | None = None,
+    alpha: float = ALPHA,
+    seed: int = 1,
+) -> Callable[[], None]:
+    """A test function for pytest that attacks a variant (``protocol.privacy.attack``).
+
+    It fails if the view tells more than the ledger says; with more trials it sees smaller leaks.
+    The arguments are those of ``attack``.
+    """
+
+    def test_attack() -> None:
+        check_attack(
+            variant,
+            records,
+            target=target,
+            observer=observer,
+            trials=trials,
+            runs=runs,
+            copies=copies,
+            alpha=alpha,
+            seed=seed,
+        )
+
+    return test_attack
+
+
+def check_attack(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    observer: PartyId = AGGREGATOR,
+    trials: int | None = None,
+    runs: int = RUNS,
+    copies: int | None = None,
+    alpha: float = ALPHA,
+    seed: int = 1,
+) -> None:
+    """Attack a variant; arguments as for ``attack``.
+
+    Raises:
+        AssertionError: the view tells more than the ledger says; it says what tells it.
+    """
+    found = attack(
+        variant,
+        records,
+        target=target,
+        observer=observer,
+        trials=trials,
+        runs=runs,
+        copies=copies,
+        alpha=alpha,
+        seed=seed,
+    )
+    worst = found.worst
+    _require(
+        not found.accused,
+        f"{worst.pair}: the view tells at least epsilon {worst.lower:.4f}, and the ledger says at "
+        f"most {worst.bound:.4f}: {worst.right} of {worst.guesses} guesses were right that went by "
+        f"{worst.event}",
+    )
+
+
+def under_faults(
+    variant: Variant,
+    records: Records,
+    *,
+    schedules: int = SCHEDULES,
+    parties: int | None = None,
+    seed: int = 1,
+) -> Callable[[], None]:
+    """A test function for pytest that runs a variant under seeded fault schedules.
+
+    Envelopes are lost, doubled and late, parties crash and lose their links; what must hold then
+    is listed at ``protocol.schedules.check_under_faults``, and the arguments are those.
+    """
+
+    def test_faults() -> None:
+        check_under_faults(variant, records, schedules=schedules, parties=parties, seed=seed)
+
+    return test_faults
+
+
 def check_variant(
     variant: Variant,
     records: Records,
@@ -113,70 +200,16 @@ def check_variant(
     _check_interference(variant, records, rehearsal, parties=parties)
     _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
     try:
-        setting.charter.variant.estimate(rehearsal.result)
+        setting.charter.variant.estimate(rehearsal.published)
     except (ProtocolError, ValueError) as error:
         raise AssertionError(f"estimate refuses the variant's own result: {error}") from error
 
 
-class _Rehearsal:
-    """One recorded run on the local executor."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        parts: list[bytes] = []
-        recorder = Recorder(parts.append, setting.charter.header(seed=setting.seed))
-        exchange = Exchange(setting.charter, recorder=recorder)
-        run = run_locally(
-            exchange, setting.streams, setting.holdings, identities=setting.identities
-        )
-        self.result, self.endings = run.result, run.endings
-        self.digest = recorder.close()
-        self.sent: dict[tuple[PartyId, int], Envelope] = {}
-        self.heard: dict[PartyId, list[Envelope]] = {}
-        self.heard_before: dict[tuple[PartyId, int], int] = {}
-        self.events: dict[tuple[PartyId, int], PrivacyEvent] = {}
-        seen: dict[PartyId, Seen] = {}
-        for entry in TranscriptReader(b"".join(parts)):
-            if isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
-                slot = envelope.sender, envelope.seq
-                self.sent[slot] = envelope
-                self.heard_before[slot] = len(self.heard.get(envelope.sender, ()))
-                message = self.charter.codec.decode(envelope.kind, envelope.body)
-                before = seen.setdefault(envelope.sender, Seen())
-                self.events[slot] = event_of(self.charter.variant, message, before)
-            elif isinstance(entry, Delivered):
-                envelope = self.sent[entry.sender, entry.seq]
-                self.heard.setdefault(entry.recipient, []).append(envelope)
-                message = self.charter.codec.decode(envelope.kind, envelope.body)
-                seen.setdefault(entry.recipient, Seen()).add(entry.sender, message)
-
-    @property
-    def charter(self) -> Charter:
-        return self.setting.charter
-
-    def heard_alike(self, other: _Rehearsal, slot: tuple[PartyId, int]) -> bool:
-        """Whether a sender had heard the same in both when it sent this in one of them."""
-        befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
-        heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
-        return heard == heard_other and len(set(befores)) == 1
-
-    def machine(self, member: PartyId) -> Machine:
-        setting = self.setting
-        return Machine(
-            setting.charter,
-            member,
-            setting.streams.stream(member, ROLE_STREAM),
-            records=setting.holdings.get(member),
-            identity=setting.identities[member],
-        )
-
-
-def _rehearsed(setting: Setting) -> _Rehearsal:
-    try:
-        return _Rehearsal(setting)
-    except ProtocolError as error:
-        raise AssertionError(f"the variant does not run: {error}") from error
+def _rehearsed(setting: Setting) -> Rehearsal:
+    rehearsal = Rehearsal(setting)
+    if rehearsal.failure is not None:
+        raise AssertionError(f"the variant does not run: {rehearsal.failure}")
+    return rehearsal
 
 
 def _check_parameters(variant: Variant) -> None:
@@ -194,7 +227,7 @@ def _check_parameters(variant: Variant) -> None:
 def _check_executors(
     variant: Variant,
     records: Records,
-    rehearsal: _Rehearsal,
+    rehearsal: Rehearsal,
     executors: Mapping[str, Executor],
     *,
     seed: int,
@@ -204,7 +237,7 @@ def _check_executors(
     for name, executor in executors.items():
         execution = executor(variant, records, seed=seed, parties=parties)
         _require(
-            codec.encode(execution.result) == codec.encode(rehearsal.result),
+            codec.encode(execution.result) == codec.encode(rehearsal.published),
             f"executor {name!r} gives another result than the local one",
         )
         _require(
@@ -213,7 +246,7 @@ def _check_executors(
         )
 
 
-def _check_codec(rehearsal: _Rehearsal) -> None:
+def _check_codec(rehearsal: Rehearsal) -> None:
     codec = rehearsal.charter.codec
     stream = Stream(bytes(32))
     examples = {envelope.kind: envelope.body for envelope in rehearsal.sent.values()}
@@ -244,7 +277,7 @@ def _mutilated(body: bytes, stream: Stream) -> Iterable[bytes]:
         yield body[:place] + bytes([body[place] ^ (flip + 1)]) + body[place + 1 :]
 
 
-def _check_kinds(rehearsal: _Rehearsal, rare: Collection[type[Message]]) -> None:
+def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
     accountant = PureAccountant()
     for (sender, seq), event in rehearsal.events.items():
         try:
@@ -260,7 +293,7 @@ def _check_kinds(rehearsal: _Rehearsal, rare: Collection[type[Message]]) -> None
         )
 
 
-def _check_replay(rehearsal: _Rehearsal) -> None:
+def _check_replay(rehearsal: Rehearsal) -> None:
     for member, _ in rehearsal.charter.roster.members:
         machine = rehearsal.machine(member)
         machine.start(0.0)
@@ -280,7 +313,7 @@ def _check_replay(rehearsal: _Rehearsal) -> None:
 
 
 def _check_interference(
-    variant: Variant, records: Records, rehearsal: _Rehearsal, *, parties: int | None
+    variant: Variant, records: Records, rehearsal: Rehearsal, *, parties: int | None
 ) -> None:
     survey = records.survey
     for row in sorted({*range(min(ROWS, len(records))), len(records) - 1}):
@@ -292,18 +325,20 @@ def _check_interference(
             _compare(rehearsal, _rehearsed(setting), name)
 
 
-def _compare(before: _Rehearsal, after: _Rehearsal, attribute: str) -> None:
+def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
     accountant = PureAccountant()
     for slot in sorted(before.sent.keys() | after.sent.keys()):
         sender, seq = slot
         envelope, other = before.sent.get(slot), after.sent.get(slot)
-        either = envelope or other
-        where = f"{sender} #{seq} ({either.kind!r})" if either else ""
         if envelope == other or not before.heard_alike(after, slot):
             continue
+        kinds = {e.kind for e in (envelope, other) if e is not None} - {Head.kind()}
+        if not kinds:
+            continue  # A head signs what its sender had said, and that has been compared.
+        where = f"{sender} #{seq} ({min(kinds)!r})"
         same_records = before.setting.holdings.get(sender) == after.setting.holdings.get(sender)
         _require(not same_records, f"{where} changes with somebody else's record")
-        if envelope is None or other is None:
+        if envelope is None or other is None or envelope.kind != other.kind:
             raise AssertionError(f"{where} is sent or not depending on a record")
         loss = accountant.judge(before.events[slot])
         _require(

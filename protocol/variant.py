@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from protocol.codec import Kind
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
-from protocol.messages import Closed, Declined, Left, Message, PartyId
-from protocol.privacy.events import Plain, PrivacyEvent, Public
+from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
+from protocol.privacy.events import Derived, Plain, PrivacyEvent, Public
 from protocol.records import Records
 from protocol.roles import Me, Seen
 from protocol.survey import Survey
@@ -20,11 +20,22 @@ V = TypeVar("V", bound="Variant")
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What somebody says about a variant's privacy, to be shown beside what the record says."""
+    """What somebody says about a variant's privacy, to be shown beside what the record says.
+
+    Args:
+        source: who says it, and where.
+        says: what is said.
+        epsilon: the figure claimed, in nats; None where no bound is claimed.
+        per: what the figure is of: all that is told about one ``record``, or a single ``answer``,
+            which is one draw of a randomizer.
+        kinds: the kinds of message that it is about; all, if none is named.
+    """
 
     source: str
     says: str
     epsilon: float | None
+    per: Literal["record", "answer"] = "record"
+    kinds: tuple[str, ...] = ()
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
@@ -89,11 +100,14 @@ def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
     """What any message tells, the kernel's kinds included.
 
     A closing says who was counted, and a refusal that too much was asked: neither depends on a
-    record, unless a role does that it must not. A member that sends the switch's notices may say
-    anything.
+    record, unless a role does that it must not. A head follows from what its sender has said, and
+    of a report that can be guessed it tells whether a guess is right. A member that sends the
+    switch's notices may say anything.
     """
     if isinstance(message, Closed | Declined):
         return Public()
+    if isinstance(message, Head):
+        return Derived()
     if isinstance(message, Left):
         return Plain(variant.survey.names)
     return variant.reveals(message, seen)

@@ -38,6 +38,7 @@ from protocol.survey import Attribute, Survey
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant, build, parameters_of
 from protocol.variants import RRIndependent, RRJoint
+from scenarios.checkpoints import write_checkpoint
 from scenarios.errors import UsageError
 from scenarios.loading import built_in_variant
 from scenarios.outcomes import Outcome
@@ -217,7 +218,8 @@ async def _aggregate(
     allow_connections(len(charter.roster))
     tls = _tls_context(member, server_context)
     with growing(path) as file:
-        recorder = Recorder(file.write, charter.header(transport="tls", program=program()))
+        header = charter.header(transport="tls", program=program())
+        recorder = Recorder(file.write, header, signer=member.identity)
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
             # Whoever has come or answered early is silent until the others have.
@@ -235,6 +237,7 @@ async def _aggregate(
                 with trio.move_on_after(LINGER):
                     await hub.emptied()
             result = outcome_of(machine)
+    write_checkpoint(recorder.checkpoint, path)
     gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
     return Outcome(
         charter=charter,
@@ -280,9 +283,7 @@ def answer_survey(
         raise UsageError(
             f"{records}: {len(held)} records, the survey allows {charter.variant.max_records}"
         )
-    secret = _own_secret(member.folder)
-    about = hashlib.sha256(held.codes.tobytes()).digest()
-    key = expand(secret, b"sottovoce records 1" + about)
+    key = answering_key(_own_secret(member.folder), held)
     streams = Streams(key, charter.session)
     # A key of its own: the file must not tell which records it is about.
     mark = expand(key, b"heard" + charter.session)
@@ -291,6 +292,12 @@ def answer_survey(
             return trio.run(_answer, member, host, port, held, streams, memory, budget)
     except OSError as error:
         raise OSError(f"{host}:{port}: {error.strerror or error}") from error
+
+
+def answering_key(secret: bytes, records: Records) -> bytes:
+    """The secret that a party's randomness follows from, 32 bytes: other records have another."""
+    about = hashlib.sha256(records.codes.tobytes()).digest()
+    return expand(secret, b"sottovoce records 1" + about)
 
 
 async def _answer(

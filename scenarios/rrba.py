@@ -103,7 +103,7 @@ def _run(
     estimate = outcome.estimate
     if not isinstance(estimate, GroupedEstimate):
         raise TypeError(f"expected the tables of groups, got {estimate!r}")
-    claimed = max(claim.epsilon or 0.0 for claim in variant.claims())
+    claimed = variant.claims()[0].epsilon or 0.0
     return Finished(
         outcome=outcome,
         projection=parameters.project,

@@ -25,6 +25,7 @@ from protocol.records import Records
 from protocol.setting import Setting, setting_of
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant
+from scenarios.checkpoints import write_checkpoint
 from scenarios.errors import UsageError
 from scenarios.outcomes import Outcome
 from scenarios.transcripts import Transcript, Unfiled, growing
@@ -98,7 +99,7 @@ def simulate(
     started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
     with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
-        exchange = Exchange(setting.charter, recorder=recorder, fate=faults(rules, seed=seed))
+        exchange = _exchange(setting, recorder, rules)
         if watch is not None:
             watch(exchange)
         try:
@@ -136,7 +137,7 @@ async def simulate_async(
     started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
     with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
-        exchange = Exchange(setting.charter, recorder=recorder, fate=faults(rules, seed=seed))
+        exchange = _exchange(setting, recorder, rules)
         if watch is not None:
             watch(exchange)
         async with recording(recorder):
@@ -268,10 +269,22 @@ def _recorder(
     header = setting.charter.header(seed=setting.seed, transport=transport, program=program())
     if path is None:
         unfiled = Unfiled()
-        yield Recorder(unfiled.write, header), lambda: Transcript(unfiled=unfiled)
+        recorder = Recorder(unfiled.write, header, signer=setting.identities[AGGREGATOR])
+        yield recorder, lambda: Transcript(unfiled=unfiled)
         return
     with growing(path) as file:
-        yield Recorder(file.write, header), lambda: Transcript(path)
+        recorder = Recorder(file.write, header, signer=setting.identities[AGGREGATOR])
+        yield recorder, lambda: Transcript(path)
+    write_checkpoint(recorder.checkpoint, path)
+
+
+def _exchange(setting: Setting, recorder: Recorder, rules: Sequence[Fault]) -> Exchange:
+    return Exchange(
+        setting.charter,
+        recorder=recorder,
+        fate=faults(rules, seed=setting.seed),
+        check_signatures=False,  # All parties are of this process.
+    )
 
 
 @contextmanager

@@ -12,8 +12,12 @@ from typing import BinaryIO
 import msgspec
 
 from protocol.audit import Audit, audit
+from protocol.disclosure import Disclosure
+from protocol.inclusion import prove
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.receipts import Receipt
 from protocol.transcript.verification import Verification, verify
 from protocol.variant import Variant
 from scenarios.errors import UsageError
@@ -83,9 +87,15 @@ class Transcript(msgspec.Struct, frozen=True):
         """Header and entries, as far as they can be read."""
         return TranscriptReader(self.chunks())
 
-    def verify(self, *, digest: bytes | None = None) -> Verification:
+    def verify(
+        self, *, digest: bytes | None = None, checkpoint: SignedCheckpoint | None = None
+    ) -> Verification:
         """Whether this is what was recorded."""
-        return verify(self.chunks(), digest=digest)
+        return verify(self.chunks(), digest=digest, checkpoint=checkpoint)
+
+    def prove(self, variant: type[Variant], party: PartyId) -> Receipt:
+        """A receipt for a party's counted reports."""
+        return prove(self.chunks, variant, party)
 
     def audit(
         self,
@@ -93,9 +103,22 @@ class Transcript(msgspec.Struct, frozen=True):
         *,
         observer: PartyId = AGGREGATOR,
         digest: bytes | None = None,
+        checkpoint: SignedCheckpoint | None = None,
+        disclosed: Iterable[Disclosure] = (),
     ) -> Audit:
-        """Who was counted, what was learned, and whether the result follows."""
-        return audit(self.chunks, variant, observer=observer, digest=digest)
+        """Who was counted, what was learned, and whether the result follows.
+
+        Args:
+            disclosed: keys and records of members whose words are to be replayed too.
+        """
+        return audit(
+            self.chunks,
+            variant,
+            observer=observer,
+            digest=digest,
+            checkpoint=checkpoint,
+            disclosed=disclosed,
+        )
 
     def _read(self, path: Path) -> Iterator[bytes]:
         try:

@@ -6,8 +6,12 @@ import hashlib
 import io
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from protocol.codec import encode_envelope
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.roster import Identity
+from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import (
     Delivered,
     Departed,
@@ -16,6 +20,8 @@ from protocol.transcript.entries import (
     Refused,
     Sent,
 )
+from protocol.transcript.heads import sign_head
+from protocol.transcript.merkle import Tree
 from protocol.transcript.recorder import Recorder
 
 SESSION = bytes(range(16))
@@ -28,7 +34,7 @@ HEADER = Header(
     survey={"attributes": [{"name": "smokes", "categories": ["no", "yes"]}]},
     session=SESSION,
     roster=ROSTER,
-    kinds=("Ask", "Report", "Closed", "Declined", "Left"),
+    kinds=("Ask", "Report", "Closed", "Declined", "Left", "Head"),
     max_body=64,
     recording="full",
     seed=7,
@@ -103,6 +109,34 @@ def sample(header: Header = HEADER) -> tuple[bytes, bytes]:
     out = io.BytesIO()
     digest = record_sample(out.write, header)
     return out.getvalue(), digest
+
+
+IDENTITIES = {name: Identity(name, bytes([i]) * 32) for i, (name, _) in enumerate(ROSTER)}
+
+
+def record_signed(sink: Callable[[bytes], object]) -> SignedCheckpoint:
+    """A small run of Anna and an aggregator who sign; its last checkpoint."""
+    roster = tuple((name, who.public) for name, who in IDENTITIES.items())
+    header = msgspec.structs.replace(HEADER, roster=roster, max_body=4096)
+    recorder = Recorder(sink, header, signer=IDENTITIES[AGGREGATOR])
+    recorder.sent(ASKS[0], now=0.0)
+    recorder.delivered(ASKS[0], now=0.001)
+    recorder.sent(REPORTS[0], now=0.25)
+    said = Tree()
+    said.append(encode_envelope(REPORTS[0]))
+    head = sign_head(IDENTITIES[ANNA], session=SESSION, said=said)
+    recorder.sent(_said(ANNA, 1, head), now=0.25)
+    recorder.delivered(REPORTS[0], now=0.5)
+    recorder.sent(_said(AGGREGATOR, 1, Closed("Report", -1, b"\x06", b"\x02")), now=0.75)
+    recorder.sent(envelope(AGGREGATOR, RECORD, 2, kind="Ask"), now=1.0)
+    recorder.close()
+    assert recorder.checkpoint is not None
+    return recorder.checkpoint
+
+
+def _said(sender: PartyId, seq: int, message: Message) -> Envelope:
+    body = msgspec.msgpack.encode(message)
+    return envelope(sender, RECORD, seq, kind=message.kind(), body=body)
 
 
 def merkle(leaves: Sequence[bytes]) -> bytes:

@@ -1,15 +1,16 @@
 """The ledger: what each observer learned about each party's respondents, message by message.
 
 Who observes what: the aggregator hosts the switch and sees whatever passes, and so does whoever
-holds the record. A party sees what is sent to it and what is published. A message that may depend
-on others tells its recipient, at most, what everything that had passed by then tells.
+holds the record. A party sees what is sent to it and what is published, a coalition what any of its
+members sees. A message that may depend on others tells its recipient, at most, what everything that
+had passed by then tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,7 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.privacy.events import (
     Composed,
+    ExactCounts,
     Masked,
     OneOf,
     Plain,
@@ -27,7 +29,9 @@ from protocol.privacy.events import (
     Public,
     Randomized,
 )
+from protocol.privacy.views import Coalition
 from protocol.roles import Seen
+from protocol.sharing.messages import Partial, Upload
 from protocol.transcript.entries import Delivered, Entry, Refused, Sent
 from protocol.variant import event_of
 
@@ -35,13 +39,22 @@ REFUSED = -1
 """The ``seq`` of a charge for something that was refused at the switch."""
 
 
+Observer: TypeAlias = PartyId | Coalition
+"""The aggregator, a party, ``record`` for whoever holds the transcript, or some together."""
+
+
 class Charge(NamedTuple):
-    """One message that cost something."""
+    """One message that cost something.
+
+    Args:
+        summed: it is hidden in a secure sum, so that nothing in it is its sender's in particular.
+    """
 
     seq: int
     kind: str
     event: PrivacyEvent
     loss: Loss
+    summed: bool = False
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -56,15 +69,17 @@ class Ledger(msgspec.Struct, frozen=True):
     """What one observer learned.
 
     Args:
-        observer: the aggregator or a party, or ``record`` for whoever holds the transcript. The
-            aggregator hosts the switch, so it observes whatever passes.
+        observer: the aggregator or a party, ``record`` for whoever holds the transcript, or a
+            coalition, in words. The aggregator hosts the switch, so it observes whatever passes.
         accounts: by party; parties that told nothing are not in it.
         attributes: the survey's attributes.
+        sizes: how many categories each of them has.
     """
 
     observer: PartyId
     accounts: Mapping[PartyId, Account]
     attributes: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
 
     @property
     def record_epsilon(self) -> float:
@@ -101,7 +116,7 @@ class LedgerWriter:
         observers: whose ledgers to keep.
     """
 
-    def __init__(self, charter: Charter, observers: Iterable[PartyId] = (AGGREGATOR,)) -> None:
+    def __init__(self, charter: Charter, observers: Iterable[Observer] = (AGGREGATOR,)) -> None:
         self._charter = charter
         self._accountant = PureAccountant()
         heeds = charter.variant.heeds
@@ -109,28 +124,60 @@ class LedgerWriter:
         self._seen: dict[PartyId, Seen] = {}
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
-        self._seen_by: dict[PartyId, list[int]] = {observer: [] for observer in observers}
+        self._seen_by: dict[Observer, list[int]] = {observer: [] for observer in observers}
         self._derived_until = dict.fromkeys(self._seen_by, 0)
         self.malformed: list[str] = []
+        self.summed: PrivacyEvent = Public()
+        """What a contribution to a secure sum tells in the end, by the latest on record."""
 
-    def add(self, entry: Entry) -> None:
-        """Take the next entry, in the order it was recorded."""
+    def add(self, entry: Entry, envelope: Envelope | None = None) -> None:
+        """Take the next entry, in the order it was recorded.
+
+        Args:
+            envelope: the entry's, if it is decoded already.
+        """
         if isinstance(entry, Sent):
-            self._sent(decode_envelope(entry.envelope))
+            self._sent(envelope or decode_envelope(entry.envelope))
         elif isinstance(entry, Delivered):
             self._delivered(entry)
         elif isinstance(entry, Refused):
             self._refused(entry)
 
-    def ledger(self, observer: PartyId) -> Ledger:
-        """What ``observer`` has learned so far."""
+    def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
+        """What ``observer`` has learned so far.
+
+        Args:
+            exposed: parties whose own contributions to secure sums it knows.
+        """
         until = self._derived_until[observer]
         learned = [*range(until), *(i for i in self._seen_by[observer] if i >= until)]
+        own = observer.members if isinstance(observer, Coalition) else (observer,)
+        return self._summarised(PartyId(str(observer)), learned, frozenset(own), frozenset(exposed))
+
+    def ledger_with(self, coalition: Coalition, *, exposed: Collection[PartyId] = ()) -> Ledger:
+        """What a coalition has learned so far that sees whatever passes, observer or not.
+
+        Raises:
+            ValueError: it does not see everything.
+        """
+        if not coalition.everything:
+            raise ValueError(f"{coalition}: expected one with the aggregator or the record")
+        own, shown = frozenset(coalition.members), frozenset(exposed)
+        return self._summarised(PartyId(str(coalition)), range(len(self._passed)), own, shown)
+
+    def _summarised(
+        self,
+        observer: PartyId,
+        learned: Iterable[int],
+        own: Collection[PartyId],
+        exposed: Collection[PartyId],
+    ) -> Ledger:
         trails: dict[PartyId, list[Charge]] = {}
         for i in learned:
             party, charge = self._passed[i]
-            if party != observer:
-                trails.setdefault(party, []).append(charge)
+            if party not in own:
+                shown = self._exposed(charge) if charge.summed and party in exposed else charge
+                trails.setdefault(party, []).append(shown)
         # Parties that did the same share one Loss; most surveys have a handful of different ones.
         shared: dict[tuple[int, ...], Loss] = {}
         accounts = {}
@@ -140,7 +187,13 @@ class LedgerWriter:
             if loss is None:
                 loss = shared[key] = total(charge.loss for charge in trail)
             accounts[party] = Account(party, loss, tuple(trail))
-        return Ledger(observer, MappingProxyType(accounts), self._charter.variant.survey.names)
+        survey = self._charter.variant.survey
+        return Ledger(observer, MappingProxyType(accounts), survey.names, survey.sizes)
+
+    def _exposed(self, charge: Charge) -> Charge:
+        """A contribution to a sum that is known by itself."""
+        event = _unmasked(charge.event)
+        return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
 
     def _sent(self, envelope: Envelope) -> None:
         sender = envelope.sender
@@ -152,16 +205,20 @@ class LedgerWriter:
             self.malformed.append(f"{sender} #{envelope.seq}: {error}")
             # Nobody knows what these bytes say; they may be the answers themselves.
             event: PrivacyEvent = Plain(self._charter.variant.survey.names)
+            summed = False
         else:
             event = event_of(self._charter.variant, message, self._seen.get(sender, Seen()))
+            summed = isinstance(message, Upload | Partial)
+            if summed:
+                self.summed = event
         passed = len(self._passed)
         if sender != AGGREGATOR:  # It holds no records.
             loss = self._accountant.judge(event)
             if loss is not NOTHING:
-                self._passed.append((sender, Charge(envelope.seq, envelope.kind, event, loss)))
-        recipient = envelope.recipient
+                charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
+                self._passed.append((sender, charge))
         for observer, seen in self._seen_by.items():
-            if recipient in (RECORD, observer) or observer in (AGGREGATOR, RECORD):
+            if _observes(observer, envelope):
                 seen.extend(range(passed, len(self._passed)))
                 # The aggregator may hide anything in anything, even in a question.
                 if sender == AGGREGATOR or _may_pass_on(event):
@@ -175,7 +232,7 @@ class LedgerWriter:
         event = Plain(self._charter.variant.survey.names)
         charge = Charge(REFUSED, "", event, self._accountant.judge(event))
         for observer, seen in self._seen_by.items():
-            if observer in (AGGREGATOR, RECORD):
+            if _observes_all(observer):
                 seen.append(len(self._passed))
         self._passed.append((party, charge))
 
@@ -191,6 +248,63 @@ class LedgerWriter:
         except RemoteProtocolError:
             return
         self._seen.setdefault(entry.recipient, Seen()).add(entry.sender, message)
+
+
+def merged(ledgers: Sequence[Ledger]) -> Ledger:
+    """One observer's ledgers of several sessions, added up by the names of parties.
+
+    Attributes are taken for the same where they have one name.
+
+    Raises:
+        ValueError: no ledger.
+    """
+    if not ledgers:
+        raise ValueError("no ledger to add up")
+    trails: dict[PartyId, list[Charge]] = {}
+    sizes: dict[str, int] = {}
+    for ledger in ledgers:
+        # Of one that does not say, 0 says nothing.
+        known = ledger.sizes or (0,) * len(ledger.attributes)
+        for name, size in zip(ledger.attributes, known, strict=True):
+            sizes[name] = min(sizes.get(name, size), size)
+        for party, account in ledger.accounts.items():
+            trails.setdefault(party, []).extend(account.trail)
+    accounts = {
+        party: Account(party, total(charge.loss for charge in trail), tuple(trail))
+        for party, trail in trails.items()
+    }
+    return Ledger(
+        ledgers[0].observer,
+        MappingProxyType(accounts),
+        tuple(sizes),
+        tuple(sizes.values()) if all(sizes.values()) else (),
+    )
+
+
+def _observes_all(observer: Observer) -> bool:
+    if isinstance(observer, Coalition):
+        return observer.everything
+    return observer in (AGGREGATOR, RECORD)
+
+
+def _observes(observer: Observer, envelope: Envelope) -> bool:
+    if isinstance(observer, Coalition):
+        # What is under way to a member may come yet.
+        return observer.overhears(envelope) or observer.receives(envelope.recipient)
+    return envelope.recipient in (RECORD, observer) or _observes_all(observer)
+
+
+def _unmasked(event: PrivacyEvent) -> PrivacyEvent:
+    """What a message tells that a secure sum no longer hides."""
+    match event:
+        case Masked(attributes):
+            return ExactCounts(attributes)
+        case Composed(events):
+            return Composed(tuple(map(_unmasked, events)))
+        case OneOf(events):
+            return OneOf(tuple(map(_unmasked, events)))
+        case _:
+            return event
 
 
 def _may_pass_on(event: PrivacyEvent) -> bool:

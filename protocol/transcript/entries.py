@@ -27,6 +27,9 @@ HEAD_BYTES = 13
 
 CHAIN_BYTES = 32
 EXCERPT_BYTES = 256
+STATEMENT_BYTES = 512
+"""The most bytes of a checkpoint's statement."""
+
 MAX_BODY = 1 << 28
 """The largest body cap that a header may declare."""
 
@@ -133,6 +136,19 @@ class Departed(
     reason: str
 
 
+class Checkpoint(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
+):
+    """What the aggregator signed of all entries before (``protocol.transcript.checkpoints``)."""
+
+    at: Count
+    statement: Annotated[bytes, msgspec.Meta(max_length=STATEMENT_BYTES)]
+    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(at={self.at}, statement of {len(self.statement)} B)"
+
+
 class Ending(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
@@ -144,13 +160,13 @@ class Ending(
     reason: str
 
 
-Entry = Sent | Delivered | Refused | Departed
+Entry = Sent | Delivered | Refused | Departed | Checkpoint
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
 _decode_ending = msgspec.msgpack.Decoder(Ending).decode
 _decode_entry: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(
-    Sent | Delivered | Refused | Departed
+    Sent | Delivered | Refused | Departed | Checkpoint
 )
 
 
@@ -325,6 +341,11 @@ def expand(stored: bytes, *, limit: int) -> bytes:
         raise TranscriptError(f"a broken zstandard frame: {error}") from error
 
 
+def party_leaf(name: str, count: int, root: bytes) -> bytes:
+    """A member's leaf of the main tree: how much it has said, and the root of its own tree."""
+    return _encode((name, count, root))
+
+
 class CanonicalDigest:
     """The digest of who said what, whatever the order of recording: DESIGN's canonical transcript.
 
@@ -356,10 +377,11 @@ class CanonicalDigest:
 
     def digest(self) -> bytes:
         """The digest of what has been appended so far, 32 bytes."""
-        return root_of(self._leaves())
+        return root_of(self.leaves())
 
-    def _leaves(self) -> Iterator[bytes]:
+    def leaves(self) -> Iterator[bytes]:
+        """The leaves of the main tree: the header's, and of every member in roster order."""
         yield self._leaf
         for name in self._order:
             tree = self.trees[name]
-            yield _encode((name, tree.count, tree.root()))
+            yield party_leaf(name, tree.count, tree.root())

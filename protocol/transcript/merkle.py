@@ -120,6 +120,77 @@ def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], r
     return last == 0 and known == root
 
 
+def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:
+    """What proves that a tree extends its own first leaves (RFC 9162, section 2.1.4.1).
+
+    Args:
+        hashes: the leaf hashes of the whole tree, in order.
+        first: how many leaves the earlier tree had.
+
+    Raises:
+        IndexError: more leaves than there are, or a negative number.
+    """
+    if not 0 <= first <= len(hashes):
+        raise IndexError(f"the first {first} leaves of a tree with {len(hashes)}")
+    path: list[bytes] = []
+    start, end, whole = 0, len(hashes), True
+    while 0 < first < end - start:
+        # The largest power of two below the number of leaves.
+        split = 1 << (end - start - 1).bit_length() - 1
+        if first <= split:
+            path.append(_root_over(hashes[start + split : end]))
+            end = start + split
+        else:
+            path.append(_root_over(hashes[start : start + split]))
+            start, first, whole = start + split, first - split, False
+    if first and not whole:
+        path.append(_root_over(hashes[start:end]))
+    return tuple(reversed(path))
+
+
+def _root_over(hashes: Sequence[bytes]) -> bytes:
+    return levels_of(hashes)[-1][0]
+
+
+def is_consistent(
+    *, first: int, second: int, first_root: bytes, second_root: bytes, path: Sequence[bytes]
+) -> bool:
+    """Whether ``path`` proves that a tree extends an earlier one (RFC 9162, section 2.1.4.2).
+
+    Args:
+        first, second: how many leaves the earlier and the later tree have.
+        first_root, second_root: their roots.
+        path: what ``consistency_path`` gave.
+    """
+    if not 0 <= first <= second:
+        return False
+    if first in (0, second):
+        # Nothing is extended by anything, and a tree by itself.
+        return not path and first_root == (second_root if first else EMPTY_ROOT)
+    # Where the earlier tree is a complete subtree of the later one, its root goes without saying.
+    given = [first_root, *path] if first & (first - 1) == 0 else list(path)
+    if not given:
+        return False
+    place, last = first - 1, second - 1
+    while place & 1:
+        place >>= 1
+        last >>= 1
+    earlier = later = given[0]
+    for sibling in given[1:]:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            earlier, later = inner_hash(sibling, earlier), inner_hash(sibling, later)
+            while not place & 1 and place:
+                place >>= 1
+                last >>= 1
+        else:
+            later = inner_hash(later, sibling)
+        place >>= 1
+        last >>= 1
+    return last == 0 and earlier == first_root and later == second_root
+
+
 def levels_of(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
     """All levels of a tree, from its leaf hashes up to the root alone.
 

@@ -53,10 +53,13 @@ RULES = (
     "delivery",
     "delivered-twice",
     "departed",
+    "head",
+    "checkpoint",
     "closing",
     "closing-count",
     "closing-digest",
     "digest",
+    "published",
 )
 """The names of all rules; ``verification`` says what they ask."""
 

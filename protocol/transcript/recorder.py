@@ -10,7 +10,14 @@ import zstandard
 
 from protocol.codec import encode_envelope
 from protocol.errors import LocalProtocolError, TranscriptError
-from protocol.messages import RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.roster import Identity
+from protocol.transcript.checkpoints import (
+    Progress,
+    SignedCheckpoint,
+    encode_statement,
+    sign_statement,
+)
 from protocol.transcript.entries import (
     CLOSING,
     ENTRIES,
@@ -18,6 +25,7 @@ from protocol.transcript.entries import (
     HEADER,
     MAGIC,
     CanonicalDigest,
+    Checkpoint,
     Delivered,
     Departed,
     Ending,
@@ -42,10 +50,15 @@ BLOCK_BYTES = 1 << 20
 _LEVEL = 3
 _MICROSECONDS = 1e6
 _U32 = struct.Struct(">I")
+_CLOSED = Closed.kind()
 
 
 class Recorder:
     """Records a run as it happens, in memory that does not grow with the number of messages.
+
+    With a signer it writes checkpoints: after a closing of the aggregator, if as many entries as
+    the roster has members came since the last one (so that they cost no more than a constant for
+    each entry), and always at the end. For the last one it remembers which answers were counted.
 
     It refuses what a verifier would not accept, as far as that is cheap to notice: the caller
     should not have accepted it. Times are seconds since the start.
@@ -54,16 +67,19 @@ class Recorder:
         sink: takes the bytes of the file, in order; one call per block. If it raises, recording is
             over.
         header: what the run is about; it is written at once.
+        signer: the aggregator's identity, to sign checkpoints with.
 
     Attributes:
+        checkpoint: the last one written.
         messages: how many envelopes were sent so far.
         bytes: how many bytes their encodings take.
 
     Raises:
-        LocalProtocolError: the header is not sound.
+        LocalProtocolError: the header is not sound, or the signer is not its aggregator.
     """
 
     __slots__ = (
+        "_at",
         "_canonical",
         "_chain",
         "_compressor",
@@ -75,14 +91,23 @@ class Recorder:
         "_max_body",
         "_open",
         "_pending",
+        "_progress",
         "_session",
+        "_signer",
         "_sink",
         "_trees",
         "bytes",
+        "checkpoint",
         "messages",
     )
 
-    def __init__(self, sink: Callable[[bytes], object], header: Header) -> None:
+    def __init__(
+        self,
+        sink: Callable[[bytes], object],
+        header: Header,
+        *,
+        signer: Identity | None = None,
+    ) -> None:
         problems = problems_of(header)
         if problems:
             raise LocalProtocolError(f"a header that no verifier accepts: {'; '.join(problems)}")
@@ -90,7 +115,15 @@ class Recorder:
             encoded = encode_header(header)
         except TranscriptError as error:
             raise LocalProtocolError(str(error)) from error
+        if signer is not None and (signer.name, signer.public) != header.roster[0]:
+            raise LocalProtocolError("checkpoints are signed by the aggregator of the roster")
         self._sink = sink
+        self._signer = signer
+        self._progress = Progress(
+            session=header.session,
+            members=tuple(name for name, _ in header.roster),
+            header=encoded,
+        )
         self._session = header.session
         self._kinds = frozenset(header.kinds)
         self._max_body = header.max_body
@@ -103,7 +136,9 @@ class Recorder:
         self._content = bytearray()
         self._pending = 0
         self._entries = 0
+        self._at = 0
         self._open = True
+        self.checkpoint: SignedCheckpoint | None = None
         self.messages = 0
         self.bytes = 0
         self._write(HEADER, encoded, before=MAGIC)
@@ -141,6 +176,14 @@ class Recorder:
         tree.append(encoded)
         self.messages += 1
         self.bytes += len(encoded)
+        if sender == AGGREGATOR and self._signer is not None:
+            self._progress.said(envelope.recipient, envelope.kind, envelope.body, encoded)
+            if (
+                envelope.kind == _CLOSED
+                and envelope.recipient == RECORD
+                and self._progress.since(self._entries) >= len(self._trees)
+            ):
+                self._check_in(self._signer, final=False)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
         """An envelope was handed to its recipient; ``repeat`` says that the network duplicated it.
@@ -192,14 +235,21 @@ class Recorder:
             content = bytes(self._content)
             self._content.clear()
             self._pending = 0
+            if self._signer is not None:
+                self._progress.add(content)
             self._write(ENTRIES, content)
+
+    def said_by(self, member: PartyId) -> tuple[int, bytes]:
+        """How many envelopes a member has sent, and the root of its tree."""
+        tree = self._trees[member]
+        return tree.count, tree.root()
 
     def digest(self) -> bytes:
         """The canonical digest of what has been sent so far, 32 bytes."""
         return self._canonical.digest()
 
     def close(self, complete: bool = True, reason: str = "") -> bytes:
-        """Write what is waiting and the closing record; nothing can be recorded afterwards.
+        """Write the last checkpoint and the closing record; nothing can be recorded afterwards.
 
         Args:
             complete: the run came to its end.
@@ -212,6 +262,8 @@ class Recorder:
             LocalProtocolError: the recording is over already.
         """
         self._check_open()
+        if self._signer is not None:
+            self._check_in(self._signer, final=True)
         self.flush()
         digest = self.digest()
         ending = Ending(
@@ -221,6 +273,20 @@ class Recorder:
         self._open = False
         return digest
 
+    def _check_in(self, signer: Identity, *, final: bool) -> None:
+        """Write a checkpoint."""
+        statement = self._progress.statement(
+            self._trees,
+            entries=self._entries,
+            digest=self.digest,
+            final=final,
+            content=self._content,
+        )
+        encoded, signature = encode_statement(statement), sign_statement(signer, statement)
+        self._append(Checkpoint(at=self._at, statement=encoded, signature=signature))
+        self._progress.follow(encoded, self._entries)
+        self.checkpoint = SignedCheckpoint(statement, signer.public, signature)
+
     def _check_open(self) -> None:
         if not self._open:
             raise LocalProtocolError("the transcript is closed")
@@ -229,6 +295,7 @@ class Recorder:
         if not self._open:
             self._check_open()
         encoded = self._encode(entry)
+        self._at = entry.at
         content = self._content
         content += _U32.pack(len(encoded))
         content += encoded

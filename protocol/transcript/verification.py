@@ -24,31 +24,35 @@ The rules, by the names that faults carry:
 17. ``delivery``: what is delivered was sent before, by that sender to that recipient, a member.
 18. ``delivered-twice``: it is delivered once; after that only where marked as a repeat.
 19. ``departed``: who departs is in the roster and sends nothing afterwards.
-20. ``closing``: there is one closing record, canonical msgpack, and nothing after it.
-21. ``closing-count``: it counts the entries that there are.
-22. ``closing-digest``: its canonical digest is that of the envelopes that there are.
-23. ``digest``: the canonical digest is the one that was given from outside, if one was.
+20. ``head``: a head is a party's last word, fits what it has said, and is signed by it.
+21. ``checkpoint``: a checkpoint says what the entries before it add up to, comes in its place, and
+    is signed by the aggregator; a closed record that has any ends with its last one.
+22. ``closing``: there is one closing record, canonical msgpack, and nothing after it.
+23. ``closing-count``: it counts the entries that there are.
+24. ``closing-digest``: its canonical digest is that of the envelopes that there are.
+25. ``digest``: the canonical digest is the one that was given from outside, if one was.
+26. ``published``: the record extends the checkpoint that was given from outside, if one was.
 
-A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 22:
-it is incomplete. Whoever holds the file can write it afresh so that those rules hold; only rule 23,
-with a digest that was signed or published elsewhere, tells the original from a consistent forgery.
-A file that breaks off does not have that digest either, unless all that was sent is still in it.
+A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 24:
+it is incomplete. Whoever holds the file can write it afresh so that those rules hold, without the
+signatures; only what was published elsewhere (25, 26) tells it from a consistent forgery.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import itemgetter
+from typing import Literal
 
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, TranscriptError
-from protocol.messages import RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import (
     CLOSING,
     HEADER,
     CanonicalDigest,
+    Checkpoint,
     Delivered,
     Departed,
     Ending,
@@ -62,7 +66,10 @@ from protocol.transcript.entries import (
     problems_of,
     split_entries,
 )
+from protocol.transcript.evidence import Equivocation
 from protocol.transcript.reader import Block, Fault, Torn, read
+from protocol.transcript.senders import Sender
+from protocol.transcript.signatures import Complaint, Signatures
 
 MAX_FAULTS = 10_000
 """How many faults are kept; a hostile file may have one for every entry."""
@@ -80,13 +87,18 @@ class Verification:
         complete: there is a closing record, and it says that the run came to its end.
         torn: the file ends inside a block.
         digest: the canonical digest of the envelopes read, 32 bytes; None without a header.
-        compared: a digest from outside was given; without one a consistent forgery passes.
+        compared: a digest or last checkpoint was given; without one a consistent forgery passes.
         header: what the transcript is about, if that could be read.
         ending: the closing record, if there is one.
         entries: how many entries were read.
         messages: how many of them are envelopes sent.
         undelivered: how many of those, not counting the record's, were never delivered.
         sent_by: (id, envelopes sent) of every member, in roster order.
+        signed_by: the parties whose words are all signed for by themselves, in roster order.
+        checkpoints: how many sound checkpoints of the aggregator there are.
+        checkpoint: the last of them.
+        extends: whether the record extends the checkpoint given from outside; None if none was.
+        equivocation: evidence that the aggregator signed a contradiction to that checkpoint.
     """
 
     faults: tuple[Fault, ...]
@@ -101,14 +113,43 @@ class Verification:
     messages: int
     undelivered: int
     sent_by: tuple[tuple[PartyId, int], ...]
+    signed_by: tuple[PartyId, ...]
+    checkpoints: int
+    checkpoint: SignedCheckpoint | None
+    extends: bool | None
+    equivocation: Equivocation | None
 
     @property
     def intact(self) -> bool:
         """Whether the record is complete and breaks no rule."""
         return self.complete and not self.faults
 
+    @property
+    def final(self) -> SignedCheckpoint | None:
+        """The checkpoint with which the record ends, if it is sound."""
+        last = self.checkpoint
+        return last if last is not None and last.statement.final else None
 
-def verify(chunks: bytes | Iterable[bytes], *, digest: bytes | None = None) -> Verification:
+    @property
+    def signed(self) -> Literal["all", "some", "none"]:
+        """How many of the parties that said something have signed for it."""
+        if not self.signed_by:
+            return "none"
+        return "some" if self.unsigned else "all"
+
+    @property
+    def unsigned(self) -> tuple[PartyId, ...]:
+        """The parties that said something and did not sign for it, in roster order."""
+        signed = {AGGREGATOR, *self.signed_by}
+        return tuple(name for name, count in self.sent_by if count and name not in signed)
+
+
+def verify(
+    chunks: bytes | Iterable[bytes],
+    *,
+    digest: bytes | None = None,
+    checkpoint: SignedCheckpoint | None = None,
+) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
     Memory holds one block, the roster and the numbers of what is sent and not yet delivered.
@@ -116,8 +157,9 @@ def verify(chunks: bytes | Iterable[bytes], *, digest: bytes | None = None) -> V
     Args:
         chunks: the file's bytes, or its parts in order.
         digest: the canonical digest as signed or published elsewhere.
+        checkpoint: as published elsewhere, at the end of the run or earlier.
     """
-    verifier = _Verifier()
+    verifier = _Verifier(checkpoint)
     for item in read(chunks):
         match item:
             case Fault():
@@ -129,74 +171,10 @@ def verify(chunks: bytes | Iterable[bytes], *, digest: bytes | None = None) -> V
     return verifier.finish(digest)
 
 
-class _Recipients:
-    """To whom each envelope of one sender went, in little memory.
-
-    A sender mostly addresses one recipient all the time, or its recipients in roster order; so
-    (first seq, first position, step, length) of each run of evenly spaced positions is kept.
-    """
-
-    __slots__ = ("_next", "_odd", "_runs", "_starts")
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._runs: list[tuple[int, int, int]] = []
-        self._next = 0
-        self._odd: dict[int, int] = {}
-
-    def put(self, seq: int, position: int) -> None:
-        if seq < self._next:
-            self._odd[seq] = position
-            return
-        if self._runs and seq == self._next:
-            first, step, length = self._runs[-1]
-            if length == 1:
-                step = position - first
-            if position == first + step * length:
-                self._runs[-1] = (first, step, length + 1)
-                self._next += 1
-                return
-        self._starts.append(seq)
-        self._runs.append((position, 0, 1))
-        self._next = seq + 1
-
-    def get(self, seq: int) -> int | None:
-        if seq in self._odd:
-            return self._odd[seq]
-        i = bisect_right(self._starts, seq) - 1
-        if i < 0:
-            return None
-        first, step, length = self._runs[i]
-        ahead = seq - self._starts[i]
-        return first + step * ahead if ahead < length else None
-
-
-class _Sender:
-    """What is remembered of one sender."""
-
-    __slots__ = ("departed", "gaps", "next", "recipients", "undelivered")
-
-    def __init__(self) -> None:
-        self.next = 0
-        # (first, end, entry at which it showed) of every range of numbers that was passed over.
-        self.gaps: list[tuple[int, int, int]] = []
-        self.recipients = _Recipients()
-        self.undelivered: set[int] = set()
-        self.departed = False
-
-    def fill(self, seq: int) -> bool:
-        """Take a number out of the gaps; whether it was in one."""
-        i = bisect_right(self.gaps, seq, key=itemgetter(0)) - 1
-        if i < 0 or seq >= self.gaps[i][1]:
-            return False
-        first, end, entry = self.gaps[i]
-        parts = ((first, seq, entry), (seq + 1, end, entry))
-        self.gaps[i : i + 1] = [part for part in parts if part[0] < part[1]]
-        return True
-
-
 class _Verifier:
-    def __init__(self) -> None:
+    def __init__(self, published: SignedCheckpoint | None) -> None:
+        self._published = published
+        self._signatures: Signatures | None = None
         self._faults: list[Fault] = []
         self._left_out = 0
         self._torn = False
@@ -205,7 +183,7 @@ class _Verifier:
         self._canonical: CanonicalDigest | None = None
         self._positions: dict[str, int] = {}
         self._kinds: frozenset[str] = frozenset()
-        self._senders: dict[str, _Sender] = {}
+        self._senders: dict[str, Sender] = {}
         self._closed = False
         self._ending: Ending | None = None
         self._entries = 0
@@ -264,17 +242,22 @@ class _Verifier:
         if self._header is None:
             self._header = header
             self._canonical = CanonicalDigest(header)
+            self._signatures = Signatures(header, self._canonical, self._published)
             self._positions = {name: i for i, (name, _) in enumerate(header.roster)}
             self._kinds = frozenset(header.kinds)
 
     def _take_entries(self, content: bytes, offset: int) -> None:
         try:
             for encoded in split_entries(content):
+                if self._signatures is not None:
+                    self._complain(self._signatures.before(), offset)
                 try:
                     self._take_entry(decode_entry(encoded), offset)
                 except ProtocolError as error:
                     self.report("entries", str(error), offset=offset, entry=self._entries)
                 self._entries += 1
+                if self._signatures is not None:
+                    self._signatures.added(encoded)
         except TranscriptError as error:
             self.report("entries", str(error), offset=offset, entry=self._entries)
 
@@ -287,8 +270,16 @@ class _Verifier:
                 self._take_delivered(entry, offset)
             case Departed():
                 self._take_departed(entry, offset)
+            case Checkpoint():
+                if self._signatures is not None:
+                    self._complain(self._signatures.checkpoint(entry), offset)
             case Refused():
                 pass  # Any sender may be refused, for any reason.
+
+    def _complain(self, complaints: Iterable[Complaint], offset: int | None) -> None:
+        entry = None if offset is None else self._entries
+        for rule, message in complaints:
+            self.report(rule, message, offset=offset, entry=entry)
 
     def _take_sent(self, envelope: Envelope, encoded: bytes, offset: int) -> None:
         def report(rule: str, message: str) -> None:
@@ -297,7 +288,7 @@ class _Verifier:
         name, seq = envelope.sender, envelope.seq
         sender = self._senders.get(name)
         if sender is None:
-            sender = self._senders[name] = _Sender()
+            sender = self._senders[name] = Sender()
         position = self._positions.get(envelope.recipient)
         if self._header is not None:
             if envelope.session != self._header.session:
@@ -325,8 +316,10 @@ class _Verifier:
         if position is not None:
             sender.recipients.put(seq, position)
             sender.undelivered.add(seq)
-        if self._canonical is not None and name in self._positions:
-            self._canonical.trees[name].append(encoded)
+        if self._signatures is not None and name in self._positions:
+            complaint = self._signatures.sent(envelope, encoded)
+            if complaint is not None:
+                report("head", complaint)
 
     def _take_delivered(self, entry: Delivered, offset: int) -> None:
         if self._header is None:
@@ -346,7 +339,7 @@ class _Verifier:
         if self._header is not None and entry.party not in self._positions:
             message = f"{_shown(entry.party)} is not in the roster"
             self.report("departed", message, offset=offset, entry=self._entries)
-        self._senders.setdefault(entry.party, _Sender()).departed = True
+        self._senders.setdefault(entry.party, Sender()).departed = True
 
     def _take_ending(self, content: bytes, offset: int) -> None:
         self._closed = True
@@ -369,6 +362,11 @@ class _Verifier:
             for first, end, entry in sender.gaps:
                 message = f"{_shown(name)}: seq {first} to {end - 1} are missing"
                 self.report("seq-gap", message, entry=entry)
+        signatures, published = self._signatures, self._published
+        if signatures is not None:
+            self._complain(signatures.finish(closed=self._ending is not None), None)
+        elif published is not None:
+            self.report("published", "there is no record to extend it")
         digest = None if self._canonical is None else self._canonical.digest()
         if expected is not None and digest != expected:
             found = "none" if digest is None else digest.hex()
@@ -381,13 +379,18 @@ class _Verifier:
             complete=self._ending is not None and self._ending.complete and not self._torn,
             torn=self._torn,
             digest=digest,
-            compared=expected is not None,
+            compared=expected is not None or (published is not None and published.statement.final),
             header=self._header,
             ending=self._ending,
             entries=self._entries,
             messages=self._messages,
             undelivered=sum(len(sender.undelivered) for sender in self._senders.values()),
             sent_by=tuple((PartyId(name), tree.count) for name, tree in trees.items()),
+            signed_by=() if signatures is None else signatures.signed_by(),
+            checkpoints=0 if signatures is None else signatures.sound,
+            checkpoint=None if signatures is None else signatures.last,
+            extends=None if published is None else signatures is not None and signatures.met,
+            equivocation=None if signatures is None else signatures.equivocation,
         )
 
 

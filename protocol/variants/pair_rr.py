@@ -19,6 +19,7 @@ from protocol.privacy.events import Composed, PrivacyEvent, Randomized
 from protocol.randomizers import KeepUniform, randomize_columns
 from protocol.records import Records
 from protocol.roles import Me
+from protocol.sharing.messages import Partial, Upload
 from protocol.sharing.sums import SecureSum
 from protocol.survey import Survey
 from protocol.variant import Claim
@@ -123,4 +124,5 @@ def waived(randomizers: tuple[KeepUniform, ...]) -> Claim:
         source="Multi-Dimensional Randomized Response, section 4.3",
         says="sequential composition over the pairs is waived, for the sum makes them unlinkable",
         epsilon=max(randomizer.epsilon for randomizer in randomizers),
+        kinds=(Upload.kind(), Partial.kind()),
     )

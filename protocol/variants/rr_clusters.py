@@ -384,6 +384,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             source="Multi-Dimensional Randomized Response, section 6.3.2",
             says="the release by clusters costs what RR-Independent costs",
             epsilon=single,
+            kinds=(Report.kind(),),
         )
         if self.dependence == "pair-rr":
             return matched, waived(self.negotiation.pairs)

@@ -389,10 +389,17 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def claims(self) -> tuple[Claim, ...]:
         keep = max(self.plan.thresholds) / WORDS
-        return (
-            Claim(
-                source="RRBA, theorem 4.1",
-                says="an answer costs ln(1/(1-p)), whatever the table",
-                epsilon=-math.log1p(-keep),
-            ),
+        theorem = Claim(
+            source="RRBA, theorem 4.1",
+            says="an answer costs ln(1/(1-p)), whatever the table",
+            epsilon=-math.log1p(-keep),
+            per="answer",
+        )
+        if self.epsilon is None:
+            return (theorem,)
+        return theorem, Claim(
+            source="the survey's configuration",
+            says="an answer about any group costs at most the parameter epsilon",
+            epsilon=self.epsilon,
+            per="answer",
         )

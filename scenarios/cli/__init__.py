@@ -10,7 +10,11 @@ from pathlib import Path
 import click
 
 from protocol.errors import ProtocolError, SurveyError
-from scenarios.cli.inspect import audit, query, show, verify
+from scenarios.cli.attack import attack
+from scenarios.cli.audit import audit
+from scenarios.cli.inspect import query, show, verify
+from scenarios.cli.privacy import compose, shuffle
+from scenarios.cli.receipts import check, prove
 from scenarios.cli.run import list_, run
 from scenarios.cli.survey import aggregate, answer, keys
 from scenarios.datasets import DatasetError
@@ -26,7 +30,22 @@ def commands() -> None:
     """Run survey protocols that protect every answer, record what was said, audit the record."""
 
 
-for command in (list_, run, verify, audit, query, show, keys, aggregate, answer):
+for command in (
+    list_,
+    run,
+    verify,
+    prove,
+    check,
+    audit,
+    query,
+    show,
+    keys,
+    aggregate,
+    answer,
+    attack,
+    compose,
+    shuffle,
+):
     commands.add_command(command)
 
 

@@ -21,6 +21,7 @@ from protocol.exchange import Exchange
 from protocol.messages import AGGREGATOR
 from protocol.randomness import Streams, secret_of, session_of
 from protocol.records import Records
+from scenarios.checkpoints import checkpoint_path
 from scenarios.errors import UsageError
 from scenarios.loading import all_scenarios, find_scenario
 from scenarios.reproduction import Reproduced
@@ -62,8 +63,8 @@ def list_() -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help=f"Write {TRANSCRIPT} and {RESULT} into this folder; a run that fails leaves "
-    f"{TRANSCRIPT}{PARTIAL}.",
+    help=f"Write {TRANSCRIPT}, its checkpoint and {RESULT} into this folder; a run that fails "
+    f"leaves {TRANSCRIPT}{PARTIAL}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
 @click.option(
@@ -136,11 +137,14 @@ def run(
             (out / RESULT).unlink(missing_ok=True)
             if done.outcome is None:
                 (out / TRANSCRIPT).unlink(missing_ok=True)
+                checkpoint_path(out / TRANSCRIPT).unlink(missing_ok=True)
         text = json.dumps(_result(found.name, parameters, done), indent=1, allow_nan=False)
     written = []
     if out is not None:
         write_whole(out / RESULT, text + "\n")
-        written = [*([] if done.outcome is None else [out / TRANSCRIPT]), out / RESULT]
+        recorded = out / TRANSCRIPT
+        written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
+        written.append(out / RESULT)
     if as_json:
         click.echo(text)
     else:
@@ -154,7 +158,8 @@ def run(
         write_whole(synthetic, _synthetic(done.reported, seed).to_csv())
         written.append(synthetic)
     if written and not as_json:
-        click.echo(f"written: {' and '.join(map(str, written))}")
+        *first, last = map(str, written)
+        click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
 
 
 def _synthetic(estimate: Estimate, seed: int) -> Records:

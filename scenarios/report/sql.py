@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError
 from protocol.roster import Roster
-from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from scenarios.errors import UsageError
 from scenarios.report.rounds import RoundWriter
@@ -24,6 +24,8 @@ CREATE TABLE delivered (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, sende
 CREATE TABLE refused (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, link TEXT, reason TEXT,
                       excerpt BLOB);
 CREATE TABLE departed (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, member TEXT, reason TEXT);
+CREATE TABLE checkpoint (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, statement BLOB,
+                         signature BLOB);
 """
 """Times in seconds since the start; ``round`` counts the aggregator's closings, from 1."""
 
@@ -135,6 +137,8 @@ def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple
                     yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
                 case Departed():
                     yield "departed", (*about, entry.party, entry.reason)
+                case Checkpoint():
+                    yield "checkpoint", (*about, entry.statement, entry.signature)
         except ProtocolError:
             continue  # Malformed: `verify` names it.
 

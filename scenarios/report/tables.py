@@ -9,7 +9,12 @@ from typing import Any
 import msgspec
 
 from protocol.audit import Audit
+from protocol.claims import ClaimCheck
+from protocol.findings import Finding
+from protocol.privacy.composition import Composition
 from protocol.privacy.ledger import Account, Ledger
+from protocol.privacy.tightest import Worst
+from protocol.replay import Replay
 from protocol.transcript.verification import Verification
 from protocol.variant import Claim
 
@@ -51,6 +56,16 @@ def verification_values(verification: Verification) -> dict[str, Any]:
         "entries": verification.entries,
         "messages": verification.messages,
         "undelivered": verification.undelivered,
+        "signed": {
+            "parties": verification.signed,
+            "by": len(verification.signed_by),
+            "of": len(verification.signed_by) + len(verification.unsigned),
+            "unsigned": list(verification.unsigned),
+            "checkpoints": verification.checkpoints,
+            "at_the_end": verification.final is not None,
+        },
+        "extends_checkpoint": verification.extends,
+        "equivocation": verification.equivocation is not None,
         "faults": [
             {"rule": f.rule, "message": f.message, "offset": f.offset, "entry": f.entry}
             for f in verification.faults
@@ -92,6 +107,58 @@ def accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
     ]
 
 
+def checks_values(checks: Iterable[ClaimCheck]) -> list[dict[str, Any]]:
+    """Claims beside what the record shows.
+
+    ``record`` is None where that is unbounded. ``factor`` is the record's figure as a multiple of
+    the claim's; it is None if it is infinite, or if there is no such number.
+    """
+    return [
+        {
+            **claims_values([check.claim])[0],
+            "about": check.about,
+            "record": _finite(check.record),
+            "factor": None if check.factor is None else _finite(check.factor),
+            "unbounded": math.isinf(check.record),
+        }
+        for check in checks
+    ]
+
+
+def finding_values(finding: Finding) -> dict[str, Any]:
+    """A finding, with the entries behind it."""
+    return {"text": finding.text, "entries": list(finding.entries), "party": finding.party}
+
+
+def composition_values(composition: Composition) -> dict[str, Any]:
+    """What an accountant says at a delta; epsilon is None if it is infinite."""
+    values: dict[str, Any] = msgspec.to_builtins(composition)
+    return {**values, "epsilon": _finite(composition.epsilon)}
+
+
+def worst_respondent_values(found: Worst, others: Iterable[Composition]) -> dict[str, Any]:
+    """What tighter accountants say of the respondent of whom most was learned."""
+    return {
+        "party": found.party,
+        "everybody": found.everybody,
+        "exact": composition_values(found.composition),
+        "others": [composition_values(other) for other in others],
+    }
+
+
+def replay_values(replay: Replay) -> dict[str, Any]:
+    """What a member's replay found."""
+    return {
+        "member": replay.member,
+        "follows": replay.follows,
+        "compared": replay.compared,
+        "tolerated": [finding_values(found) for found in replay.tolerated],
+        "differences": [finding_values(found) for found in replay.differences],
+        "unsaid": replay.unsaid,
+        "why": replay.why or None,
+    }
+
+
 def audit_values(audit: Audit) -> dict[str, Any]:
     """An audit as ``audit --json`` prints it."""
     replay = audit.replay
@@ -99,15 +166,25 @@ def audit_values(audit: Audit) -> dict[str, Any]:
     return {
         "accepted": audit.accepted,
         "simulated": audit.simulated,
-        "findings": list(audit.findings),
-        "remarks": list(audit.remarks),
+        "findings": [finding_values(finding) for finding in audit.findings],
+        "remarks": [finding_values(remark) for remark in audit.remarks],
         "verification": verification_values(audit.verification),
         "completeness": msgspec.to_builtins(audit.completeness),
         "privacy": {
             "observer": audit.ledger.observer,
             **privacy_values(audit.ledger, partial=audit.partial),
-            "claims": claims_values(audit.claims),
+            "claims": checks_values(audit.checks),
             "accounts": accounts_values(audit.ledger),
+        },
+        "replay": {
+            "aggregator": None if replay is None else replay_values(replay),
+            "parties": len(audit.replays),
+            "follow": sum(other.follows is True for other in audit.replays),
+            "others": [
+                replay_values(other)
+                for other in audit.replays
+                if other.follows is not True or other.unsaid or other.tolerated
+            ],
         },
         "result": {
             "published": replay is not None,
@@ -116,11 +193,18 @@ def audit_values(audit: Audit) -> dict[str, Any]:
             "marginals": None
             if estimate is None
             else {
-                name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
+                name: dict(
+                    zip(table.categories[0], map(_known, table.values.tolist()), strict=True)
+                )
                 for name, table in estimate.marginals().items()
             },
         },
     }
+
+
+def _known(value: float) -> float | None:
+    """A number, or None for one that nothing was reported about."""
+    return value if math.isfinite(value) else None
 
 
 def _finite(value: float) -> float | None:

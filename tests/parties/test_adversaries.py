@@ -13,8 +13,9 @@ import trio
 from parties.adversaries import Flooder, Forger, Mute, Quitter, Replayer
 from protocol.local import DONE
 from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, Closed, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Head, PartyId
 from protocol.transcript.entries import Sent
+from protocol.transcript.merkle import EMPTY_ROOT
 from tests.live import Outcome, Town, run_live, town
 from transports.base import Limits
 
@@ -66,6 +67,15 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
     "recipient": (lambda e: msgspec.structs.replace(e, recipient=PartyId("nobody")), "recipient"),
     "kind": (lambda e: msgspec.structs.replace(e, kind="Gift"), "kind"),
     "size": (lambda e: msgspec.structs.replace(e, body=bytes(4300)), "Report"),
+    "head": (
+        lambda e: msgspec.structs.replace(
+            e,
+            recipient=RECORD,
+            kind="Head",
+            body=msgspec.msgpack.encode(Head(0, EMPTY_ROOT, bytes(64))),
+        ),
+        "Head: not signed",
+    ),
     "frame": (lambda e: msgspec.structs.replace(e, body=bytes(5000)), ""),
 }
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from protocol.arrays import Array, ArraySpec, Bounds
 from protocol.codec import Codec, Kind
 from protocol.estimators.joint import Block
-from protocol.messages import Closed, Declined, Left, Message, PartyId
+from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.variants import RRIndependent
 from protocol.variants.reports import Ask, Pooled, Report
@@ -122,4 +122,10 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "Closed": st.builds(Closed, words, st.integers(-1, 2**31), bitmaps, bitmaps),
     "Declined": st.builds(Declined, words),
     "Left": st.builds(Left, words.map(PartyId), words),
+    "Head": st.builds(
+        Head,
+        st.integers(0, 2**63),
+        st.binary(min_size=32, max_size=32),
+        st.binary(min_size=64, max_size=64),
+    ),
 }

@@ -13,21 +13,22 @@ import trio.testing
 from parties.session import run_session
 from protocol.arrays import Array, ArraySpec, Bounds
 from protocol.charter import Charter
-from protocol.codec import Kind, decode_envelope
+from protocol.codec import Kind
+from protocol.disclosure import Disclosure
 from protocol.exchange import Exchange
 from protocol.fates import FateRule, deliver_all
 from protocol.local import ROLE_STREAM, Run, run_locally
 from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, Envelope, Head, Message, PartyId
 from protocol.privacy.events import PrivacyEvent, Public
 from protocol.privacy.ledger import LedgerWriter
 from protocol.randomness import Streams, secret_of, session_of
 from protocol.records import Records
-from protocol.replay import replay_aggregator
+from protocol.replay import replay_member
 from protocol.roles import Me, Seen
 from protocol.roster import Identity, Roster
 from protocol.survey import Attribute, Survey
-from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -139,6 +140,11 @@ def machine_of(
     return Machine(charter, name, stream, records=records, identity=_identity(name), budget=budget)
 
 
+def words_of(machine: Machine) -> list[Envelope]:
+    """What a machine has to say, without the head that signs it."""
+    return [item for item in machine.take() if item.kind != Head.kind()]
+
+
 def envelope(
     charter: Charter,
     sender: str,
@@ -175,18 +181,8 @@ class Outcome:
 
     def follows(self) -> bool | None:
         """Whether the result follows from what the transcript says the aggregator heard."""
-        said: list[Envelope] = []
-        heard: dict[PartyId, list[Envelope]] = {}
-        under_way: dict[tuple[PartyId, int], Envelope] = {}
-        for entry in self.entries():
-            if isinstance(entry, Sent):
-                item = decode_envelope(entry.envelope)
-                under_way[item.sender, item.seq] = item
-                if item.sender == AGGREGATOR:
-                    said.append(item)
-            elif isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
-                heard.setdefault(entry.sender, []).append(under_way[entry.sender, entry.seq])
-        return replay_aggregator(self.charter, heard=heard, said=said).follows
+        known = Disclosure(member=AGGREGATOR)
+        return replay_member(self.charter, known, self.entries()).follows
 
 
 def holdings_of(charter: Charter, records: Records) -> dict[PartyId, Records]:

@@ -17,6 +17,7 @@ from tests.protocol.simulation import (
     envelope,
     machine_of,
     talk,
+    words_of,
 )
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
@@ -47,7 +48,7 @@ def hear(
 def said(machine: Machine) -> list[tuple[PartyId, Message]]:
     """Recipient and message of what is in the outbox."""
     decode = machine.charter.codec.decode
-    return [(e.recipient, decode(e.kind, e.body)) for e in machine.take()]
+    return [(e.recipient, decode(e.kind, e.body)) for e in words_of(machine)]
 
 
 def reasons(machine: Machine) -> list[str]:

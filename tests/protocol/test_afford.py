@@ -16,7 +16,7 @@ from protocol.sharing.messages import Begin
 from protocol.sharing.sums import SecureSum
 from protocol.variants.pair_rr import PairRR
 from protocol.variants.rr_clusters import RRClusters
-from tests.protocol.simulation import SURVEY, Turn, charter_of, envelope, machine_of
+from tests.protocol.simulation import SURVEY, Turn, charter_of, envelope, machine_of, words_of
 from tests.protocol.talks import ONE, party
 from tests.protocol.test_sums import LITERAL, SPARSE
 
@@ -31,7 +31,7 @@ def test_who_cannot_afford_a_sum_declines_when_it_begins(sums: SecureSum) -> Non
         machine.start(0.0)
         begin = envelope(charter, AGGREGATOR, 0, Begin(0, SURVEY.digest), to=ONE)
         machine.receive(begin, 0.0)
-        assert [e.kind for e in machine.take()] == [answer]
+        assert [e.kind for e in words_of(machine)] == [answer]
         assert (machine.failure is None) == (answer == "Join")
     assert isinstance(machine.failure, PrivacyError)
     says = (
@@ -54,7 +54,7 @@ def test_to_ask_what_one_can_afford_costs_nothing(budget: float, turns: int) -> 
 
     machine = party(chat, event=event, budget=budget * keep.epsilon)
     machine.start(0.0)
-    assert [e.kind for e in machine.take()] == ["Turn"] * turns + ["Declined"]
+    assert [e.kind for e in words_of(machine)] == ["Turn"] * turns + ["Declined"]
     assert "what is asked for costs" in str(machine.failure)
 
 
@@ -80,5 +80,5 @@ def test_clusters_are_not_learned_by_who_cannot_afford_it(
     machine = machine_of(charter, ONE, budget=1.0)
     machine.start(0.0)
     machine.receive(envelope(charter, AGGREGATOR, 0, Begin(0, SURVEY.digest), to=ONE), 0.0)
-    assert [e.kind for e in machine.take()] == ["Declined"]
+    assert [e.kind for e in words_of(machine)] == ["Declined"]
     assert isinstance(machine.failure, PrivacyError)

@@ -11,6 +11,7 @@ import pytest
 
 from protocol.audit import Audit, audit, charter_of
 from protocol.charter import Charter
+from protocol.codec import decode_envelope
 from protocol.errors import SurveyError
 from protocol.estimators.joint import JointEstimate
 from protocol.exchange import Exchange
@@ -21,6 +22,7 @@ from protocol.privacy.events import Public, Randomized
 from protocol.randomizers import KeepUniform
 from protocol.roles import Me
 from protocol.setting import Setting, setting_of
+from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant
@@ -52,6 +54,10 @@ def audited(
     file: bytes, variant: type[Variant] = RRIndependent, observer: PartyId = AGGREGATOR
 ) -> Audit:
     return audit(lambda: [file], variant, observer=observer)
+
+
+def texts(found: Audit) -> list[str]:
+    return [str(finding) for finding in found.findings]
 
 
 def losing(*senders: str, verdict: Verdict = Verdict.DROP) -> FateRule:
@@ -171,7 +177,13 @@ def test_another_result_does_not_follow(honest: tuple[bytes, bytes, Setting]) ->
     assert found.replay is not None
     assert found.replay.follows is False
     [finding] = found.findings
-    assert finding.startswith("the result does not follow: #7: the record has another 'Pooled'")
+    text = "the result does not follow: #7: the record has another 'Pooled'"
+    assert str(finding).startswith(text)
+    [place] = finding.entries
+    entry = list(TranscriptReader(doctored(file, "Pooled", change)))[place]
+    assert isinstance(entry, Sent)
+    assert decode_envelope(entry.envelope).kind == "Pooled"
+    assert finding.party == AGGREGATOR
 
 
 def test_a_closing_that_counts_who_did_not_report() -> None:
@@ -186,8 +198,10 @@ def test_a_closing_that_counts_who_did_not_report() -> None:
     found = audited(doctored(file, "Closed", change))
     assert found.verification.intact
     early, finding = found.findings
-    assert early == "'Report' was counted before it was delivered: party-2"
-    assert "party-2 is counted, but no such message was delivered" in finding
+    assert str(early) == "'Report' was counted before it was delivered: party-2"
+    assert early.party == TWO
+    assert "party-2 is counted, but no such message was delivered" in str(finding)
+    assert early.entries == finding.entries
 
 
 @pytest.mark.parametrize("counted", [b"\xff", b"\xff\xff", b""])
@@ -201,7 +215,7 @@ def test_a_closing_that_names_nobody(honest: tuple[bytes, bytes, Setting], count
     found = audited(doctored(file, "Closed", change))
     assert not found.accepted
     assert found.completeness.answered == 0
-    assert any("does not follow" in finding for finding in found.findings)
+    assert any("does not follow" in str(finding) for finding in found.findings)
 
 
 def test_a_report_that_is_left_out_is_found(honest: tuple[bytes, bytes, Setting]) -> None:
@@ -219,7 +233,12 @@ def test_a_report_that_is_left_out_is_found(honest: tuple[bytes, bytes, Setting]
     assert found.replay.follows is True
     [closing] = found.completeness.closings
     assert closing.missing == closing.left_out == (TWO,)
-    assert found.findings == ("'Report' was delivered in time and not counted: party-2",)
+    [finding] = found.findings
+    assert str(finding) == "'Report' was delivered in time and not counted: party-2"
+    closed, delivered = (forgery.entries[place] for place in finding.entries)
+    assert closed[2][4] == "Closed"
+    assert delivered[0] == "Delivered"
+    assert delivered[2] == finding.party == TWO
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.CRASH])
@@ -275,7 +294,7 @@ def test_a_record_without_a_result(honest: tuple[bytes, bytes, Setting]) -> None
     place = forgery.place(AGGREGATOR, PARTIES + 1)
     del forgery.entries[place]
     found = audited(forgery.write())
-    assert found.findings == ("nothing was published",)
+    assert texts(found) == ["nothing was published"]
     assert found.replay is None
     assert found.estimate is None
 
@@ -285,12 +304,12 @@ def test_a_record_without_an_end(honest: tuple[bytes, bytes, Setting], complete:
     file, _, _ = honest
     if complete:
         found = audited(file[:-5])
-        assert found.findings == ("the record is incomplete: it has no end",)
+        assert texts(found) == ["the record is incomplete: it has no end"]
     else:
         forgery = Forgery(file)
         forgery.ending = {"complete": False, "reason": "QuorumError"}
         found = audited(forgery.write())
-        assert found.findings == ("the run did not come to its end: QuorumError",)
+        assert texts(found) == ["the run did not come to its end: QuorumError"]
     assert not found.accepted
     assert found.replay is not None
     assert found.replay.follows is True
@@ -300,7 +319,7 @@ def test_another_digest(honest: tuple[bytes, bytes, Setting]) -> None:
     file, _, _ = honest
     found = audit(lambda: [file], RRIndependent, digest=bytes(32))
     [finding] = found.findings
-    assert "expected 0000" in finding
+    assert "expected 0000" in str(finding)
     assert not found.accepted
 
 
@@ -319,7 +338,7 @@ def test_a_broken_record_is_read_as_far_as_it_goes(honest: tuple[bytes, bytes, S
     [
         ("variant", "rr-joint", "of variant 'rr-joint', not of 'rr-independent'"),
         ("max_body", 7, "of at most 7 B"),
-        ("kinds", ["Closed", "Declined", "Left"], "declares kinds"),
+        ("kinds", ["Closed", "Declined", "Left", "Head"], "declares kinds"),
         ("roster", [["party-1", b"x" * 32]], "not sound"),
         ("roster", [["aggregator", b"x"]], "not sound"),
         ("parameters", {}, "does not fit"),
@@ -356,8 +375,10 @@ def test_a_report_that_nobody_can_read_is_charged_in_full(
     forgery = Forgery(file)
     forgery.entries[forgery.place(ONE, 0)][2][5] = b"\x90"
     found = audited(forgery.write())
-    assert any(remark.startswith("party-1 #0: ") for remark in found.remarks)
+    [remark] = found.remarks
+    assert str(remark).startswith("party-1 #0: ")
+    assert (remark.entries, remark.party) == ((forgery.place(ONE, 0),), ONE)
     assert math.isinf(found.ledger.accounts[ONE].loss.record)
     assert math.isfinite(found.ledger.accounts[TWO].loss.record)
     # Nobody could have counted it, so nobody left it out.
-    assert any("party-1 is counted" in f or "party-1 #0" in f for f in found.findings[1:])
+    assert any("party-1 is counted" in f or "party-1 #0" in f for f in texts(found)[1:])

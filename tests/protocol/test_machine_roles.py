@@ -38,6 +38,7 @@ from tests.protocol.simulation import (
     charter_of,
     machine_of,
     talk,
+    words_of,
 )
 from tests.protocol.talks import (
     ALL,
@@ -138,7 +139,7 @@ def test_errors_of_the_protocol_come_out_as_they_are() -> None:
     machine = started(party(refuse))
     assert machine.failure is error
     # The others learn why it goes no further: somebody else broke the rules.
-    assert [envelope.kind for envelope in machine.take()] == ["Declined"]
+    assert [envelope.kind for envelope in words_of(machine)] == ["Declined"]
 
 
 class Foreign:

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.transcript.merkle import (
+    EMPTY_ROOT,
     Tree,
+    consistency_path,
     inclusion_path,
+    is_consistent,
     is_included,
     joint_path,
     joint_root,
@@ -155,3 +158,78 @@ def test_a_joint_proof_of_nothing_or_of_a_foreign_place_is_none() -> None:
     assert joint_root({3: bytes(32)}, count=3, path=()) is None
     with pytest.raises(ValueError, match="without leaves"):
         levels_of([])
+
+
+def defined_consistency(first: int, leaves: Sequence[bytes], whole: bool) -> tuple[bytes, ...]:
+    """RFC 9162, section 2.1.4.1, word by word: SUBPROOF(m, D_n, b)."""
+    n = len(leaves)
+    if first == n:
+        return () if whole else (defined_root(leaves),)
+    k = 1
+    while 2 * k < n:
+        k *= 2
+    if first <= k:
+        return (*defined_consistency(first, leaves[:k], whole), defined_root(leaves[k:]))
+    rest = defined_consistency(first - k, leaves[k:], False)
+    return (*rest, defined_root(leaves[:k]))
+
+
+MANY = tuple(bytes([i]) for i in range(64))
+MANY_ROOTS = tuple(root_of(MANY[:n]) for n in range(65))
+
+
+def consistent(first: int, second: int, path: Sequence[bytes], **roots: bytes) -> bool:
+    given = {"first_root": MANY_ROOTS[first], "second_root": MANY_ROOTS[second], **roots}
+    return is_consistent(first=first, second=second, path=path, **given)
+
+
+def test_consistency_proofs_of_all_sizes_up_to_64() -> None:
+    for second in range(65):
+        hashes = [leaf_hash(leaf) for leaf in MANY[:second]]
+        for first in range(second + 1):
+            path = consistency_path(hashes, first)
+            if first:
+                assert path == defined_consistency(first, MANY[:second], True)
+            assert len(path) <= 7
+            assert consistent(first, second, path)
+            assert not consistent(first, second, (*path, bytes(32)))
+            assert not consistent(first, second, path, first_root=bytes(32))
+            if first:
+                # An empty tree is extended by any; what it is extended to, nobody has to prove.
+                assert not consistent(first, second, path, second_root=bytes(32))
+            if path:
+                assert not consistent(first, second, path[:-1])
+                assert not consistent(first, second, path[1:])
+
+
+def test_no_path_proves_that_another_tree_is_extended() -> None:
+    """Of two trees that differ in one leaf, neither is extended by what extends the other."""
+    for second in range(2, 20):
+        hashes = [leaf_hash(leaf) for leaf in MANY[:second]]
+        for first in range(1, second):
+            path = consistency_path(hashes, first)
+            for changed in range(first):
+                other = root_of([*MANY[:changed], b"another", *MANY[changed + 1 : first]])
+                assert not consistent(first, second, path, first_root=other)
+
+
+def test_known_consistency_proofs() -> None:
+    """The example of RFC 9162, section 2.1.5: a tree of seven leaves."""
+    hashes = [leaf_hash(leaf) for leaf in MANY[:7]]
+
+    def over(start: int, end: int) -> bytes:
+        return defined_root(MANY[start:end])
+
+    assert consistency_path(hashes, 3) == (hashes[2], hashes[3], over(0, 2), over(4, 7))
+    assert consistency_path(hashes, 4) == (over(4, 7),)
+    assert consistency_path(hashes, 6) == (over(4, 6), hashes[6], over(0, 4))
+
+
+def test_consistency_of_impossible_sizes() -> None:
+    assert not consistent(5, 4, ())
+    assert not is_consistent(first=-1, second=4, first_root=b"", second_root=b"", path=())
+    assert consistent(0, 0, ())
+    assert MANY_ROOTS[0] == EMPTY_ROOT
+    for first in (-1, 4):
+        with pytest.raises(IndexError, match="tree with 3"):
+            consistency_path([bytes(32)] * 3, first)

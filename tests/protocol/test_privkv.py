@@ -39,6 +39,7 @@ from tests.protocol.simulation import (
     holdings_of,
     locally,
     machine_of,
+    words_of,
 )
 
 FILMS = key_survey("films", ("heat", "ran", "solaris"), ((-0.5, 0.5), (1.0,), (-1.0, 0.0, 1.0)))
@@ -250,9 +251,9 @@ def test_a_party_refuses_another_survey_and_what_exceeds_its_budget() -> None:
     machine = asked(variant, Request(FILMS.digest), budget=1.9)
     assert isinstance(machine.failure, PrivacyError)
     # It is refused before the first round, not in the last.
-    assert [item.kind for item in machine.take()] == ["Declined"]
+    assert [item.kind for item in words_of(machine)] == ["Declined"]
     fitting = asked(variant, Request(FILMS.digest), Fakes(1, np.zeros(1)), budget=2.0)
-    assert [item.kind for item in fitting.take()] == ["KeyReport", "KeyReport"]
+    assert [item.kind for item in words_of(fitting)] == ["KeyReport", "KeyReport"]
     assert fitting.failure is None
 
 

@@ -32,6 +32,7 @@ from tests.protocol.simulation import (
     everywhere,
     holdings_of,
     machine_of,
+    words_of,
 )
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
@@ -157,7 +158,7 @@ def test_other_clusters_or_a_larger_cost_are_refused(clusters: tuple[tuple[str, 
         machine.start(0.0)
         ask = Ask(SURVEY.digest, asked.blocks)
         machine.receive(envelope(machine.charter, AGGREGATOR, 0, ask, to="party-1"), 0.0)
-        assert [e.kind for e in machine.take()] == ["Declined"]
+        assert [e.kind for e in words_of(machine)] == ["Declined"]
         assert isinstance(machine.failure, PrivacyError)
 
 

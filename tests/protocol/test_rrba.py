@@ -33,6 +33,7 @@ from tests.protocol.simulation import (
     holdings_of,
     locally,
     machine_of,
+    words_of,
 )
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
@@ -215,7 +216,7 @@ def answered(variant: RRBA, question: Question) -> list[str]:
     machine.start(0.0)
     machine.receive(envelope(machine.charter, AGGREGATOR, 0, question, to=ONE), 0.0)
     assert machine.failure is None or isinstance(machine.failure, PrivacyError)
-    return [item.kind for item in machine.take()]
+    return [item.kind for item in words_of(machine)]
 
 
 def test_a_table_with_less_than_the_mix_is_declined() -> None:

@@ -35,6 +35,7 @@ from tests.protocol.simulation import (
     everywhere,
     holdings_of,
     machine_of,
+    words_of,
 )
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
@@ -192,7 +193,7 @@ def test_clusters_that_were_not_agreed_to_are_declined() -> None:
     greedy = Proposal(clusters_of(SURVEY, 0.99, together=True))
     for seq, message in enumerate((Begin(), greedy)):
         machine.receive(envelope(charter, AGGREGATOR, seq, message, to=ONE), 0.0)
-    assert [e.kind for e in machine.take()] == ["First", "Declined"]
+    assert [e.kind for e in words_of(machine)] == ["First", "Declined"]
     assert isinstance(machine.failure, PrivacyError)
 
 

@@ -40,6 +40,7 @@ from tests.protocol.simulation import (
     holdings_of,
     identities_of,
     machine_of,
+    words_of,
 )
 
 LITERAL = SecureSum(profile="literal")
@@ -325,7 +326,7 @@ def test_what_was_not_agreed_to_is_refused(sums: SecureSum, begin: Begin, says: 
     machine = machine_of(charter, "party-1")
     machine.start(0.0)
     machine.receive(envelope(charter, AGGREGATOR, 0, begin, to="party-1"), 0.0)
-    assert [e.kind for e in machine.take()] == ["Declined"]
+    assert [e.kind for e in words_of(machine)] == ["Declined"]
     assert isinstance(machine.failure, PrivacyError)
     assert says in str(machine.failure)
 
@@ -336,10 +337,10 @@ def test_who_is_asked_again_does_not_answer() -> None:
     machine.start(0.0)
     begin = Begin(0, SURVEY.digest)
     machine.receive(envelope(charter, AGGREGATOR, 0, begin, to="party-1"), 0.0)
-    assert [e.kind for e in machine.take()] == ["Join"]
+    assert [e.kind for e in words_of(machine)] == ["Join"]
     machine.receive(envelope(charter, AGGREGATOR, 1, begin, to="party-1"), 0.0)
     machine.receive(envelope(charter, AGGREGATOR, 2, Begin(1, SURVEY.digest), to="party-1"), 0.0)
-    assert machine.take() == []
+    assert words_of(machine) == []
     assert machine.kept_count == 2
 
 

@@ -33,11 +33,13 @@ from tests.transcripts import (
     SESSION,
     merkle,
     record_only,
+    record_signed,
     sample,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "transcript-1.hex"
-GOLDEN_DIGEST = "3ad5b345d977b371a7966eeac79cb439aa18a5ef89e93f4763a783d18f921c5b"
+GOLDEN_DIGEST = "46061cc21e88e086d9dc4ccc36295b8226ae4af37fde0a552bb290ba76e06196"
+SIGNED = GOLDEN.with_name("transcript-1-signed.hex")
 
 
 def contents(file: bytes) -> list[tuple[bytes, bytes]]:
@@ -92,7 +94,7 @@ def test_digest_is_what_the_format_says() -> None:
         {"attributes": [{"categories": ["no", "yes"], "name": "smokes"}]},
         SESSION,
         [list(member) for member in ROSTER],
-        ["Ask", "Report", "Closed", "Declined", "Left"],
+        ["Ask", "Report", "Closed", "Declined", "Left", "Head"],
         HEADER.seed,
     ]
     leaves = [msgspec.msgpack.encode(bound)]
@@ -225,3 +227,15 @@ def test_golden_file_is_read_and_written_the_same() -> None:
     assert tuple(TranscriptReader(file)) == ENTRIES
     assert contents(written) == contents(file)
     assert written[: len(MAGIC)] == file[: len(MAGIC)] == b"sottovoce transcript 1\n"
+
+
+def test_golden_signed_file_is_read_and_written_the_same() -> None:
+    """A head and two checkpoints: Ed25519 signs the same content with the same bytes."""
+    file = bytes.fromhex(SIGNED.read_text())
+    out = io.BytesIO()
+    checkpoint = record_signed(out.write)
+    assert contents(out.getvalue()) == contents(file)
+    found = verify(file, checkpoint=checkpoint)
+    assert found.intact
+    assert (found.signed, found.signed_by) == ("all", (ANNA,))
+    assert (found.checkpoints, found.final) == (2, checkpoint)

@@ -41,6 +41,7 @@ from tests.protocol.simulation import (
     holdings_of,
     locally,
     machine_of,
+    words_of,
 )
 
 ONE = PartyId("party-1")
@@ -198,7 +199,7 @@ def test_a_party_at_work(cls: RR, p: float, kind: str) -> None:
     machine.start(0.0)
     ask = Ask(SURVEY.digest, asked(p, variant))
     machine.receive(envelope(charter, AGGREGATOR, 0, ask, to=ONE), 0.0)
-    (sent,) = machine.take()
+    (sent,) = words_of(machine)
     assert (sent.recipient, sent.kind) == (AGGREGATOR, kind)
     assert machine.finished
     if kind == "Report":

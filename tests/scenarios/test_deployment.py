@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocol.codec import decode_envelope
+from protocol.codec import decode_envelope, encode_envelope
 from protocol.messages import Envelope
 from protocol.randomness import Streams
 from protocol.transcript.entries import Sent
@@ -24,6 +24,8 @@ from scenarios.retries import remembering
 from scenarios.transcripts import open_transcript
 from tests.scenarios.command import ROOT, complaint, environment, python, sottovoce
 from tests.scenarios.survey_folders import ROWS, make_folders, table
+
+WHO = ("anna", "bert", "carl")
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,47 @@ def test_a_survey_among_processes(surveys: list[Path]) -> None:
     assert said.out.splitlines()[0] == "accepted"
     assert "the published result of 6 respondents follows" in said.out
     assert "seed" not in said.out
+
+
+def test_a_party_gets_a_receipt_for_what_it_signed(
+    keys: Path, surveys: list[Path], tmp_path: Path
+) -> None:
+    transcript, checkpoint = (
+        surveys[0] / name for name in ("transcript.svt", "transcript.checkpoint.json")
+    )
+    found = sottovoce("verify", transcript, "--checkpoint", checkpoint, "--json").json
+    assert found["signed"]["parties"] == "all"
+    assert found["extends_checkpoint"] is True
+    receipt = tmp_path / "anna.receipt"
+    assert sottovoce("prove", transcript, "anna", "--out", receipt).code == 0
+    check = ("check", receipt, "--checkpoint", checkpoint)
+    said = sottovoce(*check, "--member", keys / "anna")
+    assert said.code == 0, said.out
+    assert said.out.splitlines()[-1] == "holds"
+    said = sottovoce(*check, "--member", keys / "bert")
+    assert said.code == 1
+    assert "it is about 'anna', not about 'bert'" in said.out
+    report = tmp_path / "report"
+    report.write_bytes(encode_envelope(reports(transcript)["anna"]))
+    assert sottovoce(*check, "--report", report).code == 0
+    report.write_bytes(encode_envelope(reports(transcript)["bert"]))
+    said = sottovoce(*check, "--report", report)
+    assert said.code == 1
+    assert "is none of the reports that it is about" in said.out
+
+
+def test_a_session_that_is_run_twice_has_two_ends(surveys: list[Path], tmp_path: Path) -> None:
+    """To everybody else, a survey that is done again in its session is a fork of it."""
+    other = surveys[1] / "transcript.checkpoint.json"
+    evidence = tmp_path / "evidence.json"
+    said = sottovoce(
+        *("verify", surveys[0] / "transcript.svt", "--checkpoint", other, "--evidence", evidence)
+    )
+    assert said.code == 1
+    assert "two checkpoints that contradict each other" in said.out
+    said = sottovoce("check", evidence)
+    assert said.code == 0
+    assert "was signed twice" in said.out
 
 
 def test_who_answers_again_says_the_same(surveys: list[Path]) -> None:
@@ -252,3 +295,42 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
     with aggregating(keys / "aggregator", tmp_path / "out") as (_, where):
         # Of another survey: neither side accepts the other's certificate.
         assert answer(other / "anna", where).startswith(f"{where}: ")
+
+
+def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Path]) -> None:
+    out = surveys[0]
+    path = out / "transcript.svt"
+    given = [("--member", keys / name, "--records", f"{name}={out / name}.csv") for name in WHO]
+    said = sottovoce("audit", path, "--member", keys / "aggregator", *given[0], *given[2])
+    assert said.code == 0, said.err
+    assert "2 of 2 parties whose keys and records are at hand said what follows" in said.out
+    found = sottovoce("audit", path, *given[1], "--json").json
+    assert (found["replay"]["parties"], found["replay"]["follow"]) == (1, 1)
+
+
+def test_an_auditor_finds_other_records(keys: Path, surveys: list[Path], tmp_path: Path) -> None:
+    path = surveys[0] / "transcript.svt"
+    other = table(tmp_path / "other.csv", *ROWS[:0:-1])
+    said = sottovoce("audit", path, "--member", keys / "bert", "--records", f"bert={other}")
+    assert said.code == 1
+    assert "bert #0: the record has another 'Report', which does not follow" in said.out
+
+
+def test_what_an_auditor_cannot_replay(keys: Path, surveys: list[Path], tmp_path: Path) -> None:
+    path, records = surveys[0] / "transcript.svt", surveys[0] / "bert.csv"
+    bert = ("--member", keys / "bert")
+    assert "--records bert=FILE" in complaint(sottovoce("audit", path, *bert))
+    assert "say PARTY=FILE" in complaint(sottovoce("audit", path, *bert, "--records", records))
+    given = ("--records", f"bert={records}")
+    assert "has records already" in complaint(sottovoce("audit", path, *bert, *given, *given))
+    fresh = make_folders(tmp_path)
+    refused = complaint(sottovoce("audit", path, "--member", fresh / "bert", *given))
+    assert "is of another survey than the transcript" in refused
+    bare = tmp_path / "bare"
+    shutil.copytree(keys / "bert", bare)
+    (bare / "secret").unlink()
+    refused = complaint(sottovoce("audit", path, "--member", bare, *given))
+    assert "nobody has answered from this folder" in refused
+    assert not (bare / "secret").exists()
+    (bare / "secret").write_bytes(b"short")
+    assert "expected 32 bytes" in complaint(sottovoce("audit", path, "--member", bare, *given))

@@ -273,7 +273,11 @@ def test_runs_are_at_least_one(own: Path, runs: str) -> None:
 def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path) -> None:
     arguments = ("run", f"{own}:own-one", "--by-messages", "--out", tmp_path)
     assert sottovoce(*arguments, "--transport", "local", "--json").json["runs"] == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "transcript.svt"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "result.json",
+        "transcript.checkpoint.json",
+        "transcript.svt",
+    }
     assert sottovoce("verify", tmp_path / "transcript.svt").code == 0
     said = sottovoce(*arguments, "--transport", "local")
     assert "by messages: 30 of 30 parties answered over local" in said.out

@@ -63,7 +63,11 @@ def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) ->
     for transport, (said, out) in runs.items():
         assert said.err == ""
         assert said.out == (out / "result.json").read_text()
-        assert {path.name for path in out.iterdir()} == {"transcript.svt", "result.json"}
+        assert {path.name for path in out.iterdir()} == {
+            "transcript.svt",
+            "transcript.checkpoint.json",
+            "result.json",
+        }
         result = said.json
         del result["seconds"]
         assert result.pop("transport") == transport
@@ -81,8 +85,8 @@ def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) 
     assert (result["seed"], result["respondents"]) == (3, 300)
     assert (result["parties"], result["answered"]) == (50, 50)
     assert result["traffic"].keys() == {"messages", "bytes"}
-    # 50 questions, 50 reports, one closing, one result.
-    assert result["traffic"]["messages"] == 102
+    # 50 questions, 50 reports, 50 heads, one closing, one result.
+    assert result["traffic"]["messages"] == 152
     estimate, truth = result["estimate"], result["truth"]
     for table in (estimate["marginals"], estimate["standard_errors"], truth["marginals"]):
         assert {name: tuple(cells) for name, cells in table.items()} == {

@@ -110,7 +110,7 @@ def test_who_watches_sees_the_counters() -> None:
     outcome = simulate(VARIANT, RECORDS, transport="memory", watch=watched.append)
     [exchange] = watched
     assert (exchange.messages, exchange.bytes) == (outcome.messages, outcome.bytes)
-    assert outcome.messages == 2 * 24 + 2
+    assert outcome.messages == 3 * 24 + 2
 
 
 def test_records_of_another_survey() -> None:

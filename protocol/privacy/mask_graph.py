@@ -1,0 +1,241 @@
+"""Who shares masks with whom in a secure sum, and which of them a coalition knows.
+
+What a party contributes is its values under masks. In the sparse profile that is a mask of its own
+and one per neighbour, which of two neighbours one adds and the other takes away. In the literal one
+two parties' shares for each other act like such a mask: their difference is in the broadcast of
+one, and with the opposite sign in that of the other. So with the graph of the masks that a
+coalition does not know, a combination of contributions shows a sum of values only if it has one
+factor for each connected component, and none where some mask is not taken off by anything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.sharing.graph import mirror
+
+Flags = NDArray[np.bool_]
+Places = NDArray[np.int64]
+
+NOBODY = -1
+
+
+class SumRecord:
+    """What is on record of one secure sum, by place among the roster's parties.
+
+    What a coalition sees of it is noted while it is read; whose masks it knows is asked later.
+
+    Args:
+        parties: how many the roster has.
+        neighbours: of every party.
+        profile: of the sum.
+
+    Attributes:
+        hoods: (n, k) everybody's neighbours, ``NOBODY`` where the record does not say.
+        joined: (n, k) which of them had joined.
+        dealt: (n, k) which of them had dealt by what the party was told: it has a mask with those.
+        survivors: (n, k) which of them had uploaded by what the party was told.
+        deals, contributed, unmasked: (n,) who has dealt, uploaded or broadcast, and unmasked.
+        deals_seen, dealt_seen, contributions_seen, unmasked_seen: which of that the coalition sees;
+            ``dealt_seen`` is of what a party was dealt.
+        counted: (n,) whose values are in the total, by the record.
+        total_seen: whether the coalition knows the total.
+        contributed_at: (n,) the number of the entry with the contribution.
+        total_at: that of the first entry that tells the coalition the total.
+    """
+
+    def __init__(
+        self, parties: int, neighbours: int, *, profile: Literal["literal", "sparse"] = "sparse"
+    ) -> None:
+        n, k = parties, neighbours
+        self.profile = profile
+        self.hoods: NDArray[np.int32] = np.full((n, k), NOBODY, np.int32)
+        self.joined: Flags = np.zeros((n, k), np.bool_)
+        self.dealt: Flags = np.zeros((n, k), np.bool_)
+        self.survivors: Flags = np.zeros((n, k), np.bool_)
+        self.deals: Flags = np.zeros(n, np.bool_)
+        self.deals_seen: Flags = np.zeros(n, np.bool_)
+        self.dealt_seen: Flags = np.zeros(n, np.bool_)
+        self.contributed: Flags = np.zeros(n, np.bool_)
+        self.contributions_seen: Flags = np.zeros(n, np.bool_)
+        self.unmasked: Flags = np.zeros(n, np.bool_)
+        self.unmasked_seen: Flags = np.zeros(n, np.bool_)
+        self.counted: Flags | None = None
+        self.total_seen = False
+        self.contributed_at: Places = np.full(n, NOBODY, np.int64)
+        self.total_at: int | None = None
+
+    @property
+    def parties(self) -> int:
+        """How many the roster has."""
+        return len(self.hoods)
+
+    @property
+    def neighbours(self) -> int:
+        """Of every party."""
+        return int(self.hoods.shape[1])
+
+    @property
+    def summed(self) -> Flags:
+        """(n,) whose values are in the total; all who contributed if the record does not say."""
+        return self.contributed if self.counted is None else self.counted
+
+    @functools.cached_property
+    def back(self) -> NDArray[np.int32]:
+        """(n, k) in which column of a neighbour's row the party stands; ``NOBODY`` if in none."""
+        n, k = self.hoods.shape
+        own = np.arange(n, dtype=np.int32)[:, None]
+        columns = np.broadcast_to(mirror(np.arange(k), k).astype(np.int32), (n, k))
+        fits = (self.hoods >= 0) & (self.hoods[self.hoods, columns] == own)
+        back = np.where(fits, columns, NOBODY)
+        # Only a record that breaks the rules has neighbours elsewhere than they belong.
+        for i, c in np.argwhere((self.hoods >= 0) & ~fits).tolist():
+            found = np.flatnonzero(self.hoods[self.hoods[i, c]] == i)
+            if len(found):
+                back[i, c] = found[0]
+        return back
+
+    def theirs(self, flags: Flags) -> Flags:
+        """(n, k) what is noted in each neighbour's row about the party; False if nothing is."""
+        return (self.back >= 0) & flags[self.hoods, self.back]
+
+
+class Shares(NamedTuple):
+    """Whose shares of each party's secrets are known, by that party and its row, (n, k).
+
+    Args:
+        pooled: by those in the coalition, or whose keys it has: they open shares of both secrets.
+        own: of the own mask's seed.
+        pairwise: of the mask key.
+    """
+
+    pooled: Flags
+    own: Flags
+    pairwise: Flags
+
+
+class Known(NamedTuple):
+    """What a coalition knows of one sum.
+
+    Args:
+        seen: (n,) honest parties whose contribution it sees.
+        summed: (n,) honest parties in the total.
+        opened: (n,) honest parties whose mask key and own mask follow from shares.
+        mask_keys: (n,) whose masks with everybody are known.
+        links: (e, 2) honest parties with a mask that it does not know, each pair once.
+        labels: (n,) the component of each that is seen, from 0; ``NOBODY`` for others.
+        unknown: (n, k) the unknown masks of those that are seen, by row.
+        unmatched: (n,) who has one that no other contribution takes off.
+        under_own: (n,) who is seen and has an own mask that is not known.
+    """
+
+    seen: Flags
+    summed: Flags
+    opened: Flags
+    mask_keys: Flags
+    links: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    unknown: Flags
+    unmatched: Flags
+    under_own: Flags
+
+    @property
+    def components(self) -> tuple[Places, ...]:
+        """The places of each component, in the order of their first."""
+        order = np.argsort(self.labels, kind="stable")
+        bounds = np.searchsorted(self.labels[order], np.arange(self.labels.max(initial=-1) + 2))
+        return tuple(sorted(np.split(order, bounds)[1:-1], key=lambda part: int(part[0])))
+
+    def is_open(self, part: Places) -> bool:
+        """Whether the sum over a component follows from its contributions."""
+        return not (self.unmatched[part].any() or self.under_own[part].any())
+
+    def sets(self, record: SumRecord) -> list[Places]:
+        """The sets whose sums follow at once: such components, and what the total is made of."""
+        found = [part for part in self.components if self.is_open(part)]
+        if record.total_seen:
+            found.append(np.flatnonzero(self.summed))
+        return found
+
+
+def shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> Shares:
+    """Which shares of everybody's secrets are known in the sparse profile.
+
+    Args:
+        insiders: (n,) whose keys are known.
+        unmasks: whether what is sealed for the aggregator can be opened.
+    """
+    their_dealt = record.theirs(record.dealt)
+    theirs = insiders[record.hoods] & (record.hoods >= 0)
+    sealed = record.deals_seen[:, None] & record.joined
+    handed = record.dealt_seen[record.hoods] & their_dealt
+    pooled = theirs & (sealed | handed)
+    if not unmasks:
+        return Shares(pooled, pooled, pooled)
+    revealed = record.unmasked_seen[record.hoods] & their_dealt
+    survived = record.theirs(record.survivors)
+    return Shares(pooled, pooled | (revealed & survived), pooled | (revealed & ~survived))
+
+
+def known_of(
+    record: SumRecord,
+    members: Flags,
+    insiders: Flags,
+    *,
+    unmasks: bool,
+    threshold: int,
+) -> Known:
+    """What a coalition knows.
+
+    Args:
+        members: (n,) whose values it knows, for they are its own.
+        insiders: (n,) members, and those whose keys it has.
+        unmasks: whether it can open what is sealed for the aggregator.
+        threshold: how many shares give a secret.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = record.parties
+    if record.profile == "sparse":
+        shares = shares_of(record, insiders, unmasks=unmasks)
+        own = insiders | (shares.own.sum(axis=1) >= threshold)
+        keys = insiders | (shares.pairwise.sum(axis=1) >= threshold)
+    else:
+        own, keys = np.ones(n, np.bool_), insiders
+    seen = record.contributions_seen & ~members
+    # The masks in what is seen: with all that had dealt by what the party was told.
+    unknown = record.dealt & (record.hoods >= 0) & (seen & ~keys)[:, None] & ~keys[record.hoods]
+    matched = unknown & seen[record.hoods] & record.theirs(record.dealt)
+    rows, columns = np.nonzero(matched)
+    others = record.hoods[rows, columns]
+    once = rows < others
+    links = np.stack([rows[once].astype(np.int32), others[once]], axis=1)
+    graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(n, n))
+    _, labels = connected_components(graph, directed=False)
+    # Numbered afresh, for those that are not seen have numbers too.
+    compact = np.full(n, NOBODY, np.int32)
+    compact[seen] = np.unique(labels[seen], return_inverse=True)[1]
+    return Known(
+        seen=seen,
+        summed=record.summed & ~members,
+        opened=own & keys & ~insiders,
+        mask_keys=keys,
+        links=links,
+        labels=compact,
+        unknown=unknown,
+        unmatched=(unknown & ~matched).any(axis=1),
+        under_own=seen & ~own,
+    )
+
+
+def flags_of(places: Collection[int], parties: int) -> Flags:
+    """Places as flags, (n,)."""
+    flags = np.zeros(parties, np.bool_)
+    flags[list(places)] = True
+    return flags

@@ -1,0 +1,276 @@
+"""Reads secure sums from a transcript's entries, and what a coalition sees of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.charter import Charter
+from protocol.codec import decode_envelope
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
+from protocol.privacy.mask_graph import NOBODY, SumRecord
+from protocol.privacy.views import Coalition
+from protocol.sharing.messages import (
+    PART_BYTES,
+    Deal,
+    Dealt,
+    Graph,
+    Join,
+    Partial,
+    Partials,
+    Survivors,
+    Totals,
+    Unmask,
+    Upload,
+)
+from protocol.sharing.sums import Profile, SecureSum
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.variant import Variant
+
+_READ = (Join, Graph, Deal, Dealt, Upload, Survivors, Unmask, Totals, Partial, Partials, Closed)
+_KNOWN = frozenset(_READ)
+_BY_AGGREGATOR = frozenset((Graph, Dealt, Survivors, Totals, Partials))
+_TOLD = (Dealt, Totals, Partials)
+"""Of what a party is told, that which a coalition knows once it has been delivered to a member."""
+
+_KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
+_REMARKS = 20
+
+
+class _Pending(NamedTuple):
+    """A message under way to a member of the coalition, without what it says."""
+
+    record: SumRecord
+    kind: type[Message]
+    place: int
+
+
+class Terms(NamedTuple):
+    """How the sums of a variant are shared.
+
+    Args:
+        profile: of the sums, if the variant says.
+        neighbours: of every party; None if the variant does not say.
+        threshold: how many shares give a secret; None likewise.
+    """
+
+    profile: Profile
+    neighbours: int | None
+    threshold: int | None
+
+
+def terms_of(charter: Charter) -> Terms:
+    """How the sums of a survey are shared, by the ``SecureSum`` among its variant's parameters."""
+    variant: Variant = charter.variant
+    for field in msgspec.structs.fields(variant):
+        sums = getattr(variant, field.name)
+        if isinstance(sums, SecureSum):
+            try:
+                degree = sums.degree(len(charter.roster.parties))
+            except ValueError:
+                break
+            return Terms(sums.profile, degree.neighbours, degree.threshold)
+    return Terms("sparse", None, None)
+
+
+class SumReader:
+    """Collects what is on record of secure sums, in one pass.
+
+    A party that joins again begins the next sum: all its messages belong to the latest. What is
+    kept is a few numbers per party and neighbour, and no message.
+
+    Args:
+        charter: the survey.
+        coalition: by whose eyes to note what is seen.
+    """
+
+    def __init__(self, charter: Charter, coalition: Coalition) -> None:
+        self._charter = charter
+        self._coalition = coalition
+        self._places = {name: place for place, name in enumerate(charter.roster.parties)}
+        self._terms = terms_of(charter)
+        names = set(charter.codec.names)
+        self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
+        self._latest = np.full(len(self._places), NOBODY, np.int64)
+        self._under_way: dict[tuple[PartyId, int], _Pending] = {}
+        self._left_out = 0
+        self._remarks: list[str] = []
+        self.records: list[SumRecord] = []
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What breaks the rules of a sum, the first few."""
+        more = [f"and {self._left_out:,} more remarks"] if self._left_out else []
+        return (*self._remarks, *more)
+
+    @property
+    def threshold(self) -> int:
+        """How many shares give a secret; if nobody says, the fewest that any sum allows for."""
+        if self._terms.threshold is not None:
+            return self._terms.threshold
+        # Of k neighbours it takes more than half.
+        return min((record.neighbours for record in self.records), default=0) // 2 + 1
+
+    def add(self, entry: Entry, number: int, envelope: Envelope | None = None) -> None:
+        """Take the next entry.
+
+        Args:
+            number: of the entry, from 0.
+            envelope: the entry's, if it is decoded already.
+
+        Raises:
+            RemoteProtocolError: an entry without an envelope.
+        """
+        if isinstance(entry, Sent):
+            self._sent(envelope or decode_envelope(entry.envelope), number)
+        elif isinstance(entry, Delivered) and self._under_way:
+            pending = self._under_way.pop((entry.sender, entry.seq), None)
+            if pending is not None:
+                _see(*pending, number)
+
+    def _sent(self, envelope: Envelope, number: int) -> None:
+        sender, recipient = envelope.sender, envelope.recipient
+        if (sender, recipient) == (AGGREGATOR, RECORD) and envelope.kind not in _KERNEL:
+            # What is published may tell every total that there was.
+            for record in self.records:
+                if record.contributed.any():
+                    _tell_total(record, number)
+        if envelope.kind not in self._kinds:
+            return
+        # An aggregator that talks to the record only closes; a party talks to the aggregator.
+        place = self._places.get(recipient if sender == AGGREGATOR else sender)
+        if place is None and envelope.kind != Closed.kind():
+            return
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as error:
+            self._remark(f"{sender} #{envelope.seq}: {error}")
+            return
+        if type(message) not in _KNOWN:
+            return  # A kind of another dialogue under the same name.
+        if isinstance(message, Closed):
+            if (sender, recipient) == (AGGREGATOR, RECORD):
+                self._closed(message)
+        elif place is not None and (sender == AGGREGATOR) == (type(message) in _BY_AGGREGATOR):
+            self._take(message, envelope, place, number)
+
+    def _take(self, message: Message, envelope: Envelope, place: int, number: int) -> None:
+        if isinstance(message, Join):
+            self._latest[place] += 1
+            return
+        record = self._record(place, message)
+        if record is None:
+            self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} before any graph")
+            return
+        self._note(record, message, envelope, place, number)
+        kind = type(message)
+        if self._coalition.overhears(envelope):
+            _see(record, kind, place, number)
+        elif kind in _TOLD and self._coalition.receives(envelope.recipient):
+            self._under_way[envelope.sender, envelope.seq] = _Pending(record, kind, place)
+
+    def _record(self, place: int, message: Message) -> SumRecord | None:
+        index = max(0, int(self._latest[place]))
+        neighbours = self._terms.neighbours
+        if neighbours is None and isinstance(message, Graph):
+            neighbours = len(message.there)
+        while neighbours is not None and len(self.records) <= index:
+            profile = self._terms.profile
+            self.records.append(SumRecord(len(self._places), neighbours, profile=profile))
+        return self.records[index] if index < len(self.records) else None
+
+    def _note(
+        self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
+    ) -> None:
+        k = record.neighbours
+        match message:
+            case Graph() if record.hoods[place, 0] == NOBODY:
+                if len(message.names) == k:
+                    hood = [self._places.get(PartyId(name), NOBODY) for name in message.names]
+                    record.hoods[place] = hood
+                    record.joined[place] = message.there
+            case Deal():
+                record.deals[place] = True
+            case Dealt() if not record.dealt[place].any():
+                record.dealt[place] = message.dealt
+            case Survivors() if not record.survivors[place].any():
+                record.survivors[place] = _among(record.hoods[place], place, message.parts)
+            case Upload() | Partial():
+                if record.contributed[place]:
+                    self._remark(
+                        f"{envelope.sender} contributed twice under the same masks (entries "
+                        f"{record.contributed_at[place]} and {number}): whoever sees both knows "
+                        "by how much they differ"
+                    )
+                    return
+                if isinstance(message, Partial):
+                    record.profile = "literal"
+                record.contributed[place] = True
+                record.contributed_at[place] = number
+            case Unmask():
+                record.unmasked[place] = True
+            case _:
+                pass
+
+    def _closed(self, closed: Closed) -> None:
+        if closed.of not in (Upload.kind(), Partial.kind()):
+            return
+        closing = [r for r in self.records if r.contributed.any() and r.counted is None]
+        if not closing:
+            return
+        parties = len(self._places)
+        bits = np.unpackbits(np.frombuffer(closed.counted, np.uint8), bitorder="little")
+        if len(bits) <= parties or bits[parties + 1 :].any():
+            self._remark(f"the closing of {closed.of!r} counts no members of the roster")
+            return
+        # The aggregator is the roster's first member.
+        closing[-1].counted = bits[1 : parties + 1].astype(np.bool_)
+
+    def _remark(self, remark: str) -> None:
+        if len(self._remarks) < _REMARKS:
+            self._remarks.append(remark)
+        else:
+            self._left_out += 1
+
+
+def _see(record: SumRecord, kind: type[Message], place: int, number: int) -> None:
+    """Note that the coalition knows a message that a party has sent or been sent."""
+    if kind is Deal:
+        record.deals_seen[place] = True
+    elif kind is Dealt:
+        record.dealt_seen[place] = True
+    elif kind in (Upload, Partial):
+        record.contributions_seen[place] = True
+    elif kind is Partials:
+        # It holds everybody's broadcast.
+        record.contributions_seen |= record.contributed
+    elif kind is Unmask:
+        record.unmasked_seen[place] = True
+    elif kind is Totals:
+        _tell_total(record, number)
+
+
+def _tell_total(record: SumRecord, number: int) -> None:
+    if not record.total_seen:
+        record.total_seen, record.total_at = True, number
+
+
+def _among(hood: NDArray[np.int32], place: int, parts: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which neighbours a party was told have uploaded; none if that is not said.
+
+    Whether it is under the root that was signed is for that party to check before it unmasks.
+    """
+    there = hood >= 0
+    number, bit = np.divmod(hood[there], 8 * PART_BYTES)
+    own = place // (8 * PART_BYTES)
+    sent = np.zeros(max(own, int(number.max(initial=0))) + 1, np.bool_)
+    sent[number] = sent[own] = True
+    row = np.cumsum(sent) - 1
+    among = np.zeros(len(hood), np.bool_)
+    if row[-1] + 1 == len(parts):
+        among[there] = np.unpackbits(parts, axis=1, bitorder="little")[row[number], bit]
+    return among

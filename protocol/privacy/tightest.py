@@ -1,0 +1,68 @@
+"""The composition at a delta of the respondent of whom an observer learned most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from protocol.messages import PartyId
+from protocol.privacy.composition import Composition, ExactAccountant
+from protocol.privacy.events import PrivacyEvent
+from protocol.privacy.ledger import Account, Ledger
+
+MOST_JUDGED = 256
+"""So many different accounts are composed; of the others their pure figures are taken."""
+
+
+class Worst(msgspec.Struct, frozen=True):
+    """The respondent of whom most was learned at a delta, as far as that was computed.
+
+    Args:
+        party: who speaks for her.
+        events: what was told of her, by everything that cost something.
+        composition: what that tells together.
+        everybody: whether the figure bounds what was learned about every respondent; if not, it is
+            of one of those whose pure figures are the largest.
+    """
+
+    party: PartyId
+    events: tuple[PrivacyEvent, ...]
+    composition: Composition
+    everybody: bool
+
+
+def worst_composition(ledger: Ledger, delta: float, *, most: int = MOST_JUDGED) -> Worst | None:
+    """The largest epsilon at a delta over all respondents; None if nothing was told of anybody.
+
+    Accounts are composed from the dearest on, until the pure figures of all that are left, which
+    bound theirs, are no larger than what was found.
+
+    Args:
+        most: how many different accounts are composed at most.
+
+    Raises:
+        ValueError: ``delta`` is not from 0 to less than 1.
+    """
+    accountant = ExactAccountant(delta)
+    found: Worst | None = None
+    different = _different(ledger.accounts.values())
+    for place, account in enumerate(different):
+        if found is not None and account.loss.record <= found.composition.epsilon:
+            break
+        if place >= most:
+            return None if found is None else msgspec.structs.replace(found, everybody=False)
+        events = tuple(charge.event for charge in account.trail)
+        composition = accountant.judge(events)
+        if found is None or composition.epsilon > found.composition.epsilon:
+            found = Worst(account.party, events, composition, True)
+    return found
+
+
+def _different(accounts: Iterable[Account]) -> list[Account]:
+    """One account of each trail of events, the dearest first."""
+    found: dict[tuple[int, ...], Account] = {}
+    for account in accounts:
+        # Events that are alike have one loss, as an object: the accountant keeps it.
+        found.setdefault(tuple(id(charge.loss) for charge in account.trail), account)
+    return sorted(found.values(), key=lambda account: account.loss.record, reverse=True)

@@ -1,0 +1,92 @@
+"""Who conspires, and which envelopes they see; what follows from them is judged elsewhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Container
+
+import msgspec
+
+from protocol.errors import SurveyError
+from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+
+
+class Coalition(msgspec.Struct, frozen=True, dict=True):
+    """Some that put together what they know.
+
+    Args:
+        members: parties, the aggregator, who hosts the switch and sees whatever passes, or
+            ``record``, for whoever holds the transcript and sees as much.
+        taps: pairs of members of the roster; what either sends the other is read.
+        keys: members whose identity keys, and keys of the session, are known: the masks they share
+            with others, and what is sealed for them or by them wherever it is seen. What they have
+            drawn their answers with is not among it.
+    """
+
+    members: tuple[PartyId, ...]
+    taps: tuple[tuple[PartyId, PartyId], ...] = ()
+    keys: tuple[PartyId, ...] = ()
+
+    @functools.cached_property
+    def everything(self) -> bool:
+        """Whether they see whatever passes."""
+        return AGGREGATOR in self.members or RECORD in self.members
+
+    @functools.cached_property
+    def insiders(self) -> frozenset[PartyId]:
+        """Those whose secrets of a sum are known."""
+        return frozenset((*self.members, *self.keys))
+
+    @functools.cached_property
+    def _own(self) -> frozenset[PartyId]:
+        return frozenset(self.members)
+
+    @functools.cached_property
+    def _wires(self) -> frozenset[tuple[PartyId, PartyId]]:
+        return frozenset({*self.taps, *((y, x) for x, y in self.taps)})
+
+    def overhears(self, envelope: Envelope) -> bool:
+        """Whether they see an envelope when it is sent: on a wire, at the switch, or as its own."""
+        return (
+            self.everything
+            or envelope.recipient == RECORD
+            or envelope.sender in self._own
+            or (envelope.sender, envelope.recipient) in self._wires
+        )
+
+    def receives(self, recipient: PartyId) -> bool:
+        """Whether what is delivered to somebody is delivered to one of them."""
+        return recipient in self._own
+
+    def among(self, names: Container[PartyId]) -> Coalition:
+        """What of it concerns these members alone."""
+        return Coalition(
+            tuple(name for name in self.members if name == RECORD or name in names),
+            tuple((x, y) for x, y in self.taps if x in names and y in names),
+            tuple(name for name in self.keys if name in names),
+        )
+
+    def check(self, names: Collection[PartyId]) -> None:
+        """Refuse strangers.
+
+        Args:
+            names: of the members of the roster.
+
+        Raises:
+            SurveyError: it says who is not on the roster, or that nobody is named.
+        """
+        if not (self.members or self.taps or self.keys):
+            raise SurveyError("a coalition of nobody")
+        parties = [name for name in self.members if name != RECORD]
+        for name in (*parties, *(end for pair in self.taps for end in pair), *self.keys):
+            if name not in names:
+                raise SurveyError(f"{name!r} is not on the roster of {len(names)} members")
+        for x, y in self.taps:
+            if x == y:
+                raise SurveyError(f"a tap between {x!r} and itself")
+
+    def __str__(self) -> str:
+        parts = [", ".join(self.members)] if self.members else []
+        parts += [f"tap {x}-{y}" for x, y in self.taps]
+        parts += [f"key {name}" for name in self.keys]
+        return "; ".join(parts)

@@ -1,0 +1,90 @@
+"""Evidence: two signatures of one signer for one slot, which no honest member gives."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.messages import PartyId
+from protocol.roster import is_signature
+from protocol.transcript.checkpoints import CHECKPOINT_PURPOSE, SignedCheckpoint, decode_statement
+from protocol.transcript.heads import HEAD_PURPOSE, head_statement
+
+_decode_head = msgspec.msgpack.Decoder(tuple[bytes, PartyId, int, bytes]).decode
+
+
+class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Two statements that one signer has signed, and that cannot both be true.
+
+    It proves by itself that the holder of ``key`` has signed both; whose key that is, the roster
+    says.
+
+    Args:
+        key: the signer's public key.
+        first, first_signature: what was signed (a head's or a checkpoint's bytes), and how.
+        second, second_signature: the same of the other.
+    """
+
+    key: bytes
+    first: bytes
+    first_signature: bytes
+    second: bytes
+    second_signature: bytes
+
+    def check(self) -> str | None:
+        """What was said twice, in words; None if this proves nothing."""
+        for statement, signature in (
+            (self.first, self.first_signature),
+            (self.second, self.second_signature),
+        ):
+            if not is_signature(signature, statement, key=self.key):
+                return None
+        return contradiction(self.first, self.second)
+
+
+def contradiction(first: bytes, second: bytes) -> str | None:
+    """In which slot two different statements stand, in words; None if both may be true.
+
+    A party signs one head over so many envelopes of a session. An aggregator signs one checkpoint
+    of a session with a number, and one at the end.
+    """
+    if first == second:
+        return None
+    if first.startswith(HEAD_PURPOSE) and second.startswith(HEAD_PURPOSE):
+        slot = _slot_of(first)
+        if slot is None or slot != _slot_of(second):
+            return None
+        return f"the head of {slot[1]!r:.80} over {slot[2]} envelopes"
+    if first.startswith(CHECKPOINT_PURPOSE) and second.startswith(CHECKPOINT_PURPOSE):
+        try:
+            one, other = (decode_statement(s[len(CHECKPOINT_PURPOSE) :]) for s in (first, second))
+        except ValueError:
+            return None
+        if one.session != other.session:
+            return None
+        if one.number == other.number:
+            return f"checkpoint {one.number}"
+        return "the last checkpoint" if one.final and other.final else None
+    return None
+
+
+def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:
+    try:
+        session, sender, count, root = _decode_head(statement[len(HEAD_PURPOSE) :])
+    except (msgspec.MsgspecError, OverflowError, RecursionError):
+        return None
+    canonical = head_statement(session=session, sender=sender, count=count, root=root)
+    return (session, sender, count) if canonical == statement else None
+
+
+def two_checkpoints(one: SignedCheckpoint, other: SignedCheckpoint) -> Equivocation | None:
+    """The evidence in two checkpoints, if their signer has contradicted itself."""
+    if one.key != other.key:
+        return None
+    found = Equivocation(
+        key=one.key,
+        first=one.signed,
+        first_signature=one.signature,
+        second=other.signed,
+        second_signature=other.signature,
+    )
+    return found if found.check() is not None else None

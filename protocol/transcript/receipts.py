@@ -1,0 +1,183 @@
+"""Receipts: proof that a party's reports were counted, to be checked with a checkpoint alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from protocol.codec import decode_envelope
+from protocol.errors import RemoteProtocolError
+from protocol.roster import is_signature
+from protocol.transcript.checkpoints import Hash, SignedCheckpoint
+from protocol.transcript.entries import party_leaf
+from protocol.transcript.heads import head_statement
+from protocol.transcript.merkle import is_consistent, is_included, joint_root, leaf_hash
+from protocol.transcript.standing import Standing, Topic, standing_leaf
+
+MAGIC = b"sottovoce receipt 1\n"
+"""The first line of every receipt: name and version of the format."""
+
+_Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A report that was counted.
+
+    Args:
+        seq: its number among the party's envelopes.
+        topic: its kind and round.
+        leaf: the leaf hash of its envelope.
+    """
+
+    seq: _Count
+    topic: Topic
+    leaf: Hash
+
+
+class Receipt(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
+    """What proves that a party's reports were counted in what a checkpoint publishes.
+
+    Args:
+        session: the session's id.
+        members: how many the roster has, the aggregator included.
+        place: the party's position in the roster.
+        standing: where the party stands at the end: what it has said and where it was counted.
+        reports: its counted reports.
+        path: the joint path of these in the tree of what it has signed, or, if it has signed
+            nothing, of all it has said.
+        key: its public key, and ``head`` its signature over all that it said before; None without.
+        extension: that its tree extends what it has signed by the head alone.
+        digest_path: from its leaf in the main tree to the canonical digest.
+        standing_path: from its standing to the root over the standing of all members.
+        checkpoint: the signature of the checkpoint that this is to be checked with.
+    """
+
+    session: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    members: _Count
+    place: _Count
+    standing: Standing
+    reports: tuple[Counted, ...]
+    path: tuple[Hash, ...]
+    key: Hash
+    head: tuple[Hash, _Signature] | None
+    extension: tuple[Hash, ...]
+    digest_path: tuple[Hash, ...]
+    standing_path: tuple[Hash, ...]
+    checkpoint: _Signature
+
+    def __repr__(self) -> str:
+        return f"Receipt({self.standing.member!r}, {len(self.reports)} reports)"
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Receipt).decode
+
+
+def encode_receipt(receipt: Receipt) -> bytes:
+    """A receipt as a file holds it."""
+    return MAGIC + _encode(receipt)
+
+
+def decode_receipt(content: bytes) -> Receipt:
+    """The inverse of ``encode_receipt``.
+
+    Raises:
+        ValueError: malformed, or not the one encoding of what it says.
+    """
+    if not content.startswith(MAGIC):
+        raise ValueError("not a receipt")
+    try:
+        receipt = _decode(content[len(MAGIC) :])
+        canonical = encode_receipt(receipt)
+    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
+        raise ValueError(f"malformed receipt: {error}") from error
+    if canonical != content:
+        raise ValueError("the receipt's encoding is not canonical")
+    return receipt
+
+
+def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
+    """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
+    statement, standing = checkpoint.statement, receipt.standing
+    leaf = party_leaf(standing.member, standing.count, standing.root)
+    where = {"index": receipt.place, "count": receipt.members}
+    checks = (
+        (checkpoint.valid, "the checkpoint is not signed by the key in it"),
+        (statement.final, "the checkpoint is not the last one of its run"),
+        (statement.result is not None, "the run has published no result"),
+        (receipt.session == statement.session, "it is of another session than the checkpoint"),
+        (receipt.checkpoint == checkpoint.signature, "it was made for another checkpoint"),
+        (receipt.place > 0, "it is the aggregator's"),
+        (
+            # The first leaf of the main tree is the header's.
+            is_included(
+                leaf,
+                index=receipt.place + 1,
+                count=receipt.members + 1,
+                path=receipt.digest_path,
+                root=statement.digest,
+            ),
+            "what the party said is not in the digest of the checkpoint",
+        ),
+        (
+            is_included(
+                standing_leaf(standing),
+                **where,
+                path=receipt.standing_path,
+                root=statement.standing or b"",
+            ),
+            "where the party was counted is not what the checkpoint says",
+        ),
+        (_reports_hold(receipt), "the reports are not among what the party said"),
+        (bool(receipt.reports), "it is about no report"),
+        (
+            all(report.topic in standing.counted for report in receipt.reports),
+            "a report was not counted",
+        ),
+        (_head_holds(receipt), "what the party signed is not what is on record"),
+    )
+    return tuple(problem for sound, problem in checks if not sound)
+
+
+def is_about(receipt: Receipt, envelope: bytes) -> bool:
+    """Whether an encoded envelope is one of the reports that the receipt is about."""
+    leaf = leaf_hash(envelope)
+    try:
+        decoded = decode_envelope(envelope)
+    except RemoteProtocolError:
+        return False
+    return any(
+        report.leaf == leaf and (report.seq, report.topic[0]) == (decoded.seq, decoded.kind)
+        for report in receipt.reports
+    )
+
+
+def _reports_hold(receipt: Receipt) -> bool:
+    standing, head = receipt.standing, receipt.head
+    count, root = (standing.count, standing.root) if head is None else (standing.count - 1, head[0])
+    leaves = {report.seq: report.leaf for report in receipt.reports}
+    if len(leaves) != len(receipt.reports):
+        return False
+    return not leaves or joint_root(leaves, count=count, path=receipt.path) == root
+
+
+def _head_holds(receipt: Receipt) -> bool:
+    """The party's signature, and that its tree is what it has signed and the head."""
+    standing, head = receipt.standing, receipt.head
+    if head is None:
+        return not receipt.extension
+    count, (root, signature) = standing.count - 1, head
+    if count < 0:
+        return False
+    signed = head_statement(session=receipt.session, sender=standing.member, count=count, root=root)
+    return is_signature(signature, signed, key=receipt.key) and is_consistent(
+        first=count,
+        second=standing.count,
+        first_root=root,
+        second_root=standing.root,
+        path=receipt.extension,
+    )

@@ -1,0 +1,165 @@
+"""Judges what is signed in a transcript: the parties' heads and the aggregator's checkpoints."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.roster import is_signature
+from protocol.transcript.checkpoints import (
+    CHECKPOINT_PURPOSE,
+    Progress,
+    SignedCheckpoint,
+    Statement,
+    decode_statement,
+)
+from protocol.transcript.entries import CanonicalDigest, Checkpoint, Header, encode_header
+from protocol.transcript.evidence import Equivocation, two_checkpoints
+from protocol.transcript.heads import Heads
+
+Complaint = tuple[str, str]
+"""The rule that is broken, and how."""
+
+_U32 = struct.Struct(">I")
+
+
+class Signatures:
+    """Judges heads and checkpoints, entry by entry in the order of the file.
+
+    Args:
+        header: what the transcript is about.
+        canonical: the trees of all members.
+        published: a checkpoint from outside that the record has to extend.
+
+    Attributes:
+        last: the last sound checkpoint.
+        sound: how many there are.
+        met: whether the record extends the published checkpoint.
+        equivocation: the evidence, if a checkpoint on record contradicts the published one.
+    """
+
+    def __init__(
+        self, header: Header, canonical: CanonicalDigest, published: SignedCheckpoint | None
+    ) -> None:
+        self._header = header
+        self._canonical = canonical
+        self._published = published
+        keys = {str(name): key for name, key in header.roster}
+        self._key = keys.get(AGGREGATOR, b"")
+        self._heads = Heads(header.session, keys)
+        self._progress = Progress(
+            session=header.session,
+            members=tuple(name for name, _ in header.roster),
+            header=encode_header(header),
+        )
+        self._entries = 0
+        self._seen = 0
+        self._over = False
+        self._judged = published is None
+        self.last: SignedCheckpoint | None = None
+        self.sound = 0
+        self.met = False
+        self.equivocation: Equivocation | None = None
+
+    def signed_by(self) -> tuple[PartyId, ...]:
+        """The parties whose last word is a head that fits, in roster order."""
+        return tuple(name for name, _ in self._header.roster if name in self._heads.signed)
+
+    def sent(self, envelope: Envelope, encoded: bytes) -> str | None:
+        """Take a member's envelope into its tree; what is wrong with it, as far as heads go."""
+        if envelope.sender == AGGREGATOR:
+            self._progress.said(envelope.recipient, envelope.kind, envelope.body, encoded)
+        said = self._canonical.trees[envelope.sender]
+        complaint = self._heads.take(envelope, said)
+        said.append(encoded)
+        return complaint
+
+    def before(self) -> Iterable[Complaint]:
+        """Call it before each entry is judged."""
+        if self._over:
+            return (("checkpoint", "an entry after the last checkpoint"),)
+        return () if self._judged else self._compare()
+
+    def checkpoint(self, entry: Checkpoint) -> Iterator[Complaint]:
+        """Take a checkpoint."""
+        if self._over:
+            return
+        self._seen += 1
+        try:
+            statement = decode_statement(entry.statement)
+        except ValueError as error:
+            yield "checkpoint", str(error)
+            return
+        self._over = statement.final
+        since = self._progress.since(self._entries)
+        wrong: str | None
+        if not statement.final and since < len(self._header.roster):
+            # So that nobody can make a verifier hash the whole roster again and again.
+            wrong = f"it is only {since} entries after the one before"
+        elif not is_signature(entry.signature, CHECKPOINT_PURPOSE + entry.statement, key=self._key):
+            wrong = "it is not signed by the aggregator"
+        else:
+            wrong = _difference(statement, self._expected(final=statement.final))
+            signed = SignedCheckpoint(statement, self._key, entry.signature)
+            if self._published is not None and self.equivocation is None:
+                self.equivocation = two_checkpoints(self._published, signed)
+            if wrong is None:
+                self.last = signed
+                self.sound += 1
+        if wrong is not None:
+            yield "checkpoint", wrong
+        # After this entry has been added.
+        self._progress.follow(entry.statement, self._entries + 1)
+
+    def added(self, encoded: bytes) -> None:
+        """Take the bytes of an entry, after it was judged."""
+        self._progress.add(_U32.pack(len(encoded)) + encoded)
+        self._entries += 1
+
+    def finish(self, *, closed: bool) -> Iterator[Complaint]:
+        """The file has ended.
+
+        Args:
+            closed: it has a closing record.
+        """
+        if not self._judged:
+            yield from self._compare()
+        if closed and self._seen and (self.last is None or not self.last.statement.final):
+            yield "checkpoint", "the record is closed without a sound last checkpoint"
+        if not self._judged and self._published is not None:
+            there = self._published.statement.entries
+            message = f"the checkpoint is about {there} entries, there are {self._entries}"
+            yield "published", message
+
+    def _compare(self) -> Iterator[Complaint]:
+        published = self._published
+        if published is None or published.statement.entries != self._entries:
+            return
+        self._judged = True
+        if published.key != self._key or not published.valid:
+            yield "published", "the checkpoint is not signed by the roster's aggregator"
+            return
+        wrong = _difference(published.statement, self._expected(final=published.statement.final))
+        if wrong is not None:
+            yield "published", f"the record does not extend the checkpoint: {wrong}"
+        else:
+            self.met = True
+
+    def _expected(self, *, final: bool) -> Statement:
+        return self._progress.statement(
+            self._canonical.trees,
+            entries=self._entries,
+            digest=self._canonical.digest,
+            final=final,
+        )
+
+
+def _difference(given: Statement, expected: Statement) -> str | None:
+    """Where a statement differs from what it should say."""
+    fields = [
+        name
+        for name in Statement.__struct_fields__
+        if getattr(given, name) != getattr(expected, name)
+    ]
+    return f"another {', '.join(fields)} than the record has" if fields else None

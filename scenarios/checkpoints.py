@@ -1,0 +1,109 @@
+"""Checkpoints, receipts and evidence as files: what an aggregator publishes and a party keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol.transcript.checkpoints import SignedCheckpoint, Statement
+from protocol.transcript.evidence import Equivocation
+from scenarios.errors import UsageError
+
+SUFFIX = ".checkpoint.json"
+"""What takes the place of a transcript's suffix in the name of its checkpoint."""
+
+_FORMAT = "sottovoce checkpoint 1"
+_EVIDENCE = "sottovoce evidence 1"
+_LARGEST = 1 << 16
+
+
+def checkpoint_path(transcript: Path) -> Path:
+    """Where the last checkpoint of a transcript is written: beside it."""
+    return transcript.with_suffix(SUFFIX)
+
+
+def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> None:
+    """Write what is to be published beside a transcript that has just been written.
+
+    An earlier one is removed if there is none: it would be another run's.
+    """
+    path = checkpoint_path(transcript)
+    if checkpoint is None:
+        path.unlink(missing_ok=True)
+        return
+    encoded = msgspec.json.encode(checkpoint_values(checkpoint))
+    path.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
+
+
+def checkpoint_values(checkpoint: SignedCheckpoint) -> dict[str, Any]:
+    """A checkpoint as plain values, bytes as hexadecimal digits."""
+    said = msgspec.structs.asdict(checkpoint.statement)
+    values = {**said, "key": checkpoint.key, "signature": checkpoint.signature}
+    plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in values.items()}
+    return {"format": _FORMAT, **plain}
+
+
+def read_checkpoint(path: Path) -> SignedCheckpoint:
+    """A published checkpoint; whether it is signed is not checked here.
+
+    Raises:
+        UsageError: there is none, or it is malformed.
+    """
+    try:
+        values = msgspec.json.decode(read_small(path), type=dict[str, Any])
+        if values.pop("format", None) != _FORMAT:
+            raise UsageError(f"{path}: not a checkpoint")
+        plain = {k: bytes.fromhex(v) if isinstance(v, str) else v for k, v in values.items()}
+        key, signature = plain.pop("key"), plain.pop("signature")
+        if set(plain) != set(Statement.__struct_fields__):
+            raise UsageError(f"{path}: not the fields of a checkpoint")
+        statement = msgspec.convert(
+            [plain[name] for name in Statement.__struct_fields__], Statement
+        )
+        return msgspec.convert(
+            {"statement": statement, "key": key, "signature": signature}, SignedCheckpoint
+        )
+    except KeyError as error:
+        raise UsageError(f"{path}: the checkpoint has no {error.args[0]!r}") from error
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: no checkpoint: {error}") from error
+
+
+def write_evidence(evidence: Equivocation, path: Path) -> None:
+    """Write two signatures that contradict each other, for others to check."""
+    values = {k: v.hex() for k, v in msgspec.structs.asdict(evidence).items()}
+    encoded = msgspec.json.encode({"format": _EVIDENCE, **values})
+    path.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
+
+
+def evidence_of(content: bytes, path: Path) -> Equivocation:
+    """The evidence in a file; whether it proves anything is not checked here.
+
+    Raises:
+        UsageError: it is none, or malformed.
+    """
+    try:
+        values = msgspec.json.decode(content, type=dict[str, str])
+        if values.pop("format", None) != _EVIDENCE:
+            raise UsageError(f"{path}: neither a receipt nor evidence")
+        return msgspec.convert({k: bytes.fromhex(v) for k, v in values.items()}, Equivocation)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: neither a receipt nor evidence: {error}") from error
+
+
+def read_small(path: Path) -> bytes:
+    """The bytes of a file that cannot be large.
+
+    Raises:
+        UsageError: it cannot be read, or is larger than any such file is.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    if len(content) > _LARGEST:
+        raise UsageError(f"{path}: too large for what it should be")
+    return content

@@ -1,0 +1,183 @@
+"""``sottovoce attack``: does a variant tell more than its ledger says."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from protocol.messages import AGGREGATOR, PartyId
+from scenarios.cli.survey import Amount
+from scenarios.errors import UsageError
+from scenarios.loading import find_variant
+
+if TYPE_CHECKING:
+    from protocol.privacy.attack import Attack, Probe
+
+
+@click.command()
+@click.argument("variant")
+@click.option(
+    "--trials",
+    type=click.IntRange(2),
+    help="Respondents per pair of inputs.  [default: 100,000 where one party can speak for "
+    "many, else 1,000]",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(2),
+    default=200,
+    show_default=True,
+    help="Whole runs per pair of inputs.",
+)
+@click.option("--copies", type=click.IntRange(2), help="How many respondents share a run.")
+@click.option("--observer", default=AGGREGATOR, show_default=True, help="Whose view.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+@click.option(
+    "--survey",
+    "survey_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Ask what this TOML file says: a title and attributes.",
+)
+@click.option("--delta", type=Amount(min=0, max=1, max_open=True), default=0.0, show_default=True)
+@click.option(
+    "--alpha",
+    type=Amount(min=0, max=1, min_open=True, max_open=True),
+    default=1e-9,
+    show_default=True,
+    help="The chance of a false accusation, at most.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def attack(
+    variant: str,
+    trials: int | None,
+    runs: int,
+    copies: int | None,
+    observer: str,
+    settings: Sequence[str],
+    survey_file: Path | None,
+    delta: float,
+    alpha: float,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Attack VARIANT, a name or PATH.py:Class: run it many times on two neighbouring inputs, and
+    guess from what the observer sees which it was.
+
+    The right guesses prove a lower bound on epsilon. Exit 1 if it exceeds what the ledger of these
+    very runs says.
+    """
+    from protocol.privacy.attack import attack as attacked
+    from scenarios.attacks import COPIES, example, read_survey
+
+    cls = find_variant(variant)
+    survey = read_survey(survey_file) if survey_file is not None else None
+    made, records = example(cls, _given(settings), survey)
+    started = time.perf_counter()
+    try:
+        found = attacked(
+            made,
+            records,
+            observer=PartyId(observer),
+            trials=trials,
+            runs=runs,
+            copies=copies or COPIES.get(made.name),
+            alpha=alpha,
+            delta=delta,
+            seed=seed,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(_values(found), indent=1, allow_nan=False))
+    else:
+        _print(found, seconds=time.perf_counter() - started)
+    return 1 if found.accused else 0
+
+
+def _given(settings: Sequence[str]) -> dict[str, str]:
+    given = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {setting!r}: expected NAME=VALUE")
+        given[name] = value
+    return given
+
+
+def _values(found: Attack) -> dict[str, Any]:
+    """An attack as JSON has it: an infinite bound is null, and ``unbounded`` says why."""
+    probes = []
+    for probe in found.probes:
+        values = msgspec.to_builtins(probe)
+        values["bound"] = probe.bound if math.isfinite(probe.bound) else None
+        for event, interval in (("first", probe.first), ("second", probe.second)):
+            values[event] = {"low": interval.low, "high": interval.high}
+        probes.append({**values, "accused": probe.accused})
+    return {
+        "variant": found.variant,
+        "observer": found.observer,
+        "target": found.target,
+        "accused": found.accused,
+        "alpha": found.alpha,
+        "delta": found.delta,
+        "rows": list(found.rows),
+        "probes": probes,
+    }
+
+
+def _print(found: Attack, *, seconds: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    style = "bold red" if found.accused else "bold green"
+    console.print(Text(verdict_of(found)), style=style, soft_wrap=True)
+    console.print(
+        f"{found.variant}, seen by {found.observer}; {found.target}'s record differs; "
+        f"chance of a false accusation at most {found.alpha:g}"
+        + (f"; delta {found.delta:g}" if found.delta else ""),
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table("inputs that differ in", "at least", "ledger", "right guesses", "event", "trials")
+    for column in (1, 2, 3, 5):
+        table.columns[column].justify = "right"
+    for probe in found.probes:
+        table.add_row(*map(Text, _row(probe)))
+    console.print(table)
+    if found.rows:
+        rows = ", ".join(found.rows)
+        console.print(f"every row of {rows} is one respondent's", highlight=False)
+    console.print(f"{seconds:.1f} s", style="dim", highlight=False)
+
+
+def verdict_of(found: Attack) -> str:
+    """What an attack found, in one line."""
+    worst = found.worst
+    if found.accused:
+        return (
+            f"Accused: the view tells at least epsilon {worst.lower:.4f} of {worst.pair}, "
+            f"and the ledger says at most {worst.bound:.4f}."
+        )
+    if all(math.isinf(probe.bound) for probe in found.probes):
+        return "Unbounded: the ledger says that there is no protection, so nothing can exceed it."
+    return f"Not accused: nothing exceeds the ledger; {worst.pair} comes nearest to it."
+
+
+def _row(probe: Probe) -> tuple[str, ...]:
+    if math.isinf(probe.bound):
+        return probe.pair, "", "unbounded: nothing to exceed", "", "; ".join(probe.unbounded), ""
+    trials = f"{probe.trials:,} in {probe.runs:,} run{'s' if probe.runs > 1 else ''}"
+    right = f"{probe.right:,} of {probe.guesses:,}"
+    event = f"{probe.event}{' (learned)' if probe.learned else ''}" or "nothing differs"
+    mark = " !" if probe.accused else ""
+    return probe.pair, f"{probe.lower:.4f}{mark}", f"{probe.bound:.4f}", right, event, trials

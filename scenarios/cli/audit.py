@@ -1,0 +1,329 @@
+"""``sottovoce audit``: what a transcript, and keys that are handed to the auditor, say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from protocol.audit import Audit, charter_of
+from protocol.charter import Charter
+from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.privacy.coalitions import (
+    Coalition,
+    CoalitionFinding,
+    WorstCoalition,
+    judge_coalition,
+    worst_coalition,
+)
+from protocol.privacy.composition import Composition
+from protocol.privacy.ledger import Account
+from protocol.privacy.linkage import Linkage, link
+from protocol.privacy.tightest import Worst, worst_composition
+from protocol.roster import Roster
+from protocol.transcript.entries import Header
+from scenarios.checkpoints import read_checkpoint
+from scenarios.cli.inspect import (
+    bytes_of,
+    checkpoint_option,
+    digest_option,
+    json_option,
+    print_json,
+    reader_of,
+    roster_of,
+    transcript_argument,
+)
+from scenarios.cli.survey import Amount
+from scenarios.disclosures import disclosures
+from scenarios.errors import UsageError
+from scenarios.loading import built_in_variant, find_variant
+from scenarios.transcripts import Transcript, open_transcript
+
+DELTA = 1e-6
+"""The delta of the tighter figure, unless another one is asked for."""
+
+
+class Judged(NamedTuple):
+    """All that was asked for.
+
+    Args:
+        notes: what could not be looked at, and why.
+    """
+
+    header: Header
+    audit: Audit
+    account: Account | None
+    worst_respondent: Worst | None
+    second_opinions: tuple[Composition, ...]
+    linkage: Linkage
+    coalition: CoalitionFinding | None
+    worst: WorstCoalition | None
+    notes: tuple[str, ...]
+
+
+@click.command()
+@transcript_argument
+@click.option("--observer", default=AGGREGATOR, show_default=True, help="Whose knowledge.")
+@click.option("--variant", metavar="PATH.py:Class", help="The class of a variant of your own.")
+@click.option("--trail", metavar="PARTY", help="Show the messages behind one party's figures.")
+@click.option("--coalition", metavar="A,B,C", help="Who conspires: what follows from it together.")
+@click.option(
+    "--tap", "taps", multiple=True, metavar="X-Y", help="A wire that they read; repeat for each."
+)
+@click.option(
+    "--key", "keys", multiple=True, metavar="MEMBER", help="Whose keys they have; repeat for each."
+)
+@click.option(
+    "--worst",
+    type=click.IntRange(min=0),
+    metavar="C",
+    help="Search for the most damaging coalition of the aggregator and C parties.",
+)
+@click.option("--replay", is_flag=True, help="Say what was replayed, and what could not be.")
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="A member's folder: its words are replayed with its keys. Repeat for each.",
+)
+@click.option(
+    "--records",
+    multiple=True,
+    metavar="[PARTY=]FILE",
+    help="A party's records; of a simulation, everybody's.",
+)
+@click.option(
+    "--delta",
+    type=Amount(min=0, max=1, max_open=True),
+    default=DELTA,
+    show_default=True,
+    help="Of the tighter figure.",
+)
+@click.option("--pld", is_flag=True, help="Add the second opinion of dp-accounting.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write all of it as one page of HTML.",
+)
+@digest_option
+@checkpoint_option
+@json_option
+def audit(
+    transcript: Path,
+    observer: str,
+    variant: str | None,
+    trail: str | None,
+    coalition: str | None,
+    taps: tuple[str, ...],
+    keys: tuple[str, ...],
+    worst: int | None,
+    replay: bool,
+    members: tuple[Path, ...],
+    records: tuple[str, ...],
+    delta: float,
+    pld: bool,
+    html: Path | None,
+    digest: str | None,
+    checkpoint: Path | None,
+    as_json: bool,
+) -> int:
+    """Judge TRANSCRIPT: who was counted, what was learned, and whether the result follows.
+
+    Exit 0 if the record is intact and its result follows, 1 if not. It works from the file alone,
+    and from the keys and records that members hand to the auditor.
+    """
+    opened = open_transcript(transcript)
+    header = reader_of(opened, transcript).header
+    # What a transcript says is looked up, never loaded.
+    cls = built_in_variant(header.variant) if variant is None else find_variant(variant)
+    charter = charter_of(header, cls)
+    conspirators = coalition_of(charter.roster, coalition, taps, keys)
+    disclosed = list(disclosures(charter, seed=header.seed, folders=members, records=records))
+    found = opened.audit(
+        cls,
+        observer=PartyId(observer),
+        digest=bytes_of(digest),
+        checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
+        disclosed=disclosed,
+    )
+    worst_respondent = worst_composition(found.ledger, delta)
+    judged = Judged(
+        header=header,
+        audit=found,
+        account=None if trail is None else _account(found, trail),
+        worst_respondent=worst_respondent,
+        second_opinions=_second_opinions(worst_respondent, delta) if pld else (),
+        linkage=link(found.ledger),
+        coalition=_coalition(opened, charter, conspirators),
+        worst=None if worst is None else worst_coalition(charter, opened.entries, worst),
+        notes=_notes(found) if replay else (),
+    )
+    if html is not None:
+        _write_page(opened, transcript, judged, html)
+    if as_json:
+        print_json(_values(judged))
+    else:
+        _print(judged)
+        if html is not None:
+            click.echo(f"written: {html}")
+    return 0 if found.accepted else 1
+
+
+def coalition_of(
+    roster: Roster, members: str | None, taps: Sequence[str], keys: Sequence[str]
+) -> Coalition | None:
+    """Who conspires, as a person says it; None if nobody does.
+
+    Raises:
+        UsageError: somebody is not on the roster, or a wire may be one of several.
+    """
+    if members is None and not taps and not keys:
+        return None
+    names = [name.strip() for name in (members or "").split(",") if name.strip()]
+    for name in names:
+        if name != RECORD and name not in roster:
+            raise UsageError(f"--coalition: {name!r} is not on the roster of {len(roster)} members")
+    for name in keys:
+        if name not in roster:
+            raise UsageError(f"--key: {name!r} is not on the roster of {len(roster)} members")
+    return Coalition(
+        tuple(dict.fromkeys(map(PartyId, names))),
+        tuple(dict.fromkeys(_wire(roster, tap) for tap in taps)),
+        tuple(dict.fromkeys(map(PartyId, keys))),
+    )
+
+
+def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
+    """The two members whose wire is read: ``x:y``, or ``x-y`` where that can be only one."""
+    if ":" in text:
+        ends = [(text.partition(":")[0], text.partition(":")[2])]
+    else:
+        ends = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == "-"]
+    wires = [(PartyId(x), PartyId(y)) for x, y in ends if x in roster and y in roster and x != y]
+    if len(wires) > 1:
+        several = " or ".join(f"{x}:{y}" for x, y in wires)
+        raise UsageError(f"--tap {text}: may be {several}; say which")
+    if not wires:
+        raise UsageError(f"--tap {text}: expected X-Y or X:Y, two members on the roster")
+    return wires[0]
+
+
+def _account(found: Audit, party: str) -> Account:
+    account = found.ledger.accounts.get(PartyId(party))
+    if account is None:
+        raise UsageError(f"{found.ledger.observer!r} learned nothing from a party {party!r}")
+    return account
+
+
+def _coalition(
+    opened: Transcript, charter: Charter, coalition: Coalition | None
+) -> CoalitionFinding | None:
+    return None if coalition is None else judge_coalition(charter, opened.entries(), coalition)
+
+
+def _second_opinions(worst: Worst | None, delta: float) -> tuple[Composition, ...]:
+    """The same messages judged by ``dp-accounting``, whose figures bracket the true one.
+
+    Raises:
+        UsageError: it is not installed, or cannot be asked at this delta.
+    """
+    from protocol.privacy.pld import pld_epsilon
+
+    if worst is None:
+        return ()
+    try:
+        opinion = pld_epsilon(worst.events, delta)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"--pld: {error}") from error
+    cells = f", with losses in cells of {opinion.interval:.1g}" if opinion.interval else ""
+    least = "infinite" if math.isinf(opinion.lower) else f"at least {opinion.lower:.6g}"
+    return (
+        msgspec.structs.replace(
+            worst.composition,
+            epsilon=opinion.epsilon,
+            method=f"second opinion, by dp-accounting: {least}{cells}",
+            tight=False,
+        ),
+    )
+
+
+def _notes(found: Audit) -> tuple[str, ...]:
+    if found.replays:
+        return ()
+    hint = "--records FILE" if found.simulated else "--member FOLDER and --records PARTY=FILE"
+    return (f"no party's words were replayed: that takes its records and its keys ({hint})",)
+
+
+def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path) -> None:
+    from scenarios.cli.run import write_whole
+    from scenarios.report.page import page
+    from scenarios.report.rounds import rounds_of
+
+    reader = reader_of(opened, transcript)
+    worst = judged.worst_respondent
+    text = page(
+        judged.audit,
+        title=judged.audit.charter.variant.survey.title,
+        transcript_name=transcript.name,
+        header=judged.header,
+        rounds=rounds_of(roster_of(reader), reader),
+        coalition=judged.coalition,
+        worst=judged.worst,
+        linkage=judged.linkage,
+        composition=() if worst is None else (worst.composition, *judged.second_opinions),
+        everybody=worst is not None and worst.everybody,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+
+
+def _values(judged: Judged) -> dict[str, Any]:
+    from scenarios.report.coalition import coalition_values, linkage_values, worst_values
+    from scenarios.report.tables import account_values, audit_values, worst_respondent_values
+
+    values = audit_values(judged.audit)
+    worst = judged.worst_respondent
+    if worst is not None:
+        values["privacy"]["at_delta"] = worst_respondent_values(worst, judged.second_opinions)
+    values["linkage"] = linkage_values(judged.linkage)
+    if judged.coalition is not None:
+        values["coalition"] = coalition_values(judged.coalition)
+    if judged.worst is not None:
+        values["worst"] = worst_values(judged.worst)
+    if judged.account is not None:
+        values["trail"] = account_values(judged.account)
+    return values
+
+
+def _print(judged: Judged) -> None:
+    from rich.console import Console
+
+    from scenarios.report.coalition import coalition_lines, linkage_lines, worst_lines
+    from scenarios.report.judgement import audit_report, lines_report, trail_report
+
+    console = Console(soft_wrap=True)
+    parts = audit_report(
+        judged.audit,
+        notes=judged.notes,
+        worst=judged.worst_respondent,
+        others=judged.second_opinions,
+    )
+    for part in parts:
+        console.print(part)
+    sections = [("Linkage", linkage_lines(judged.linkage))]
+    if judged.coalition is not None:
+        sections.append(("Coalition", coalition_lines(judged.coalition)))
+    if judged.worst is not None:
+        sections.append(("The worst coalition", worst_lines(judged.worst)))
+    for title, lines in sections:
+        for part in lines_report(title, lines):
+            console.print(part)
+    if judged.account is not None:
+        console.print(trail_report(judged.account))

@@ -1,0 +1,68 @@
+"""A small example of every variant of the project, for what has to work on all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.keyvalues import key_survey
+from protocol.records import Records
+from protocol.sharing.sums import SecureSum
+from protocol.survey import Attribute, Survey
+from protocol.variant import Variant
+from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, RRIndJoint, RRJoint
+from protocol.variants.marginal_release import MarginalRelease
+from protocol.variants.privkv import KeyValueCollection
+from protocol.variants.tallies import Tallied
+from tests.protocol.simulation import answers
+
+BITS = Survey(
+    "bits", tuple(Attribute(name=name, categories=("no", "yes")) for name in ("a", "b", "c"))
+)
+FILMS = key_survey("films", ("heat", "ran"), ((-0.5, 0.5), (1.0,)))
+PARTIES = 6
+LITERAL = SecureSum(profile="literal")
+
+
+class Example(NamedTuple):
+    """A variant and the records of those who take part."""
+
+    variant: Variant
+    records: Records
+
+    @property
+    def name(self) -> str:
+        """The variant's, with what sets this example apart."""
+        told = [getattr(self.variant, "dependence", "")]
+        sums = getattr(self.variant, "sums", None)
+        if sums is not None:
+            told.append(sums.profile)
+        return " ".join(filter(None, (self.variant.name, *told)))
+
+
+def examples() -> tuple[Example, ...]:
+    """At least one of every variant, with six parties of one or two respondents."""
+    found = [example for name in BUILT_IN for example in _examples_of(name)]
+    return tuple(Example(variant, answers(variant.survey, 2 * PARTIES - 3)) for variant in found)
+
+
+def _examples_of(name: str) -> list[Variant]:
+    cls = BUILT_IN[name]
+    if issubclass(cls, RRIndependent | RRJoint | RRIndJoint):
+        return [cls.with_keep(BITS, 0.6)]
+    if issubclass(cls, PairRR):
+        return [cls.with_keep(BITS, 0.6), cls.with_keep(BITS, 0.6, sums=LITERAL)]
+    if issubclass(cls, Tallied):
+        return [cls(survey=BITS), cls(survey=BITS, sums=LITERAL), cls(survey=BITS, everyone=True)]
+    if issubclass(cls, RRClusters):
+        return [
+            cls(survey=BITS, p=0.6, tv=4, td=0.1, dependence=dependence)
+            for dependence in ("rr", "rr-debiased", "secure-sum", "pair-rr")
+        ]
+    if issubclass(cls, RRBA):
+        adaptive = cls(survey=BITS, p=0.5, mix=0.3, block=2, groups="view")
+        return [cls(survey=BITS, epsilon=1.0, block=4), adaptive]
+    if issubclass(cls, KeyValueCollection):
+        return [cls(survey=FILMS, epsilon=2.0)]
+    if issubclass(cls, MarginalRelease):
+        return [cls(survey=BITS, epsilon=1.0)]
+    raise LookupError(f"no example of {name}")

@@ -1,0 +1,263 @@
+"""The empirical audit: planted leaks are found, and no sound variant is accused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.privacy.attack import Attack, Probe, _probe, attack
+from protocol.privacy.attack_trials import Pair, Trials
+from protocol.randomness import WORDS, Stream, secret_of
+from protocol.survey import Attribute, Survey
+from protocol.testing import attacked, check_attack
+from protocol.variant import Variant
+from protocol.variants import BUILT_IN, RRIndependent, RRJoint
+from scenarios.attacks import COPIES, example
+from tests.protocol.leaks import (
+    FOUR,
+    MATRIX,
+    THREE,
+    TWO,
+    AskedTwice,
+    Biased,
+    Forgetful,
+    MaskedTwice,
+    PartlyForgetful,
+    Silent,
+    Understated,
+    some,
+)
+from tests.scenarios.own_variants import PlainAnswers
+from tests.statistical import ALPHA
+
+LONG = ("secure-sum", "pair-counts", "pair-rr", "rr-clusters")
+"""Secure sums take longer."""
+
+
+def tried(variant: Variant, *, n: int = 4, **options: Any) -> Attack:
+    return attack(variant, some(variant.survey, n), **options)
+
+
+# Planted leaks, each beside the same variant without it
+
+
+def sound_and_leaking(
+    cls: type[RRIndependent], survey: Survey, p: float, **leak: object
+) -> tuple[RRIndependent, RRIndependent]:
+    sound = cls.with_keep(survey, p)
+    return sound, msgspec.structs.replace(sound, **leak)
+
+
+@pytest.mark.parametrize(("survey", "p"), [(FOUR, 0.3), (FOUR, 0.1)])
+def test_a_variant_that_forgets_to_randomize_one_report_in_a_hundred(
+    survey: Survey, p: float
+) -> None:
+    sound, leaking = sound_and_leaking(Forgetful, survey, p, share=0.01)
+    assert not tried(sound, trials=1_000_000, runs=2).accused
+    assert tried(leaking, trials=1_000_000, runs=2).accused
+
+
+def test_a_variant_that_forgets_to_randomize_one_attribute_of_many() -> None:
+    names = [f"q{i}" for i in range(6)]
+    survey = Survey("many", tuple(Attribute(name=n, categories=("n", "y")) for n in names))
+    sound, leaking = sound_and_leaking(PartlyForgetful, survey, 0.5, forgotten=4)
+    assert not tried(sound, trials=1000, runs=2).accused
+    found = tried(leaking, trials=1000, runs=2)
+    assert [p.pair.partition(":")[0] for p in found.probes if p.accused] == ["q4"]
+
+
+@pytest.mark.parametrize("survey", [FOUR, TWO], ids=lambda survey: survey.title)
+def test_a_variant_that_biases_its_coin(survey: Survey) -> None:
+    sound, leaking = sound_and_leaking(Biased, survey, 0.6, factor=1.05)
+    assert not tried(sound, trials=100_000, runs=2).accused
+    found = tried(leaking, trials=100_000, runs=2)
+    assert all(probe.accused for probe in found.probes)
+
+
+def test_a_variant_that_tells_the_truth_when_asked_twice() -> None:
+    sound, leaking = sound_and_leaking(AskedTwice, TWO, 0.6, truthful=True)
+    assert not tried(sound, trials=2000, runs=20).accused
+    found = tried(leaking, trials=2000, runs=20)
+    assert [probe.accused for probe in found.probes[:2]] == [True, True]
+    assert found.worst.right == found.worst.guesses
+
+
+def test_a_variant_that_uses_its_masks_twice() -> None:
+    options: dict[str, Any] = {"trials": 100, "runs": 4, "copies": 4, "n": 3}
+    sound = tried(MaskedTwice(survey=TWO), **options)
+    leaking = tried(MaskedTwice(survey=TWO, reused=True), **options)
+    assert not sound.accused
+    assert [(math.isinf(p.bound), p.accused) for p in leaking.probes] == (
+        [(True, False)] * 3 + [(False, True)] * 3
+    )
+    # Two who exchange their records leave the sum as it is: the ledger says that nothing shows.
+    assert [p.bound for p in leaking.probes[3:]] == [0.0] * 3
+    assert "Hidden 2.values - " in leaking.worst.event
+    assert leaking.worst.right == leaking.worst.guesses
+
+
+def test_a_variant_whose_party_fails_with_some_answers() -> None:
+    sound, leaking = sound_and_leaking(Silent, TWO, 0.2, sensitive=True)
+    assert not tried(sound, trials=200, runs=4).accused
+    assert tried(leaking, trials=200, runs=4).accused
+
+
+def test_an_event_that_leaves_an_attribute_out() -> None:
+    found = tried(Understated.with_keep(TWO, 0.6), trials=2000, runs=2)
+    bounds = {probe.pair.partition(":")[0]: probe.bound for probe in found.probes}
+    assert bounds["drinks"] == 0.0
+    assert {p.pair.partition(":")[0] for p in found.probes if p.accused} >= {"drinks"}
+
+
+# Sound variants
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in LONG])
+def test_no_sound_variant_is_accused(name: str) -> None:
+    variant, records = example(BUILT_IN[name], {})
+    found = attack(variant, records, trials=16, runs=8, copies=4)
+    assert not found.accused
+    assert all(math.isinf(p.bound) or p.trials for p in found.probes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_no_sound_variant_is_accused_by_a_long_attack(name: str) -> None:
+    variant, records = example(BUILT_IN[name], {})
+    assert not attack(variant, records, copies=COPIES.get(name)).accused
+
+
+def test_what_is_learned_is_tried_on_other_trials() -> None:
+    """Of many tables of noise, few seem to tell something: no more than alpha allows."""
+    seeming = 0
+    pair = Pair("nothing", ("mood",), (np.array([0]), np.array([1])))
+    for number in range(20):
+        stream = Stream(secret_of(number))
+        bits = stream.bernoulli(WORDS // 2, 400)
+        columns = {f"{i}": stream.integers(9, 400).astype(np.int64) for i in range(10)}
+        trials = Trials(bits, columns, None, 0.0, 1)
+        seeming += _probe(pair, [trials], level=0.05, delta=0.0).accused
+    assert seeming <= 4
+
+
+def test_the_attack_comes_near_to_what_is_true() -> None:
+    """A bound that proves little would accuse nobody."""
+    for variant in (RRJoint.with_keep(TWO, 0.5), RRIndependent.with_keep(TWO, 0.5)):
+        found = tried(variant, trials=100_000, runs=2)
+        assert found.rows == ("target's Report.codes",)
+        for probe in found.probes:
+            assert 0.9 * probe.bound < probe.lower < probe.bound
+            assert probe.first.low > probe.second.high
+
+
+@pytest.mark.parametrize("name", ["inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht"])
+def test_rows_that_are_packed_in_bits_are_found(name: str) -> None:
+    variant, records = example(BUILT_IN[name], {})
+    found = attack(variant, records, trials=100_000, runs=2)
+    (rows,) = found.rows
+    assert rows.startswith("target's Bits.bits in groups of ")
+    assert all(probe.runs == 2 and probe.lower < probe.bound for probe in found.probes)
+    assert max(probe.lower for probe in found.probes) > 0.8
+
+
+def test_the_worst_alternative_is_chosen_by_the_matrix() -> None:
+    variant = RRIndependent(survey=THREE, randomizers=(MATRIX,))
+    records = some(THREE, 3)
+    (probe,) = attack(variant, records, trials=20_000, runs=2).probes
+    own = int(records.codes[0, 0])
+    farthest = {0: "high", 1: "high", 2: "low"}[own]
+    assert probe.pair == f"mood: {THREE.attributes[0].categories[own]} or {farthest}"
+    assert probe.lower > 0.8 * probe.bound
+
+
+def test_a_party_sees_what_is_published() -> None:
+    variant = RRIndependent.with_keep(FOUR, 0.9)
+    party = tried(variant, n=2, observer=PartyId("party-2"), trials=300)
+    holder = tried(variant, n=2, observer=RECORD, trials=300, runs=10)
+    assert not party.accused
+    assert not holder.accused
+    # With two respondents the published table tells nearly everything.
+    assert max(probe.lower for probe in party.probes) > 0.5
+    assert {probe.runs for probe in party.probes} == {300}
+
+
+def test_nobody_exchanges_her_record_with_the_observer() -> None:
+    for n, exchanges in ((3, 3), (2, 0)):
+        variant = MaskedTwice(survey=TWO)
+        found = tried(variant, n=n, observer=PartyId("party-2"), trials=20)
+        assert not found.accused
+        assert sum("exchanged" in probe.pair for probe in found.probes) == exchanges
+
+
+def test_nothing_exceeds_what_is_unbounded() -> None:
+    found = tried(PlainAnswers.with_keep(TWO, 0.6))
+    assert not found.accused
+    assert all(math.isinf(p.bound) and p.unbounded for p in found.probes)
+    assert {p.trials for p in found.probes} == {0}
+
+
+def test_the_same_seed_gives_the_same_attack() -> None:
+    variant = RRIndependent.with_keep(TWO, 0.5)
+    one, again, other = (tried(variant, trials=500, runs=4, seed=s) for s in (1, 1, 2))
+    assert one == again
+    assert one != other
+
+
+def test_delta_leaves_less_to_prove() -> None:
+    variant = RRIndependent.with_keep(FOUR, 0.5)
+    pure, approximate = (
+        tried(variant, trials=50_000, runs=2, delta=delta).probes[0] for delta in (0.0, 0.2)
+    )
+    assert 0.0 < approximate.lower < pure.lower
+    assert not tried(variant, trials=50_000, runs=2, delta=0.99).probes[0].lower
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"target": 4}, "target 4: there are respondents 0 to 3"),
+        ({"trials": 1}, "expected at least 2"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"delta": 1.0}, "delta 1.0"),
+        ({"observer": PartyId("nobody")}, "'nobody' is not among 5 members"),
+        ({"observer": PartyId("party-1")}, "is the target"),
+    ],
+)
+def test_what_cannot_be_attacked(options: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        tried(RRIndependent.with_keep(TWO, 0.5), **options)
+
+
+test_in_one_line = attacked(RRIndependent.with_keep(TWO, 0.5), some(TWO, 4), trials=2000, runs=10)
+
+
+def test_what_the_line_says() -> None:
+    leaking = AskedTwice(
+        **{**msgspec.structs.asdict(AskedTwice.with_keep(TWO, 0.3)), "truthful": True}
+    )
+    with pytest.raises(AssertionError, match=r"the view tells at least epsilon .* ledger says at"):
+        check_attack(leaking, some(TWO, 4), trials=500, runs=4)
+
+
+def test_the_worst_probe_is_the_one_that_exceeds_most() -> None:
+    probes = (
+        Probe(pair="a", bound=1.0, lower=0.9),
+        Probe(pair="b", bound=math.inf),
+        Probe(pair="c", bound=0.1, lower=0.2),
+    )
+    found = Attack(
+        variant="x",
+        observer=AGGREGATOR,
+        target=PartyId("party-1"),
+        alpha=ALPHA,
+        delta=0.0,
+        rows=(),
+        probes=probes,
+    )
+    assert found.worst.pair == "c"
+    assert found.accused

@@ -1,0 +1,111 @@
+"""The respondent of whom most was learned at a delta: against composing everybody's account."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.privacy.accountants import PureAccountant, total
+from protocol.privacy.composition import ExactAccountant
+from protocol.privacy.events import Plain, PrivacyEvent, Public, Randomized
+from protocol.privacy.ledger import Account, Charge, Ledger
+from protocol.privacy.tightest import worst_composition
+from protocol.randomizers import KeepUniform
+
+DELTA = 1e-3
+
+
+def draw(epsilon: float, size: int = 2) -> Randomized:
+    """A draw that costs so much, nearly."""
+    return Randomized(KeepUniform.with_epsilon(size, epsilon=epsilon), ("a",))
+
+
+def ledger_of(*accounts: Sequence[PrivacyEvent]) -> Ledger:
+    """A ledger of parties of which these things were told."""
+    accountant = PureAccountant()
+    found = {}
+    for i, events in enumerate(accounts):
+        trail = tuple(Charge(j, "Report", e, accountant.judge(e)) for j, e in enumerate(events))
+        party = PartyId(f"party-{i}")
+        found[party] = Account(party, total(charge.loss for charge in trail), trail)
+    return Ledger(AGGREGATOR, found, ("a",))
+
+
+def largest(ledger: Ledger, delta: float) -> float:
+    """By composing every account."""
+    return max(
+        ExactAccountant(delta).judge(charge.event for charge in account.trail).epsilon
+        for account in ledger.accounts.values()
+    )
+
+
+def test_the_dearest_by_pure_figures_need_not_be_the_dearest() -> None:
+    many, one = [draw(0.1)] * 40, [draw(3.0)]
+    ledger = ledger_of(many, one, [draw(0.1)])
+    pure = {name: account.loss.record for name, account in ledger.accounts.items()}
+    assert pure[PartyId("party-0")] > pure[PartyId("party-1")]
+    found = worst_composition(ledger, DELTA)
+    assert found is not None
+    assert found.party == "party-1"
+    assert found.events == (one[0],)
+    assert found.everybody
+    assert found.composition.epsilon == largest(ledger, DELTA)
+
+
+@given(
+    accounts=st.lists(
+        st.lists(
+            st.builds(draw, st.sampled_from([0.1, 0.5, 1.0, 2.0]), st.sampled_from([2, 5])),
+            min_size=1,
+            max_size=6,
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    delta=st.sampled_from([0.0, 1e-6, 0.01, 0.3]),
+)
+@settings(deadline=None, max_examples=60)
+def test_it_is_the_largest_of_all(accounts: list[list[PrivacyEvent]], delta: float) -> None:
+    ledger = ledger_of(*accounts)
+    found = worst_composition(ledger, delta)
+    assert found is not None
+    assert found.everybody
+    assert found.composition.epsilon == pytest.approx(largest(ledger, delta), rel=1e-12)
+    assert found.composition.epsilon <= ledger.record_epsilon * (1 + 1e-12)
+    assert tuple(c.event for c in ledger.accounts[found.party].trail) == found.events
+
+
+def test_what_is_not_private_is_the_worst() -> None:
+    found = worst_composition(ledger_of([draw(1.0)], [Plain(("a",))], [draw(2.0)]), DELTA)
+    assert found is not None
+    assert found.party == "party-1"
+    assert math.isinf(found.composition.epsilon)
+
+
+def test_where_nothing_was_told_nobody_is_the_worst() -> None:
+    assert worst_composition(ledger_of(), DELTA) is None
+    found = worst_composition(ledger_of([Public()]), DELTA)
+    assert found is not None
+    assert found.composition.epsilon == 0.0
+
+
+def test_of_too_many_different_accounts_not_all_are_composed() -> None:
+    accounts = [[draw(0.1)] * n for n in range(40, 20, -1)]
+    whole = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, most=30)
+    part = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, most=5)
+    assert whole is not None
+    assert part is not None
+    assert (whole.party, whole.everybody) == ("party-20", True)
+    assert (part.party, part.everybody) == ("party-0", False)
+    assert worst_composition(ledger_of(*accounts), DELTA, most=0) is None
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_no_delta(delta: float) -> None:
+    with pytest.raises(ValueError, match="delta"):
+        worst_composition(ledger_of([draw(1.0)]), delta)
