@@ -1,0 +1,103 @@
+"""Numbers and names as a page shows them: short, with units, and fit to be read."""
+
+from __future__ import annotations
+
+import math
+
+from scenarios.errors import printable
+
+NONE = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+_RAISED = str.maketrans("0123456789", "\u2070\xb9\xb2\xb3\u2074\u2075\u2076\u2077\u2078\u2079")
+
+NAME = 60
+"""The most characters of one name."""
+
+
+def cut(text: str, length: int = NAME) -> str:
+    """A text from elsewhere made fit to be shown, shortened to so many characters."""
+    # Before escaping, so that a hostile text of a gigabyte costs nothing.
+    shown = printable(text[: length + 1])
+    return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
+
+
+def epsilon(value: float, *, least: bool = False) -> str:
+    """An epsilon in four digits, rounded up, for it bounds what was learned.
+
+    Args:
+        least: it is what was learned at least, and rounded down.
+    """
+    return "∞" if math.isinf(value) else f"{_rounded(value, 4, least=least):.4g}"
+
+
+def _rounded(value: float, digits: int, *, least: bool = False) -> float:
+    """A positive number with so many digits, never on the wrong side but for float noise."""
+    if value <= 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    steps = value / step
+    # A sum of floats that is a billionth above a round number is that number.
+    return step * (math.floor(steps + 1e-6) if least else math.ceil(steps - 1e-6))
+
+
+def count(value: int, one: str, many: str = "") -> str:
+    """How many of something: ``count(2, "party", "parties")`` is ``2 parties``."""
+    return f"{value:,} {one if value == 1 else many or one + 's'}"
+
+
+def size(octets: int) -> str:
+    """A number of bytes, in units of a thousand."""
+    if octets < 1000:
+        return f"{octets:,} B"
+    amount, unit = octets / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if amount >= 999.5:
+            amount, unit = amount / 1000, larger
+    return f"{amount:.3g} {unit}"
+
+
+def odds(loss: float) -> str:
+    """The factor by which an observer's odds can change at a loss in nats."""
+    if math.isinf(loss) or loss > 700:
+        return "any factor"
+    factor = _rounded(math.exp(loss), 3)
+    if factor < 1e6:
+        return f"a factor of {factor:,.0f}" if factor >= 100 else f"a factor of {factor:.3g}"
+    power = math.floor(math.log10(factor * (1 + 1e-9)))
+    return f"a factor of {factor / 10**power:.3g} {TIMES} 10{str(power).translate(_RAISED)}"
+
+
+def ratio(value: float | None) -> str:
+    """A factor between two figures; empty if there is none."""
+    if value is None or math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A number with so many decimals and a true minus sign; a dash if there is none."""
+    if not math.isfinite(value):
+        return NONE
+    shown = f"{value:.{digits}f}"
+    if float(shown) == 0:
+        shown = shown.removeprefix("-")
+    return shown.replace("-", MINUS)
+
+
+def percent(value: float, error: float | None = None, digits: int = 1) -> str:
+    """A proportion in percent, with its standard error if one is known."""
+    if not math.isfinite(value):
+        return NONE
+    shown = signed(100 * value, digits)
+    if error is None or not math.isfinite(error):
+        return f"{shown} %"
+    return f"{shown} ± {signed(100 * error, digits)} %"
+
+
+def upper(text: str) -> str:
+    """A text with a capital at its beginning, the rest as it is."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,245 @@
+"""The page of an audit in a real browser: it fits, keys reach it, and axe finds nothing.
+
+It needs Chromium, which pip does not install: without it, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.pages import full_page_of, independent, page_of, summed
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium")
+PHONE, DESK = 360, 1280
+OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each sort."""
+    broken = bytearray(independent())
+    broken[len(broken) * 2 // 3] ^= 1
+    texts = {
+        "independent": full_page_of(independent(), 1),
+        "summed": full_page_of(summed(), 9),
+        "broken": page_of(bytes(broken)),
+    }
+    folder = tmp_path_factory.mktemp("pages")
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in texts}
+
+
+class Opened:
+    """A page in a browser, with all that it complained of or asked for."""
+
+    def __init__(self, browser: Browser, file: Path, *, width: int, scheme: Any = "light") -> None:
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def unfold(self) -> None:
+        self.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+    def close(self) -> None:
+        self.page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "width"),
+    [
+        ("independent", "light", DESK),
+        ("independent", "dark", PHONE),
+        ("summed", "light", PHONE),
+        ("summed", "dark", DESK),
+        ("broken", "dark", PHONE),
+    ],
+)
+def test_axe_finds_nothing(
+    browser: Browser, files: dict[str, Path], name: str, scheme: str, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened = Opened(browser, files[name], width=width, scheme=scheme)
+    opened.unfold()
+    found = Axe().run(opened.page)
+    assert found.violations_count == 0, found.generate_report()
+    opened.close()
+
+
+def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened = Opened(browser, files["independent"], width=DESK)
+    opened.page.evaluate("document.querySelector('.caution').style.color = '#bbbbbb'")
+    found = Axe().run(opened.page, context=".caution")
+    assert [violation["id"] for violation in found.response["violations"]] == ["color-contrast"]
+    opened.close()
+
+
+@pytest.mark.parametrize("name", ["independent", "summed", "broken"])
+def test_no_sideways_scrolling_on_a_phone(
+    browser: Browser, files: dict[str, Path], name: str
+) -> None:
+    opened = Opened(browser, files[name], width=PHONE)
+    opened.unfold()
+    widest = opened.page.evaluate(
+        """() => {
+            const fits = e => e.getBoundingClientRect().right <= innerWidth + 0.5
+                || e.closest('.grid[tabindex]') || e.closest('.unseen, details caption');
+            return [document.documentElement.scrollWidth,
+                    [...document.body.querySelectorAll('*')].filter(e => !fits(e))
+                        .map(e => e.outerHTML.slice(0, 90))];
+        }"""
+    )
+    assert widest == [PHONE, []]
+    # What does not fit scrolls by itself, where the keyboard reaches it.
+    assert (
+        opened.page.evaluate(
+            """() => [...document.querySelectorAll('*')].filter(e =>
+            e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && e.tabIndex < 0
+            && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)).length"""
+        )
+        == 0
+    )
+    opened.close()
+
+
+def test_a_phone_has_a_drawing_of_its_own(browser: Browser, files: dict[str, Path]) -> None:
+    opened = Opened(browser, files["independent"], width=PHONE)
+    drawings = opened.page.locator("svg.sequence")
+    assert [drawings.nth(i).is_visible() for i in range(2)] == [False, True]
+    opened.page.set_viewport_size({"width": DESK, "height": 800})
+    assert [drawings.nth(i).is_visible() for i in range(2)] == [True, False]
+    opened.close()
+
+
+def test_nothing_is_fetched_and_nothing_is_complained_of(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    for file in files.values():
+        opened = Opened(browser, file, width=DESK)
+        assert opened.complaints == []
+        assert opened.asked == [file.as_uri()]
+        # The policy holds: what is put there afterwards is not run, and its style not taken.
+        opened.page.evaluate(
+            """() => {
+                const script = document.createElement('script');
+                script.textContent = 'window.ran = true';
+                document.body.append(script);
+                const style = document.createElement('style');
+                style.textContent = 'body { display: none }';
+                document.head.append(style);
+            }"""
+        )
+        assert opened.page.evaluate("window.ran") is None
+        assert opened.page.locator("h1").is_visible()
+        opened.close()
+
+
+def test_everything_is_reached_by_keys(browser: Browser, files: dict[str, Path]) -> None:
+    opened = Opened(browser, files["independent"], width=DESK)
+    page = opened.page
+    expected = page.evaluate(
+        """() => [...document.querySelectorAll('a, summary, [tabindex="0"]')]
+            .filter(e => e.checkVisibility()).length"""
+    )
+    page.keyboard.press("Tab")
+    skip = page.locator(".skip")
+    assert skip.evaluate("e => e === document.activeElement")
+    assert (skip.bounding_box() or {})["x"] >= 0
+    reached = set()
+    for _ in range(expected + 5):
+        where = page.evaluate(
+            """() => {
+                const e = document.activeElement;
+                if (e === document.body) return null;
+                const style = getComputedStyle(e);
+                const all = [...document.querySelectorAll('*')];
+                return [all.indexOf(e), style.outlineStyle !== 'none'
+                        && parseFloat(style.outlineWidth) >= 2];
+            }"""
+        )
+        if where is None:
+            break
+        place, outlined = where
+        assert outlined
+        reached.add(place)
+        page.keyboard.press("Tab")
+    assert len(reached) == expected
+    opened.close()
+
+
+def test_keys_unfold_and_follow(browser: Browser, files: dict[str, Path]) -> None:
+    opened = Opened(browser, files["independent"], width=DESK)
+    page = opened.page
+    rounds = page.locator("#rounds-c")
+    assert not rounds.is_visible()
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("details").first.evaluate("e => e.open")
+    assert page.locator("#traffic details table").first.is_visible()
+    page.locator(".contents a", has_text="Integrity").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#integrity').getBoundingClientRect().top < 800")
+    opened.close()
+
+
+def test_light_and_dark_differ(browser: Browser, files: dict[str, Path]) -> None:
+    papers = []
+    for scheme in ("light", "dark"):
+        opened = Opened(browser, files["independent"], width=DESK, scheme=scheme)
+        papers.append(
+            opened.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g)")
+        )
+        opened.close()
+    light, dark = ([int(part) for part in paper] for paper in papers)
+    assert min(light) > 200
+    assert max(dark) < 60
+
+
+def test_prints_all_of_it(browser: Browser, files: dict[str, Path]) -> None:
+    opened = Opened(browser, files["independent"], width=DESK)
+    opened.page.emulate_media(media="print")
+    assert not opened.page.locator(".contents").is_visible()
+    folded = opened.page.locator("#traffic details table").first
+    assert (folded.bounding_box() or {"height": 0})["height"] > 20
+    assert opened.page.pdf().startswith(b"%PDF-")
+    opened.close()

@@ -1,0 +1,173 @@
+"""Audits as pages, of small surveys: for tests of what they say, and in a browser."""
+
+from __future__ import annotations
+
+import functools
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from protocol.audit import Audit, audit
+from protocol.exchange import Exchange
+from protocol.local import run_locally
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.privacy.coalitions import Coalition, judge_coalition, worst_coalition
+from protocol.privacy.linkage import link
+from protocol.privacy.tightest import worst_composition
+from protocol.records import Records
+from protocol.roster import Roster
+from protocol.setting import setting_of
+from protocol.survey import Attribute, Survey
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.recorder import Recorder
+from protocol.variant import Variant
+from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
+from scenarios.datasets.town import town
+from scenarios.report.page import page
+from scenarios.report.rounds import Round, rounds_of
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    "\u202egnihton\u202c \x1b[31mred\x07",
+    "</style></title><svg onload=alert(1)>",
+    "{{ 7*7 }} {% raw %} &lt;b&gt; \u05e9\u05dc\u05d5\u05dd",
+)
+"""Names that want to be more than names."""
+
+
+VOID = {"meta", "br", "link", "img", "input", "hr", "wbr", "base"}
+"""Elements that have no end."""
+
+
+class Page(HTMLParser):
+    """A page read strictly: elements nest, and everything that matters is kept."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.words: list[str] = []
+        self.within: list[tuple[str, ...]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self.within.append(tuple(self.open))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self.within.append(tuple(self.open))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data.strip())
+            if "style" not in self.open:
+                self.words.append(data)
+
+    def attributes(self, name: str) -> list[str]:
+        return [attrs[name] for _, attrs in self.elements if name in attrs]
+
+    def tags(self, *names: str) -> list[dict[str, str]]:
+        return [attrs for tag, attrs in self.elements if tag in names]
+
+    @property
+    def said(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def style_of(text: str) -> str:
+    """The style sheet of a page."""
+    [style] = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert isinstance(style, str)
+    return style
+
+
+def recorded(variant: Variant, records: Records, parties: int) -> bytes:
+    """The transcript of a run."""
+    setting = setting_of(variant, records, parties=parties, seed=1)
+    parts: list[bytes] = []
+    header = setting.charter.header(seed=1)
+    signer = setting.identities[AGGREGATOR]
+    recorder = Recorder(parts.append, header, signer=signer)
+    run_locally(
+        Exchange(setting.charter, recorder=recorder),
+        setting.streams,
+        setting.holdings,
+        identities=setting.identities,
+    )
+    recorder.close()
+    return b"".join(parts)
+
+
+def audited(file: bytes) -> Audit:
+    """What an audit finds in a transcript of one of the project's own variants."""
+    return audit(lambda: [file], BUILT_IN[TranscriptReader([file]).header.variant])
+
+
+def rounds(file: bytes) -> list[Round]:
+    """The rounds of a transcript."""
+    reader = TranscriptReader([file])
+    return rounds_of(Roster(reader.header.roster), reader)
+
+
+def page_of(file: bytes, found: Audit | None = None, **options: Any) -> str:
+    """The page of a transcript, with all that can be asked of it unless said otherwise."""
+    found = audited(file) if found is None else found
+    header = TranscriptReader([file]).header
+    arguments: dict[str, Any] = {
+        "title": found.charter.variant.survey.title,
+        "transcript_name": "transcript.svt",
+        "header": header,
+        "rounds": rounds(file),
+        **options,
+    }
+    return page(found, **arguments)
+
+
+def full_page_of(file: bytes, conspirators: int) -> str:
+    """The page with a coalition of the aggregator and so many parties, and all the rest."""
+    found = audited(file)
+    parties = [name for name, _ in TranscriptReader([file]).header.roster[1 : conspirators + 1]]
+    coalition = Coalition((AGGREGATOR, *map(PartyId, parties)))
+    worst = worst_composition(found.ledger, 1e-6)
+    return page_of(
+        file,
+        found,
+        coalition=judge_coalition(found.charter, TranscriptReader([file]), coalition),
+        worst=worst_coalition(found.charter, lambda: TranscriptReader([file]), 1),
+        linkage=link(found.ledger),
+        composition=None if worst is None else worst.composition,
+        everybody=worst is not None and worst.everybody,
+    )
+
+
+@functools.cache
+def independent() -> bytes:
+    """A small town, each attribute randomized by itself."""
+    records = town(60, seed=1)
+    return recorded(RRIndependent.with_keep(records.survey, 0.6), records, 60)
+
+
+@functools.cache
+def summed() -> bytes:
+    """A secure sum among a few."""
+    records = town(24, seed=2)
+    return recorded(SecureSumVariant(survey=records.survey), records, 12)
+
+
+def hostile_survey() -> Survey:
+    """A survey whose every name wants to be more; what cannot be printed, it cannot hold."""
+    names = [name for name in HOSTILE if name.isprintable()]
+    return Survey(
+        names[0], tuple(Attribute(name=name, categories=("no", *names)) for name in names)
+    )
