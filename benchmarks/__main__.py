@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import trio
 
-from benchmarks import blocks, estimation, marginals, mathematics, session, sums, transport
+from benchmarks import blocks, estimation, judging, marginals, mathematics, session, sums, transport
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -50,6 +50,8 @@ LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     {
         "sparse-sum-10000": functools.partial(sums.sparse, 10_000),
         "sparse-sum-32561": functools.partial(sums.sparse, 32_561),
+        "coalition-32561": functools.partial(judging.coalition, 32_561),
+        "worst-32561": functools.partial(judging.worst, 32_561),
     }
 )
 """Benchmarks of minutes, which run only by name."""

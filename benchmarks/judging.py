@@ -1,0 +1,226 @@
+"""Benchmarks of judging: what a coalition knows of a large secure sum, from a made-up record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks.timing import Benchmark, Side, elapsed
+from protocol.arrays import Array, encode_message
+from protocol.charter import Charter
+from protocol.codec import encode_envelope
+from protocol.messages import (
+    AGGREGATOR,
+    NO_ROUND,
+    RECORD,
+    Closed,
+    Envelope,
+    Message,
+    PartyId,
+)
+from protocol.privacy.coalitions import Coalition, judge_coalition, worst_coalition
+from protocol.privacy.ledger import LedgerWriter
+from protocol.randomness import Stream
+from protocol.roster import Roster
+from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.messages import (
+    PART_BYTES,
+    Begin,
+    Deal,
+    Dealt,
+    Graph,
+    Join,
+    Survivors,
+    Tagged,
+    Tags,
+    Unmask,
+    Upload,
+)
+from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
+from protocol.sharing.sparse import SHARED
+from protocol.sharing.unmasking import REVEALED
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.merkle import HASH_BYTES
+from protocol.variants import PairCounts
+from protocol.variants.tallies import Tally
+from scenarios.datasets.adult import ADULT
+
+SESSION = bytes(16)
+COIN = bytes(32)
+GONE = 0.08
+"""The share of the parties that have dealt and do not upload."""
+
+
+class _Record:
+    """A record of a sparse sum as it is written, with noise for all that is sealed or hashed.
+
+    Args:
+        parties: how many.
+    """
+
+    def __init__(self, parties: int) -> None:
+        names = (AGGREGATOR, *(PartyId(f"party-{i}") for i in range(parties)))
+        # Nobody checks a key here.
+        roster = Roster(tuple((name, bytes(32)) for name in names))
+        self.variant = PairCounts(survey=ADULT)
+        self.charter = Charter(session=SESSION, variant=self.variant, roster=roster)
+        self.names = names[1:]
+        self.k = self.variant.sums.degree(parties).neighbours
+        self.hoods = neighbourhoods(order_of(COIN, parties), self.k)
+        self.stays = np.random.default_rng(1).random(parties) >= GONE
+        self._spent = 0.0
+
+    def beyond(self, action: Callable[[], object]) -> float:
+        """How many seconds a call takes, without those in which the entries are made."""
+        self._spent = 0.0
+        return elapsed(action) - self._spent
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries, one after the other."""
+        made = self._entries()
+        while True:
+            started = time.perf_counter()
+            entry = next(made, None)
+            self._spent += time.perf_counter() - started
+            if entry is None:
+                return
+            yield entry
+
+    def _entries(self) -> Iterator[Entry]:
+        self._seq: dict[PartyId, int] = {}
+        self._noise = Stream(bytes(32))
+        everybody = range(len(self.names))
+        staying = np.flatnonzero(self.stays).tolist()
+        begin = Begin(0, self.variant.survey.digest)
+        for place in everybody:
+            yield from self._passes(AGGREGATOR, self.names[place], begin)
+        for place in everybody:
+            yield from self._passes(self.names[place], AGGREGATOR, Join(1, self._bytes(HASH_BYTES)))
+        for place in everybody:
+            yield from self._passes(AGGREGATOR, self.names[place], self._graph(place))
+        for place in everybody:
+            yield from self._passes(self.names[place], AGGREGATOR, self._deal())
+        for place in everybody:
+            yield from self._passes(AGGREGATOR, self.names[place], self._dealt())
+        values = self.variant.layout.cells
+        for place in staying:
+            upload = Upload(self._bytes(2 * values).view("<u2"), np.zeros(self.k, np.uint8))
+            yield from self._passes(self.names[place], AGGREGATOR, upload)
+        bitmap = self.charter.roster.bitmap(self.names[place] for place in staying)
+        yield from self._passes(AGGREGATOR, RECORD, Closed("Upload", NO_ROUND, bitmap, bitmap))
+        for place in staying:
+            yield from self._passes(AGGREGATOR, self.names[place], self._survivors(place))
+        for place in staying:
+            tags = Tags(0, self._bytes(self.k, TAG_BYTES))
+            yield from self._passes(self.names[place], AGGREGATOR, tags)
+        for place in staying:
+            given = self.stays[self.hoods[place]].astype(np.uint8)
+            tagged = Tagged(0, given, self._bytes(self.k, TAG_BYTES))
+            yield from self._passes(AGGREGATOR, self.names[place], tagged)
+        for place in staying:
+            box = self._noise.bytes(self.k * REVEALED + SEAL_BYTES)
+            unmask = Unmask(self._noise.bytes(64), self._noise.bytes(SALT_BYTES), box)
+            yield from self._passes(self.names[place], AGGREGATOR, unmask)
+        totals = np.zeros(values, np.uint32)
+        yield from self._passes(AGGREGATOR, RECORD, Tally(len(staying), bitmap, b"", totals))
+
+    def _passes(self, sender: PartyId, recipient: PartyId, message: Message) -> Iterator[Entry]:
+        seq = self._seq[sender] = self._seq.get(sender, -1) + 1
+        body = encode_message(message)
+        envelope = Envelope(SESSION, sender, recipient, seq, message.kind(), body)
+        yield Sent(at=0, envelope=encode_envelope(envelope))
+        if recipient != RECORD:
+            yield Delivered(at=0, sender=sender, recipient=recipient, seq=seq, repeat=False)
+
+    def _bytes(self, *shape: int) -> Array:
+        return np.frombuffer(self._noise.bytes(int(np.prod(shape))), np.uint8).reshape(shape)
+
+    def _graph(self, place: int) -> Graph:
+        n, k = len(self.names), self.k
+        depth = n.bit_length()
+        return Graph(
+            respondents=n,
+            joined=n,
+            root=bytes(HASH_BYTES),
+            index=place,
+            path=self._bytes(depth, HASH_BYTES),
+            names=tuple([self.names[other] for other in self.hoods[place].tolist()]),
+            keys=self._bytes(k, HASH_BYTES),
+            # What paths of so many have in common is sent once.
+            proof=self._bytes(k * depth // 2, HASH_BYTES),
+            there=np.ones(k, np.uint8),
+            mask_keys=self._bytes(k, HASH_BYTES),
+        )
+
+    def _deal(self) -> Deal:
+        return Deal(
+            self._bytes(SALT_BYTES),
+            self._bytes(HASH_BYTES),
+            self._bytes(self.k, SHARED + SEAL_BYTES),
+            self._bytes(self.k, 2, 16),
+        )
+
+    def _dealt(self) -> Dealt:
+        return Dealt(
+            np.ones(self.k, np.uint8),
+            self._bytes(self.k, SALT_BYTES),
+            self._bytes(self.k, SHARED + SEAL_BYTES),
+            self._bytes(self.k, 2, 16),
+        )
+
+    def _survivors(self, place: int) -> Survivors:
+        bits = np.packbits(self.stays, bitorder="little")
+        bits = np.append(bits, np.zeros(-len(bits) % PART_BYTES, np.uint8))
+        about = np.append(self.hoods[place], place) // (8 * PART_BYTES)
+        numbers = sorted(set(about.tolist()))
+        return Survivors(
+            int(self.stays.sum()),
+            self._bytes(HASH_BYTES),
+            bits.reshape(-1, PART_BYTES)[numbers],
+            self._bytes(16, HASH_BYTES),
+        )
+
+
+def coalition(parties: int) -> Benchmark:
+    """What the aggregator and 5 % of the parties know of a sparse sum, beyond reading it.
+
+    The floor is the aggregator's ledger of the same entries, which every audit makes. Both are
+    without what it takes to have the entries. Aim: 20 s for 32,561 parties.
+    """
+    record = _Record(parties)
+    members = (AGGREGATOR, *record.names[::20])
+
+    def product() -> object:
+        return judge_coalition(record.charter, record.entries(), Coalition(members))
+
+    return _against_ledger(record, "judge_coalition", product)
+
+
+def worst(parties: int) -> Benchmark:
+    """The same for the most damaging coalition of the aggregator and 60 parties."""
+    record = _Record(parties)
+
+    def product() -> object:
+        return worst_coalition(record.charter, record.entries, 60)
+
+    return _against_ledger(record, "worst_coalition", product)
+
+
+def _against_ledger(record: _Record, name: str, product: Callable[[], object]) -> Benchmark:
+    def floor() -> object:
+        writer = LedgerWriter(record.charter)
+        for entry in record.entries():
+            writer.add(entry)
+        return writer.ledger(AGGREGATOR)
+
+    parties = len(record.names)
+    return Benchmark(
+        title=f"a coalition's view of a sparse sum, {parties:,} parties, k = {record.k}",
+        unit="party",
+        units=parties,
+        product=Side(name=name, run=lambda: record.beyond(product)),
+        floors=(Side(name="the ledger alone", run=lambda: record.beyond(floor)),),
+        repeats=2,
+    )
