@@ -96,6 +96,11 @@ def heeded(variant: Variant, kind: type[Message]) -> bool:
     return variant.heeds is None or kind in variant.heeds
 
 
+def settled(variant: Variant) -> bool:
+    """Whether what messages are drawn with follows from the parameters alone, by ``heeds``."""
+    return variant.heeds == ()
+
+
 def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
     """What any message tells, the kernel's kinds included.
 

@@ -139,7 +139,7 @@ def full_page_of(file: bytes, conspirators: int) -> str:
     found = audited(file)
     parties = [name for name, _ in TranscriptReader([file]).header.roster[1 : conspirators + 1]]
     coalition = Coalition((AGGREGATOR, *map(PartyId, parties)))
-    worst = worst_composition(found.ledger, 1e-6)
+    worst = worst_composition(found.ledger, 1e-6, settled=False)
     return page_of(
         file,
         found,

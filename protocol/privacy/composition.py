@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 
 import msgspec
 
@@ -40,13 +41,20 @@ ASSUMPTION = (
 )
 """What a composition at a delta rests on beyond what the pure one does."""
 
+IN_TURN = (
+    "every draw is independent, and how much each message may cost was settled without regard to "
+    "what this respondent had reported; how it was drawn need not be"
+)
+"""What a composition rests on where messages may be drawn with regard to earlier ones."""
+
 MOST_ALTERNATIVES = 64
 """The most ways in which alternatives may combine before one bound stands for all of them."""
 
 # The share of delta that the tails of losses on a grid may take.
 _SPARE = 1e-12
-# Rounding errors of sums and logarithms, relative: the result is raised by it.
+# Rounding errors of sums and logarithms, relative and absolute: the result is raised by them.
 _ROUNDING = 1e-11
+_SMALL = 1e-14
 
 Pairs = frozenset[tuple[ThreePoint, int]]
 """What one alternative told: how often each pair is composed."""
@@ -82,6 +90,19 @@ class Told(msgspec.Struct, frozen=True):
 
     alternatives: frozenset[Pairs] | None
     tight: bool
+
+    def by_epsilon(self) -> Told:
+        """Binary randomized response of the same pure epsilon, which dominates whatever has it."""
+        if self.alternatives is None:
+            return self
+        ratios = (
+            math.prod((pair.ratio**count for pair, count in pairs), start=Fraction(1))
+            for pairs in self.alternatives
+        )
+        ratio = max(ratios)
+        if ratio == 1:
+            return _NOTHING
+        return Told(frozenset([frozenset([(ThreePoint.binary(ratio), 1)])]), False)
 
     def times(self, count: int) -> Told:
         """The same so many times; which alternative it is may differ from time to time."""
@@ -138,6 +159,27 @@ class ExactAccountant:
             judged = self._judged[key] = self._composed[told]
         return judged
 
+    def judge_in_turn(self, events: Iterable[PrivacyEvent]) -> Composition:
+        """The same where a message may have been drawn with regard to those before it.
+
+        Whatever was chosen, a message of pure epsilon e is dominated by binary randomized response
+        of e, given all before it (Kairouz, Oh and Viswanath 2015, whose theorem holds for adaptive
+        choices), so all but the first count as that.
+
+        Raises:
+            UnsupportedEventError: as ``judge``.
+        """
+        found = composition(self.told_in_turn(events), self.delta)
+        if self.delta == 0 or math.isinf(found.epsilon):
+            return found
+        return msgspec.structs.replace(
+            found,
+            assumption=IN_TURN,
+            method="upper bound: convolution of the privacy losses, where all messages but the "
+            "first count as binary randomized response of their epsilon",
+            tight=False,
+        )
+
     def told(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Told:
         """The pairs behind these events.
 
@@ -145,6 +187,15 @@ class ExactAccountant:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
         return self._told_by_all(Counter(events), attribute)
+
+    def told_in_turn(self, events: Iterable[PrivacyEvent]) -> Told:
+        """The pairs behind these events where later ones may follow from earlier ones.
+
+        Raises:
+            UnsupportedEventError: as ``judge``.
+        """
+        parts = [self.told([event]) for event in events]
+        return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
 
     def _told_by_all(self, counted: Counter[PrivacyEvent], attribute: str | None) -> Told:
         parts = [(self._told_by(event, attribute), count) for event, count in counted.items()]
@@ -219,7 +270,8 @@ def composition(told: Told, delta: float) -> Composition:
             return pure
         losses = LossDistribution.of(dict(pairs), spare=_SPARE * delta)
         rounded.append(losses.step)
-        return min(pure, losses.epsilon(delta) * (1 + _ROUNDING))
+        found = losses.epsilon(delta)
+        return min(pure, found * (1 + _ROUNDING) + _SMALL) if found else 0.0
 
     epsilon = worst_epsilon(told, epsilon_of)
     step = max(rounded, default=0.0)

@@ -88,11 +88,12 @@ class ThreePoint:
         """The Renyi divergence of order ``order > 1`` of P from Q, in nats."""
         likely, _, rare = self.masses
         epsilon = self.epsilon
-        # likely e**((a-1) epsilon) + neutral + rare e**(-(a-1) epsilon), minus 1, over a - 1.
         rise = (order - 1) * epsilon
         if rise > 700:
             return epsilon + math.log(likely) / (order - 1) + 1e-12
-        return math.log1p(likely * math.expm1(rise) + rare * math.expm1(-rise)) / (order - 1)
+        # likely e**rise + neutral + rare e**-rise, minus 1, as a product: nothing cancels.
+        gain = rare * math.expm1(rise) * (math.expm1(epsilon) - math.expm1(-rise))
+        return math.log1p(gain) / (order - 1)
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ _LARGEST_EPSILON = 200.0
 # The share of delta that is given up for tails.
 _TAILS = 1e-9
 _SMALLEST = 1e-300
-# Relative errors of the incomplete beta function stay below 1e-11 up to 10**8 draws.
-_ROUNDING = 1e-11
+# Relative errors of the incomplete beta function stay below 2e-11 up to 10**8 draws.
+_ROUNDING = 5e-11
 # How many leading bits a number of draws keeps: fewer where n1 is counted besides.
 _FINE, _COARSE = 16, 9
 # The bracket around epsilon, relative to it, at which the search ends.

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from protocol.messages import PartyId
-from protocol.privacy.composition import Composition, ExactAccountant
-from protocol.privacy.events import PrivacyEvent
+from protocol.privacy.composition import Composition, ExactAccountant, Told
 from protocol.privacy.ledger import Account, Ledger
 
 MOST_JUDGED = 256
@@ -20,25 +19,29 @@ class Worst(msgspec.Struct, frozen=True):
 
     Args:
         party: who speaks for her.
-        events: what was told of her, by everything that cost something.
+        told: the pairs of laws behind everything that cost something.
         composition: what that tells together.
         everybody: whether the figure bounds what was learned about every respondent; if not, it is
             of one of those whose pure figures are the largest.
     """
 
     party: PartyId
-    events: tuple[PrivacyEvent, ...]
+    told: Told
     composition: Composition
     everybody: bool
 
 
-def worst_composition(ledger: Ledger, delta: float, *, most: int = MOST_JUDGED) -> Worst | None:
+def worst_composition(
+    ledger: Ledger, delta: float, *, settled: bool, most: int = MOST_JUDGED
+) -> Worst | None:
     """The largest epsilon at a delta over all respondents; None if nothing was told of anybody.
 
     Accounts are composed from the dearest on, until the pure figures of all that are left, which
     bound theirs, are no larger than what was found.
 
     Args:
+        settled: whether what a message is drawn with follows from the survey's parameters alone,
+            and not from what had been told before.
         most: how many different accounts are composed at most.
 
     Raises:
@@ -53,9 +56,12 @@ def worst_composition(ledger: Ledger, delta: float, *, most: int = MOST_JUDGED) 
         if place >= most:
             return None if found is None else msgspec.structs.replace(found, everybody=False)
         events = tuple(charge.event for charge in account.trail)
-        composition = accountant.judge(events)
+        by_itself = settled or len(events) == 1
+        judge = accountant.judge if by_itself else accountant.judge_in_turn
+        composition = judge(events)
         if found is None or composition.epsilon > found.composition.epsilon:
-            found = Worst(account.party, events, composition, True)
+            told = accountant.told(events) if by_itself else accountant.told_in_turn(events)
+            found = Worst(account.party, told, composition, True)
     return found
 
 

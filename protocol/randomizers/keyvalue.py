@@ -265,8 +265,9 @@ class PrivKVM(msgspec.Struct, frozen=True, kw_only=True, tag="privkvm"):
     def epsilon(self) -> float:
         """``eps_1`` and ``eps_2`` of every round, added up exactly and rounded once.
 
-        A fake is here what the aggregator says, and may be the worst: so all of it is needed. A
-        report of a further round costs ``each.value_response.epsilon`` more, given those before.
+        From the second round on a fake is what the aggregator says, and may be the worst: each
+        costs all of ``each.value_response.epsilon`` more, given the rounds before. The first one's
+        is 0, so of its share the sum has up to ``ln((1+e**eps_2)/2)`` more than is needed.
         """
         (kept, turned), (upright, reversed_) = self.each._odds()
         return log_ratio(kept * upright**self.rounds, turned * reversed_**self.rounds)

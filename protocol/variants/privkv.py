@@ -191,15 +191,15 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     def _told(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
         """What reports on these keys tell in these rounds."""
-        parts = [part for round_ in rounds for part in self._draws(round_)]
+        drawn = [self._drawn(round_) for round_ in rounds]
         told = []
         for key in np.unique(keys).tolist():
             names = (self.survey.names[key],)
-            events = tuple(Randomized(randomizer, names) for randomizer in parts)
+            events = tuple(Randomized(randomizer, names) for randomizer in drawn)
             told.append(events[0] if len(events) == 1 else Composed(events))
         return told[0] if len(told) == 1 else OneOf(tuple(told))
 
-    def _draws(self, round_: int) -> tuple[PrivKV | KeepUniform, ...]:
+    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
         """What is drawn anew in a round."""
         raise NotImplementedError
 
@@ -250,8 +250,8 @@ class PrivKVVariant(KeyValueCollection, frozen=True, kw_only=True):
     def repeats(self) -> int:
         return 1
 
-    def _draws(self, round_: int) -> tuple[PrivKV | KeepUniform, ...]:
-        return (self.client.each,)
+    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+        return self.client.each
 
     def claims(self) -> tuple[Claim, ...]:
         return (
@@ -285,11 +285,11 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
     def repeats(self) -> int:
         return self.rounds
 
-    def _draws(self, round_: int) -> tuple[PrivKV | KeepUniform, ...]:
+    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
         # The fakes of further rounds are the aggregator's, so that no report is any cheaper than
-        # the draws that it is made of.
+        # the draws that it is made of. Without the first round's a further one would tell more.
         each = self.client.each
-        return (each.value_response,) if round_ else (each.key_response, each.value_response)
+        return each.value_response if round_ else PrivKVM(each=each, rounds=1)
 
     def claims(self) -> tuple[Claim, ...]:
         return (

@@ -26,6 +26,7 @@ from protocol.privacy.linkage import Linkage, link
 from protocol.privacy.tightest import Worst, worst_composition
 from protocol.roster import Roster
 from protocol.transcript.entries import Header
+from protocol.variant import settled
 from scenarios.checkpoints import read_checkpoint
 from scenarios.cli.inspect import (
     bytes_of,
@@ -153,7 +154,9 @@ def audit(
         checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
         disclosed=disclosed,
     )
-    worst_respondent = worst_composition(found.ledger, delta)
+    worst_respondent = worst_composition(
+        found.ledger, delta, settled=settled(found.charter.variant)
+    )
     judged = Judged(
         header=header,
         audit=found,
@@ -234,20 +237,20 @@ def _second_opinions(worst: Worst | None, delta: float) -> tuple[Composition, ..
     Raises:
         UsageError: it is not installed, or cannot be asked at this delta.
     """
-    from protocol.privacy.pld import pld_epsilon
+    from protocol.privacy.pld import opinion
 
     if worst is None:
         return ()
     try:
-        opinion = pld_epsilon(worst.events, delta)
+        found = opinion(worst.told, delta)
     except (ImportError, ValueError) as error:
         raise UsageError(f"--pld: {error}") from error
-    cells = f", with losses in cells of {opinion.interval:.1g}" if opinion.interval else ""
-    least = "infinite" if math.isinf(opinion.lower) else f"at least {opinion.lower:.6g}"
+    cells = f", with losses in cells of {found.interval:.1g}" if found.interval else ""
+    least = "infinite" if math.isinf(found.lower) else f"at least {found.lower:.6g}"
     return (
         msgspec.structs.replace(
             worst.composition,
-            epsilon=opinion.epsilon,
+            epsilon=found.epsilon,
             method=f"second opinion, by dp-accounting: {least}{cells}",
             tight=False,
         ),

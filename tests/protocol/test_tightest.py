@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.privacy.accountants import PureAccountant, total
 from protocol.privacy.composition import ExactAccountant
-from protocol.privacy.events import Plain, PrivacyEvent, Public, Randomized
+from protocol.privacy.events import Composed, Plain, PrivacyEvent, Public, Randomized
 from protocol.privacy.ledger import Account, Charge, Ledger
+from protocol.privacy.losses import LossDistribution
 from protocol.privacy.tightest import worst_composition
 from protocol.randomizers import KeepUniform
 
@@ -49,10 +50,10 @@ def test_the_dearest_by_pure_figures_need_not_be_the_dearest() -> None:
     ledger = ledger_of(many, one, [draw(0.1)])
     pure = {name: account.loss.record for name, account in ledger.accounts.items()}
     assert pure[PartyId("party-0")] > pure[PartyId("party-1")]
-    found = worst_composition(ledger, DELTA)
+    found = worst_composition(ledger, DELTA, settled=True)
     assert found is not None
     assert found.party == "party-1"
-    assert found.events == (one[0],)
+    assert found.told == ExactAccountant(DELTA).told(one)
     assert found.everybody
     assert found.composition.epsilon == largest(ledger, DELTA)
 
@@ -72,40 +73,79 @@ def test_the_dearest_by_pure_figures_need_not_be_the_dearest() -> None:
 @settings(deadline=None, max_examples=60)
 def test_it_is_the_largest_of_all(accounts: list[list[PrivacyEvent]], delta: float) -> None:
     ledger = ledger_of(*accounts)
-    found = worst_composition(ledger, delta)
+    found = worst_composition(ledger, delta, settled=True)
     assert found is not None
     assert found.everybody
     assert found.composition.epsilon == pytest.approx(largest(ledger, delta), rel=1e-12)
     assert found.composition.epsilon <= ledger.record_epsilon * (1 + 1e-12)
-    assert tuple(c.event for c in ledger.accounts[found.party].trail) == found.events
+    events = [charge.event for charge in ledger.accounts[found.party].trail]
+    assert found.told == ExactAccountant(delta).told(events)
+
+
+def test_later_messages_may_follow_from_earlier_ones() -> None:
+    """Somebody picks the second message by what the first gave away, and no figure is exceeded."""
+    first = [draw(0.5), draw(0.5)]
+    choices = [[draw(2.0, 16)], [draw(0.5)] * 4]
+    delta = 0.2
+
+    def losses(events: Sequence[PrivacyEvent]) -> LossDistribution:
+        told = ExactAccountant(delta).told(events)
+        assert told.alternatives is not None
+        (pairs,) = told.alternatives
+        return LossDistribution.of(dict(pairs))
+
+    before, after = losses(first), [losses(choice) for choice in choices]
+
+    def reached(epsilon: float) -> float:
+        """The delta of whoever takes the worse choice after every loss."""
+        return sum(
+            mass * max(law.delta(epsilon - loss) for law in after)
+            for loss, mass in zip(before.losses, before.masses, strict=True)
+        )
+
+    trails = [(Composed(tuple(first)), Composed(tuple(choice))) for choice in choices]
+    fixed = worst_composition(ledger_of(*trails), delta, settled=True)
+    in_turn = worst_composition(ledger_of(*trails), delta, settled=False)
+    assert fixed is not None
+    assert in_turn is not None
+    assert reached(fixed.composition.epsilon) > 1.01 * delta
+    assert reached(in_turn.composition.epsilon) <= delta
+    assert in_turn.composition.epsilon <= 3.0
+    assert not in_turn.composition.tight
+    assert in_turn.composition.assumption != fixed.composition.assumption
+    alone = worst_composition(ledger_of([draw(1.0, 5)]), delta, settled=False)
+    assert alone is not None
+    assert alone.composition.tight
 
 
 def test_what_is_not_private_is_the_worst() -> None:
-    found = worst_composition(ledger_of([draw(1.0)], [Plain(("a",))], [draw(2.0)]), DELTA)
+    found = worst_composition(
+        ledger_of([draw(1.0)], [Plain(("a",))], [draw(2.0)]), DELTA, settled=True
+    )
     assert found is not None
     assert found.party == "party-1"
     assert math.isinf(found.composition.epsilon)
 
 
 def test_where_nothing_was_told_nobody_is_the_worst() -> None:
-    assert worst_composition(ledger_of(), DELTA) is None
-    found = worst_composition(ledger_of([Public()]), DELTA)
+    assert worst_composition(ledger_of(), DELTA, settled=True) is None
+    found = worst_composition(ledger_of([Public()]), DELTA, settled=True)
     assert found is not None
     assert found.composition.epsilon == 0.0
 
 
 def test_of_too_many_different_accounts_not_all_are_composed() -> None:
     accounts = [[draw(0.1)] * n for n in range(40, 20, -1)]
-    whole = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, most=30)
-    part = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, most=5)
+    whole = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, settled=True, most=30)
+    part = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, settled=True, most=5)
     assert whole is not None
     assert part is not None
     assert (whole.party, whole.everybody) == ("party-20", True)
     assert (part.party, part.everybody) == ("party-0", False)
-    assert worst_composition(ledger_of(*accounts), DELTA, most=0) is None
+    assert worst_composition(ledger_of(*accounts), DELTA, settled=True, most=0) is None
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
 def test_no_delta(delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
-        worst_composition(ledger_of([draw(1.0)]), delta)
+        worst_composition(ledger_of([draw(1.0)]), delta, settled=True)
