@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import msgspec
 
 from protocol.charter import Charter
 from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId
 from protocol.randomness import Streams, secret_of, session_of
 from protocol.records import Records
 from protocol.roster import Identity, Roster
-from protocol.variant import Variant
+from protocol.variant import Variant, parameters_of
 
 IDENTITY_STREAM = "identity"
 """The purpose of the stream that a simulated member's identity key comes from."""
@@ -59,8 +60,8 @@ def setting_of(
     width = len(str(len(held)))
     names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
     secret = secret_of(seed)
-    session = session_of(secret)
-    streams = Streams(secret, session)
+    drawn = session_of(secret)
+    streams = Streams(secret, drawn)
     identities = {
         name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
         for name in (AGGREGATOR, *names)
@@ -69,8 +70,19 @@ def setting_of(
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
         seed=seed,
-        charter=Charter(session=session, variant=fitted, roster=roster),
+        charter=Charter(session=_session(drawn, fitted, len(names)), variant=fitted, roster=roster),
         streams=streams,
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
     )
+
+
+def _session(drawn: bytes, variant: Variant, parties: int) -> bytes:
+    """The id of the session of this survey, 16 bytes.
+
+    Streams are a seed's, whatever is run with it; two surveys are never of one session, or what is
+    signed of one would contradict what is signed of the other.
+    """
+    content = (drawn, variant.name, parameters_of(variant), variant.survey.digest, parties)
+    encoded = msgspec.msgpack.encode(content, order="deterministic")
+    return hashlib.sha256(b"sottovoce simulation 1\0" + encoded).digest()[:SESSION_BYTES]

@@ -29,7 +29,7 @@ from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.local import DONE
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, Head, Message, PartyId
 from protocol.privacy.accountants import PureAccountant
-from protocol.privacy.attack import ALPHA, RUNS, attack
+from protocol.privacy.attack import ALPHA, attack
 from protocol.randomness import Stream
 from protocol.records import Records
 from protocol.rehearsal import Rehearsal
@@ -91,7 +91,7 @@ def attacked(
     target: int = 0,
     observer: PartyId = AGGREGATOR,
     trials: int | None = None,
-    runs: int = RUNS,
+    runs: int | None = None,
     copies: int | None = None,
     alpha: float = ALPHA,
     seed: int = 1,
@@ -125,7 +125,7 @@ def check_attack(
     target: int = 0,
     observer: PartyId = AGGREGATOR,
     trials: int | None = None,
-    runs: int = RUNS,
+    runs: int | None = None,
     copies: int | None = None,
     alpha: float = ALPHA,
     seed: int = 1,
@@ -189,8 +189,8 @@ def check_variant(
     Raises:
         AssertionError: says which part is broken, and where.
     """
+    _check_parameters(variant)
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    _check_parameters(setting.charter.variant)
     rehearsal = _rehearsed(setting)
     for party, ending in rehearsal.endings.items():
         _require(ending == DONE, f"{party} did not come to the end of its role: {ending}")

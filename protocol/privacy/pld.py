@@ -93,7 +93,8 @@ def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> 
         )
     except ImportError as error:
         raise ImportError(
-            "a second opinion needs dp-accounting: pip install 'sottovoce[accounting]'"
+            "the second opinion needs dp-accounting, the extra 'accounting': "
+            "pip install '.[accounting]' in the project's folder"
         ) from error
     parts = []
     for pair, count in pairs:

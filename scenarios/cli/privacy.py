@@ -51,7 +51,7 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     opinion.
     """
     from protocol.privacy.composition import ExactAccountant, composition
-    from protocol.privacy.pld import opinion
+    from protocol.privacy.pld import Opinion, opinion
     from scenarios.report.privacy import composed_report, composed_values
 
     if len(mechanisms) > _MOST_MECHANISMS:
@@ -60,10 +60,11 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     if times * max(map(keeps.count, keeps)) > MOST_DRAWS:
         raise UsageError(f"more than {MOST_DRAWS:,} draws of one mechanism")
     told = ExactAccountant(delta).told(Randomized(keep, ()) for keep in keeps).times(times)
+    second: Opinion | str
     try:
         second = opinion(told, delta)
     except ImportError as error:
-        raise UsageError(str(error)) from error
+        second = str(error)
     figures = composition(told, 0.0), composition(told, delta), second
     if as_json:
         _print_json(composed_values(keeps, times, *figures))

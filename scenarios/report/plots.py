@@ -58,7 +58,9 @@ def check_plot(path: Path) -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise UsageError("--plot needs matplotlib: pip install 'sottovoce[plots]'") from error
+        raise UsageError(
+            "--plot needs matplotlib, the extra 'plots': pip install '.[plots]' in the project's folder"
+        ) from error
 
 
 def rendered(plot: Plot, ending: str) -> bytes:

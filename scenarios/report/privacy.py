@@ -25,14 +25,17 @@ def composed_values(
     times: int,
     pure: Composition,
     exact: Composition,
-    second: Opinion,
+    second: Opinion | str,
 ) -> dict[str, Any]:
-    """``pure``, ``exact`` and ``pld`` in nats, and under ``figures`` what each rests on."""
+    """``pure``, ``exact`` and ``pld`` in nats, and under ``figures`` what each rests on.
+
+    Args:
+        second: the second opinion, or why there is none.
+    """
     return {
         "pure": pure.epsilon,
         "exact": exact.epsilon,
-        # Infinite where delta is less than what the library itself gives up.
-        "pld": second.epsilon if math.isfinite(second.epsilon) else None,
+        "pld": None if isinstance(second, str) else _finite(second.epsilon),
         "delta": exact.delta,
         "times": times,
         "mechanisms": [
@@ -41,11 +44,13 @@ def composed_values(
         "figures": {
             "pure": _values(pure),
             "exact": {**_values(exact), "tight": exact.tight},
-            "pld": {
+            "pld": second
+            if isinstance(second, str)
+            else {
                 **_values(exact),
-                "epsilon": second.epsilon if math.isfinite(second.epsilon) else None,
+                "epsilon": _finite(second.epsilon),
                 "method": _method(second),
-                "lower": second.lower if math.isfinite(second.lower) else None,
+                "lower": _finite(second.lower),
                 "interval": second.interval,
             },
         },
@@ -57,9 +62,13 @@ def composed_report(
     times: int,
     pure: Composition,
     exact: Composition,
-    second: Opinion,
+    second: Opinion | str,
 ) -> Iterator[Text]:
-    """The draws, and each figure with its delta, neighbours and assumption."""
+    """The draws, and each figure with its delta, neighbours and assumption.
+
+    Args:
+        second: the second opinion, or why there is none.
+    """
     counted = Counter(mechanisms)
     for keep, count in list(counted.items())[:_LISTED]:
         yield Text(
@@ -70,6 +79,9 @@ def composed_report(
         yield Text(f"and {len(counted) - _LISTED:,} more mechanisms")
     yield from _lines("pure", pure)
     yield from _lines("exact", exact)
+    if isinstance(second, str):
+        yield Text(f"pld: {second}", style="bold")
+        return
     shown = Text(f"pld: epsilon {second.epsilon:.8g} at delta {second.delta:g}", style="bold")
     yield shown.append(f", at least {second.lower:.8g}", style="not bold")
     yield from _grounds(exact.relation, exact.assumption, _method(second))
@@ -111,6 +123,11 @@ def _values(figure: Figure) -> dict[str, Any]:
         "assumption": figure.assumption,
         "method": figure.method,
     }
+
+
+def _finite(value: float) -> float | None:
+    """Infinite is where delta is less than what the library itself gives up."""
+    return value if math.isfinite(value) else None
 
 
 def _lines(name: str, figure: Figure) -> Iterator[Text]:

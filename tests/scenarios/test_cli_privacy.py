@@ -147,7 +147,13 @@ def test_bad_input(arguments: tuple[str, ...], says: str) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    assert "pip install 'sottovoce[accounting]'" in complaint(sottovoce(*TEN))
+    said = sottovoce(*TEN)
+    assert said.code == 0
+    assert "exact: epsilon 7.9097062" in said.out
+    assert "pip install '.[accounting]'" in said.out
+    values = sottovoce(*TEN, "--json").json
+    assert values["pld"] is None
+    assert values["exact"] == pytest.approx(7.9097062)
 
 
 def test_any_delta_can_be_printed() -> None:
