@@ -1,14 +1,19 @@
-"""Checkpoints, receipts and evidence as files: what an aggregator publishes and a party keeps."""
+"""Checkpoints, proofs and evidence as files: what an aggregator publishes and a party keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from protocol.transcript.checkpoints import SignedCheckpoint, Statement
+from protocol.transcript.checkpoints import SignedCheckpoint, Statement, decode_statement
+from protocol.transcript.entries import Checkpoint
 from protocol.transcript.evidence import Equivocation
+from protocol.transcript.extension import MAGIC as EXTENSION
+from protocol.transcript.reader import TranscriptReader
 from scenarios.errors import UsageError
 
 SUFFIX = ".checkpoint.json"
@@ -16,7 +21,9 @@ SUFFIX = ".checkpoint.json"
 
 _FORMAT = "sottovoce checkpoint 1"
 _EVIDENCE = "sottovoce evidence 1"
+_NEITHER = "neither a receipt, nor an extension, nor evidence"
 _LARGEST = 1 << 16
+_LARGEST_EXTENSION = 1 << 26
 
 
 def checkpoint_path(transcript: Path) -> Path:
@@ -33,8 +40,46 @@ def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> N
     if checkpoint is None:
         path.unlink(missing_ok=True)
         return
+    path.write_bytes(_published(checkpoint))
+
+
+def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> tuple[Path, ...]:
+    """Write checkpoints into a folder, under their numbers, to be published one by one.
+
+    What is there already stays as it is: it may have been published.
+
+    Raises:
+        UsageError: another checkpoint is there under the number of one of these.
+    """
+    contents = {
+        folder / f"checkpoint-{checkpoint.statement.number}.json": _published(checkpoint)
+        for checkpoint in checkpoints
+    }
+    there = [path for path in contents if path.exists()]
+    for path in there:
+        if path.read_bytes() != contents[path]:
+            raise UsageError(
+                f"{path}: another checkpoint than the record's; to publish both would be to tell "
+                "two stories"
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in contents:
+        if path not in there:
+            path.write_bytes(contents[path])
+    return tuple(contents)
+
+
+def checkpoints_of(reader: TranscriptReader, count: int) -> Iterator[SignedCheckpoint]:
+    """The first checkpoints on a record, of which a verification has found so many sound."""
+    key = reader.header.roster[0][1]
+    found = (entry for entry in reader if isinstance(entry, Checkpoint))
+    for entry in islice(found, count):
+        yield SignedCheckpoint(decode_statement(entry.statement), key, entry.signature)
+
+
+def _published(checkpoint: SignedCheckpoint) -> bytes:
     encoded = msgspec.json.encode(checkpoint_values(checkpoint))
-    path.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
+    return msgspec.json.format(encoded, indent=1) + b"\n"
 
 
 def checkpoint_values(checkpoint: SignedCheckpoint) -> dict[str, Any]:
@@ -87,23 +132,27 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
     try:
         values = msgspec.json.decode(content, type=dict[str, str])
         if values.pop("format", None) != _EVIDENCE:
-            raise UsageError(f"{path}: neither a receipt nor evidence")
+            raise UsageError(f"{path}: {_NEITHER}")
         return msgspec.convert({k: bytes.fromhex(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: neither a receipt nor evidence: {error}") from error
+        raise UsageError(f"{path}: {_NEITHER}: {error}") from error
 
 
 def read_small(path: Path) -> bytes:
-    """The bytes of a file that cannot be large.
+    """The bytes of a file that cannot be large, unless it is an extension.
 
     Raises:
         UsageError: it cannot be read, or is larger than any such file is.
     """
+    most = _LARGEST
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
+            content = file.read(most + 1)
+            if content.startswith(EXTENSION):
+                most = _LARGEST_EXTENSION
+                content += file.read(most + 1 - len(content))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    if len(content) > _LARGEST:
+    if len(content) > most:
         raise UsageError(f"{path}: too large for what it should be")
     return content

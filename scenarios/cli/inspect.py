@@ -11,7 +11,12 @@ import click
 from protocol.errors import TranscriptError
 from protocol.roster import Roster
 from protocol.transcript.reader import TranscriptReader
-from scenarios.checkpoints import read_checkpoint, write_evidence
+from scenarios.checkpoints import (
+    checkpoints_of,
+    read_checkpoint,
+    write_checkpoints,
+    write_evidence,
+)
 from scenarios.errors import UsageError, printable
 from scenarios.transcripts import Transcript, open_transcript
 
@@ -36,23 +41,33 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
     metavar="FILE",
     help="If the checkpoint contradicts the one on record, write both signatures into FILE.",
 )
+@click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="If nothing is wrong so far, write every checkpoint on record into FOLDER, to publish.",
+)
 @json_option
 def verify(
     transcript: Path,
     digest: str | None,
     checkpoint: Path | None,
     evidence: Path | None,
+    checkpoints: Path | None,
     as_json: bool,
 ) -> int:
     """Check that TRANSCRIPT is what was recorded: exit 0 if intact, 1 with every fault found."""
     if evidence is not None and checkpoint is None:
         raise UsageError("--evidence: it takes a --checkpoint to contradict")
-    verification = open_transcript(transcript).verify(
+    opened = open_transcript(transcript)
+    verification = opened.verify(
         digest=bytes_of(digest),
         checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
     )
     if evidence is not None and verification.equivocation is not None:
         write_evidence(verification.equivocation, evidence)
+    if checkpoints is not None and verification.header is not None and not verification.faults:
+        write_checkpoints(checkpoints_of(opened.entries(), verification.checkpoints), checkpoints)
     if as_json:
         from scenarios.report.tables import verification_values
 

@@ -1,15 +1,19 @@
-"""``sottovoce prove`` and ``check``: that a report was counted, with the checkpoint alone."""
+"""``sottovoce prove`` and ``check``: that a report was counted, that nothing was taken back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
+from protocol.growth import prove_extension
 from protocol.messages import NO_ROUND, PartyId
-from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.checkpoints import SignedCheckpoint, Statement
+from protocol.transcript.extension import MAGIC as EXTENSION
+from protocol.transcript.extension import Extension, decode_extension, encode_extension
+from protocol.transcript.extension import problems_of as growth_problems_of
 from protocol.transcript.receipts import (
     MAGIC,
     Receipt,
@@ -25,55 +29,111 @@ from scenarios.cli.run import write_whole
 from scenarios.deployment import read_member
 from scenarios.errors import UsageError, printable
 from scenarios.loading import built_in_variant, find_variant
-from scenarios.transcripts import open_transcript
+from scenarios.transcripts import Transcript, open_transcript
 
 SUFFIX = ".receipt"
+EXTENSION_SUFFIX = ".extension"
+
+_since_option = click.option(
+    "--since",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="An earlier checkpoint, as published: is all that it has still there later?",
+)
+
+
+class _Proof(NamedTuple):
+    """What is written, under which name by default, and what it says, to be read and as JSON."""
+
+    content: bytes
+    name: str
+    lines: list[str]
+    values: dict[str, Any]
 
 
 @click.command()
 @transcript_argument
-@click.argument("party")
+@click.argument("party", required=False)
+@_since_option
+@click.option(
+    "--until",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --since: the later checkpoint, as published; the last one on record by default.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help=f"Where to write the receipt; PARTY{SUFFIX} by default.",
+    help=f"Where to write it; PARTY{SUFFIX} or checkpoint-0-1{EXTENSION_SUFFIX} by default.",
 )
 @click.option("--variant", metavar="PATH.py:Class", help="The class of a variant of your own.")
 @json_option
 def prove(
-    transcript: Path, party: str, out: Path | None, variant: str | None, as_json: bool
+    transcript: Path,
+    party: str | None,
+    since: Path | None,
+    until: Path | None,
+    out: Path | None,
+    variant: str | None,
+    as_json: bool,
 ) -> None:
     """Write a receipt: the reports of PARTY are counted in what TRANSCRIPT publishes.
 
-    Exit 1, with the reason, if they are not. A receipt is checked with 'sottovoce check' and the
-    published checkpoint, without the transcript.
+    With --since instead of PARTY, write an extension: all that was said by an earlier checkpoint is
+    still said, unchanged and in each member's order, by a later one.
+
+    Exit 1, with the reason, if it is not so. What is written is checked with 'sottovoce check' and
+    the published checkpoints, without the transcript.
     """
-    opened = open_transcript(transcript)
-    name = reader_of(opened, transcript).header.variant
-    # What a transcript says is looked up, never loaded.
-    cls = built_in_variant(name) if variant is None else find_variant(variant)
-    receipt = opened.prove(cls, PartyId(party))
-    # The name has been found on the roster, so it is fit to be a file's.
-    path = Path(f"{party}{SUFFIX}") if out is None else out
-    content = encode_receipt(receipt)
+    if since is None:
+        if party is None or until is not None:
+            raise UsageError("prove takes a PARTY, or --since FILE and then perhaps --until FILE")
+        made = _received(open_transcript(transcript), transcript, variant, PartyId(party))
+    else:
+        if party is not None or variant is not None:
+            raise UsageError("--since: what it asks is the same for all parties and variants")
+        made = _extended(open_transcript(transcript), since, until)
+    content, path = made.content, Path(made.name) if out is None else out
     write_whole(path, content)
     if as_json:
-        print_json({**_values(receipt), "file": str(path), "bytes": len(content)})
+        print_json({**made.values, "file": str(path), "bytes": len(content)})
         return
-    for line in _lines(receipt):
+    for line in made.lines:
         click.echo(printable(line))
     click.echo(f"written: {path} ({len(content):,} bytes)")
 
 
+def _received(opened: Transcript, path: Path, variant: str | None, party: PartyId) -> _Proof:
+    name = reader_of(opened, path).header.variant
+    # What a transcript says is looked up, never loaded.
+    cls = built_in_variant(name) if variant is None else find_variant(variant)
+    receipt = opened.prove(cls, party)
+    # The name has been found on the roster, so it is fit to be a file's.
+    return _Proof(encode_receipt(receipt), f"{party}{SUFFIX}", _lines(receipt), _values(receipt))
+
+
+def _extended(opened: Transcript, since: Path, until: Path | None) -> _Proof:
+    earlier, later = read_checkpoint(since), None if until is None else read_checkpoint(until)
+    extension, later = prove_extension(opened.chunks, earlier=earlier, later=later)
+    between = earlier.statement, later.statement
+    return _Proof(
+        encode_extension(extension),
+        f"checkpoint-{between[0].number}-{between[1].number}{EXTENSION_SUFFIX}",
+        _growth_lines(extension, *between),
+        _growth_values(extension, *between),
+    )
+
+
 @click.command()
-@click.argument("receipt", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("receipt", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The last checkpoint, as the aggregator has published it.",
+    help="The last checkpoint, as the aggregator has published it; of an extension the later one.",
 )
+@_since_option
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -84,21 +144,29 @@ def prove(
     "--member",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="The party's folder: are the keys, and the words that it signed, its own?",
+    help="A party's folder: are the aggregator's key, and the words that it signed, as it knows?",
 )
 @json_option
 def check(
     receipt: Path,
     checkpoint: Path | None,
+    since: Path | None,
     report: Path | None,
     member: Path | None,
     as_json: bool,
 ) -> int:
-    """Check RECEIPT with the published checkpoint alone: exit 0 if it holds, 1 with every reason.
+    """Check a receipt with the published checkpoint alone: exit 0 if it holds, 1 with every reason.
 
-    It also takes evidence that 'sottovoce verify --evidence' wrote, which needs no checkpoint.
+    An extension is checked with --since and --checkpoint, the earlier and the later one. Evidence
+    that 'sottovoce verify --evidence' wrote needs no checkpoint.
     """
     content = read_small(receipt)
+    if content.startswith(EXTENSION):
+        if since is None or checkpoint is None or report is not None:
+            raise UsageError("an extension is checked with --since FILE and --checkpoint FILE")
+        return _check_extension(content, receipt, (since, checkpoint), member, as_json)
+    if since is not None:
+        raise UsageError(f"--since: {receipt} is no extension")
     if not content.startswith(MAGIC):
         return _check_evidence(content, receipt, as_json)
     if checkpoint is None:
@@ -119,10 +187,41 @@ def check(
         return 1 if problems else 0
     for line in _lines(decoded):
         click.echo(printable(line))
+    return _conclude(problems, published.key, known=member is not None)
+
+
+def _check_extension(
+    content: bytes, path: Path, between: tuple[Path, Path], member: Path | None, as_json: bool
+) -> int:
+    earlier, later = map(read_checkpoint, between)
+    one, other = earlier.statement, later.statement
+    try:
+        extension = decode_extension(content)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+    problems = list(growth_problems_of(extension, earlier, later))
+    if member is not None:
+        charter = read_member(member).charter
+        if other.session != charter.session:
+            problems.append("the checkpoints are of another session than the folder")
+        if later.key != charter.roster.members[0][1]:
+            problems.append("the checkpoints are not the survey's aggregator's")
+    if as_json:
+        values = {"holds": not problems, "problems": problems}
+        grown = _growth_values(extension, one, other)
+        print_json({**values, **grown, "aggregator_key": later.key.hex()})
+        return 1 if problems else 0
+    for line in _growth_lines(extension, one, other):
+        click.echo(printable(line))
+    return _conclude(problems, later.key, known=member is not None)
+
+
+def _conclude(problems: list[str], key: bytes, *, known: bool) -> int:
+    """Say whether a proof holds: the last lines, and the exit code."""
     for problem in problems:
         click.echo(printable(f"problem: {problem}"))
-    if not problems and member is None:
-        click.echo(f"the checkpoint is signed by the key {published.key.hex()}")
+    if not problems and not known:
+        click.echo(f"the checkpoint is signed by the key {key.hex()}")
         click.echo("whether that is the aggregator's is for you to compare; --member does it")
     click.echo("does NOT hold" if problems else "holds")
     return 1 if problems else 0
@@ -197,4 +296,26 @@ def _values(receipt: Receipt) -> dict[str, Any]:
         "messages": standing.count,
         "signed": receipt.head is not None,
         "key": receipt.key.hex(),
+    }
+
+
+def _growth_lines(extension: Extension, earlier: Statement, later: Statement) -> list[str]:
+    grown = extension.grown
+    added = sum(member.added for member in grown)
+    end = ", at the end" if later.final else ""
+    return [
+        f"from checkpoint {earlier.number} ({earlier.entries:,} entries) "
+        f"to checkpoint {later.number} ({later.entries:,} entries{end})",
+        f"session {earlier.session.hex()}",
+        f"said between: {added:,} message{'' if added == 1 else 's'} "
+        f"of {len(grown):,} member{'' if len(grown) == 1 else 's'}",
+    ]
+
+
+def _growth_values(extension: Extension, earlier: Statement, later: Statement) -> dict[str, Any]:
+    return {
+        "session": earlier.session.hex(),
+        "earlier": {"number": earlier.number, "entries": earlier.entries},
+        "later": {"number": later.number, "entries": later.entries, "final": later.final},
+        "added": [{"member": g.member, "messages": g.added} for g in extension.grown],
     }
