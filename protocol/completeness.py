@@ -72,7 +72,7 @@ class CompletenessWriter:
         self._entries = 0
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
         self._heard: dict[tuple[str, int], dict[PartyId, int]] = {}
-        self._declined: set[PartyId] = set()
+        self._declined: dict[PartyId, int] = {}
 
     def add(self, entry: Entry) -> None:
         """Take the next entry.
@@ -86,6 +86,8 @@ class CompletenessWriter:
                 envelope = decode_envelope(entry.envelope)
                 if envelope.recipient == AGGREGATOR:
                     self._under_way[envelope.sender, envelope.seq] = envelope
+                if envelope.kind == Declined.kind():
+                    self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
                     self._lost += 1
                 elif envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
@@ -118,9 +120,8 @@ class CompletenessWriter:
             message = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError:
             return  # Nobody could have counted it.
-        if isinstance(message, Declined):
-            self._declined.add(sender)
-        elif sender not in self._declined:
+        # Who has declined says nothing more that could be counted, whether the refusal came or not.
+        if envelope.seq < self._declined.get(sender, envelope.seq + 1):
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             self._heard.setdefault(topic, {}).setdefault(sender, self._entries - 1)
 

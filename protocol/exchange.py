@@ -13,7 +13,7 @@ from protocol.charter import Charter
 from protocol.codec import encode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.fates import PASS, FateRule, Verdict, deliver_all
-from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Head, Left, PartyId
+from protocol.messages import AGGREGATOR, RECORD, SWITCH, Declined, Envelope, Head, Left, PartyId
 from protocol.transcript.heads import is_signed
 from protocol.transcript.recorder import Recorder
 
@@ -46,6 +46,7 @@ class Ruling(NamedTuple):
 
 _NOTHING = Ruling(())
 _HEAD = Head.kind()
+_DECLINED = Declined.kind()
 
 
 class Exchange:
@@ -77,6 +78,7 @@ class Exchange:
         self._left: dict[PartyId, str] = {}
         self._peers: dict[PartyId, set[PartyId]] = {}
         self._held: dict[tuple[PartyId, PartyId], float] = {}
+        self._declined: set[PartyId] = set()
         self._headed: set[PartyId] = set()
         self._told: set[tuple[PartyId, PartyId]] = set()
         self._notices = 0
@@ -212,6 +214,12 @@ class Exchange:
         self.charter.codec.check_size(envelope.kind, len(envelope.body))
         if link in self._headed:
             raise RemoteProtocolError("something after the last word", field="seq")
+        if link in self._declined and envelope.kind != _HEAD:
+            raise RemoteProtocolError("something after a refusal", field="seq")
+        if envelope.kind == _DECLINED:
+            if recipient != AGGREGATOR:
+                raise RemoteProtocolError("a refusal is for the aggregator", field="recipient")
+            self._declined.add(link)
         if envelope.kind == _HEAD:
             self._check_head(link, envelope)
             self._headed.add(link)

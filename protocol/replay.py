@@ -148,6 +148,10 @@ class _Role:
 
     def said(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
         """An envelope was sent: the machine has to say it now."""
+        if self._unknown == DECLINED and not self._differences and recorded.kind != Head.kind():
+            self._differ(
+                f"#{recorded.seq}: {recorded.kind!r} was said after it had declined", number
+            )
         if self._over:
             return
         machine = self._running()
@@ -342,7 +346,8 @@ class _Role:
         )
 
     def _declines(self, recorded: Envelope) -> bool:
-        return recorded.kind == Declined.kind() and self._known.member != AGGREGATOR
+        """Whether this may follow from a budget: a refusal, said to whoever asked."""
+        return (recorded.kind, recorded.recipient) == (Declined.kind(), AGGREGATOR)
 
     def _is_close(self, one: Envelope, other: Envelope) -> bool:
         """Whether two envelopes differ in the last places of derived floats alone."""

@@ -17,7 +17,7 @@ import msgspec
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.privacy.events import (
     Composed,
@@ -207,7 +207,7 @@ class LedgerWriter:
             event: PrivacyEvent = Plain(self._charter.variant.survey.names)
             summed = False
         else:
-            event = event_of(self._charter.variant, message, self._seen.get(sender, Seen()))
+            event = self._event(envelope, message)
             summed = isinstance(message, Upload | Partial)
             if summed:
                 self.summed = event
@@ -223,6 +223,17 @@ class LedgerWriter:
                 # The aggregator may hide anything in anything, even in a question.
                 if sender == AGGREGATOR or _may_pass_on(event):
                     self._derived_until[observer] = passed
+
+    def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
+        """What a message tells; the answers themselves if its variant cannot say."""
+        variant, seen = self._charter.variant, self._seen.get(envelope.sender, Seen())
+        try:
+            return event_of(variant, message, seen)
+        except Exception as error:
+            # A variant of a user's own may not have reckoned with what is on record.
+            why = f"what it reveals cannot be told ({type(error).__name__})"
+            self.malformed.append(f"{envelope.sender} #{envelope.seq}: {why}")
+            return Plain(variant.survey.names)
 
     def _refused(self, entry: Refused) -> None:
         party = PartyId(entry.link)

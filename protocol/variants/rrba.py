@@ -303,6 +303,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
         told: list[PrivacyEvent] = []
+        if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
+            return Plain(self.survey.names)
         try:
             tables = self._drawn(question)
             for respondent in np.unique(answers.respondents).tolist():

@@ -47,7 +47,13 @@ def list_() -> None:
 
 @click.command()
 @click.argument("scenario")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter, one of those that 'sottovoce list' names; repeat for each.",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -56,15 +62,29 @@ def list_() -> None:
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where public data lies, instead of downloading it.",
+    help="The folder where public data lies; by default the one that the environment variable "
+    "SOTTOVOCE_DATA names, and if it names none, data is downloaded.",
 )
-@click.option("--transport", type=click.Choice(TRANSPORTS), default="memory", show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
+@click.option(
+    "--transport",
+    type=click.Choice(TRANSPORTS),
+    default="memory",
+    show_default=True,
+    help="What carries the messages: one loop (local), queues in memory, or TCP or TLS on this "
+    "machine. The result is the same.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=1,
+    show_default=True,
+    help="All randomness and all keys follow from it.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Write {TRANSCRIPT}, its checkpoint and {RESULT} into this folder; a run that fails "
-    f"leaves {TRANSCRIPT}{PARTIAL}.",
+    f"leaves {TRANSCRIPT}{PARTIAL}. By default nothing is written.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
 @click.option(
@@ -201,7 +221,13 @@ def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> Non
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that is there whole or not at all; text is encoded as UTF-8."""
+    """Write a file that is there whole or not at all; text is encoded as UTF-8.
+
+    Raises:
+        UsageError: something else than a file has that name.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: is there already and is no file")
     encoded = content.encode() if isinstance(content, str) else content
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
         try:
