@@ -36,6 +36,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "marg-ps": functools.partial(marginals.released, "MargPS", 0.3),
         "likelihood": marginals.likelihood,
         "em": marginals.expectation_maximization,
+        "attack": judging.attacked,
         "literal-sum": sums.literal,
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),

@@ -20,9 +20,12 @@ from protocol.messages import (
     Message,
     PartyId,
 )
+from protocol.privacy.attack import attack
 from protocol.privacy.coalitions import Coalition, judge_coalition, worst_coalition
 from protocol.privacy.ledger import LedgerWriter
-from protocol.randomness import Stream
+from protocol.randomizers import KeepUniform
+from protocol.randomness import Stream, secret_of
+from protocol.records import Records
 from protocol.roster import Roster
 from protocol.sharing.graph import neighbourhoods, order_of
 from protocol.sharing.messages import (
@@ -41,14 +44,16 @@ from protocol.sharing.messages import (
 from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.sharing.sparse import SHARED
 from protocol.sharing.unmasking import REVEALED
+from protocol.survey import Attribute, Survey
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.merkle import HASH_BYTES
-from protocol.variants import PairCounts
+from protocol.variants import PairCounts, RRJoint
 from protocol.variants.tallies import Tally
 from scenarios.datasets.adult import ADULT
 
 SESSION = bytes(16)
 COIN = bytes(32)
+TRIALS = 1_000_000
 GONE = 0.08
 """The share of the parties that have dealt and do not upload."""
 
@@ -206,6 +211,35 @@ def worst(parties: int) -> Benchmark:
         return worst_coalition(record.charter, record.entries, 60)
 
     return _against_ledger(record, "worst_coalition", product)
+
+
+def attacked() -> Benchmark:
+    """A million trials of 16-ary randomized response, attacked; the floor draws as many reports.
+
+    Aim: 2 s.
+    """
+    survey = Survey("one", (Attribute(name="x", categories=tuple(f"c{i}" for i in range(16))),))
+    variant = RRJoint.with_epsilon(survey, 1.0)
+    records = Records.from_codes(survey, np.arange(16, dtype=np.uint8)[:, np.newaxis])
+    keep = KeepUniform.with_epsilon(16, epsilon=1.0)
+    codes = np.zeros(TRIALS, np.uint8)
+    stream = Stream(secret_of(1)).derive("benchmark")
+
+    def product() -> object:
+        return attack(variant, records, trials=TRIALS, runs=20)
+
+    return Benchmark(
+        title=f"{TRIALS:,} trials of 16-ary randomized response (aim: 2 s)",
+        unit="trial",
+        units=TRIALS,
+        product=Side(name="attack", run=lambda: elapsed(product)),
+        floors=(
+            Side(
+                name="randomize alone", run=lambda: elapsed(lambda: keep.randomize(codes, stream))
+            ),
+        ),
+        repeats=3,
+    )
 
 
 def _against_ledger(record: _Record, name: str, product: Callable[[], object]) -> Benchmark:
