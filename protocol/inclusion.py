@@ -108,6 +108,8 @@ class _Reading:
             case Sent():
                 envelope = decode_envelope(entry.envelope)
                 self._canonical.trees[envelope.sender].append(entry.envelope)
+                if envelope.kind == Head.kind():
+                    self._standings.sign(envelope.sender)
                 if envelope.sender == self._party:
                     self._said(envelope, entry.envelope)
                 elif envelope.recipient == self._party:
@@ -163,7 +165,7 @@ class _Reading:
             standing=standing,
             reports=reports,
             path=joint_path(levels_of(signed), [report.seq for report in reports]),
-            key=roster.key(self._party),
+            key=None if self._head is None else roster.key(self._party),
             head=None if self._head is None else (self._head.root, self._head.signature),
             extension=()
             if self._head is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,6 +24,7 @@ SUFFIX = ".checkpoint.json"
 _FORMAT = "sottovoce checkpoint 1"
 _EVIDENCE = "sottovoce evidence 1"
 _NEITHER = "neither a receipt, nor an extension, nor evidence"
+_HEX = re.compile(r"([0-9a-f]{2})*")
 _LARGEST = 1 << 16
 _LARGEST_EXTENSION = 1 << 26
 
@@ -97,10 +100,10 @@ def read_checkpoint(path: Path) -> SignedCheckpoint:
         UsageError: there is none, or it is malformed.
     """
     try:
-        values = msgspec.json.decode(read_small(path), type=dict[str, Any])
+        values = _once(read_small(path))
         if values.pop("format", None) != _FORMAT:
             raise UsageError(f"{path}: not a checkpoint")
-        plain = {k: bytes.fromhex(v) if isinstance(v, str) else v for k, v in values.items()}
+        plain = {k: _bytes(v) if isinstance(v, str) else v for k, v in values.items()}
         key, signature = plain.pop("key"), plain.pop("signature")
         if set(plain) != set(Statement.__struct_fields__):
             raise UsageError(f"{path}: not the fields of a checkpoint")
@@ -112,7 +115,7 @@ def read_checkpoint(path: Path) -> SignedCheckpoint:
         )
     except KeyError as error:
         raise UsageError(f"{path}: the checkpoint has no {error.args[0]!r}") from error
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise UsageError(f"{path}: no checkpoint: {error}") from error
 
 
@@ -130,12 +133,42 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
         UsageError: it is none, or malformed.
     """
     try:
-        values = msgspec.json.decode(content, type=dict[str, str])
+        values = msgspec.convert(_once(content), dict[str, str])
         if values.pop("format", None) != _EVIDENCE:
             raise UsageError(f"{path}: {_NEITHER}")
-        return msgspec.convert({k: bytes.fromhex(v) for k, v in values.items()}, Equivocation)
+        return msgspec.convert({k: _bytes(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {_NEITHER}: {error}") from error
+
+
+def _once(content: bytes) -> dict[str, Any]:
+    """A JSON object; no name occurs twice, or readers may disagree about what was published.
+
+    Raises:
+        ValueError: it is none.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a name occurs twice")
+        return found
+
+    values = json.loads(content.decode(), object_pairs_hook=unique)
+    if not isinstance(values, dict):
+        raise ValueError("expected an object")
+    return values
+
+
+def _bytes(digits: str) -> bytes:
+    """Bytes from the one way to write them: without blanks and capitals.
+
+    Raises:
+        ValueError: other than pairs of hexadecimal digits.
+    """
+    if not _HEX.fullmatch(digits):
+        raise ValueError("expected pairs of the digits 0-9 and a-f")
+    return bytes.fromhex(digits)
 
 
 def read_small(path: Path) -> bytes:

@@ -79,6 +79,15 @@ def signed_run() -> Run:
     return run_of(setting())
 
 
+def envelopes(run: Run, sender: PartyId) -> list[bytes]:
+    """What a member has said in a run, encoded."""
+    return [
+        entry.envelope
+        for entry in run.entries
+        if isinstance(entry, Sent) and decode_envelope(entry.envelope).sender == sender
+    ]
+
+
 def rewritten(
     run: Run,
     change: Callable[[list[Entry]], list[Entry]] = lambda entries: entries,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from protocol.messages import RECORD, SESSION_BYTES, Closed, PartyId
+from protocol.messages import AGGREGATOR, RECORD, SESSION_BYTES, Closed, Envelope, Head, PartyId
 from protocol.roster import KEY_BYTES, Identity, is_signature
 from protocol.transcript.merkle import HASH_BYTES, Tree, leaf_hash
 from protocol.transcript.standing import Standings
@@ -23,8 +23,14 @@ SIGNATURE_BYTES = 64
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
 _Session = Annotated[bytes, msgspec.Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""How many of something are stated: what every reader has an integer for."""
+
+Ended = tuple[bool, bytes]
+"""How a run ended: whether it came to its end, and the hash of the reason why not."""
+
 _CLOSED = Closed.kind()
+_HEAD = Head.kind()
 
 
 class Statement(
@@ -42,16 +48,21 @@ class Statement(
         standing: at the end, the root over the standing of all members; None before.
         result: at the end, the leaf hash of the envelope that publishes the result; None before,
             and if nothing was published.
+        complete: at the end, whether the run came to its end; None before.
+        reason: at the end, the hash of the reason why not, as the closing record gives it
+            (``ended``); None before.
     """
 
     session: _Session
-    number: _Count
-    entries: _Count
+    number: Count
+    entries: Count
     log: Hash
     digest: Hash
     previous: Hash
     standing: Hash | None
     result: Hash | None
+    complete: bool | None
+    reason: Hash | None
 
     @property
     def final(self) -> bool:
@@ -85,6 +96,11 @@ def decode_statement(encoded: bytes) -> Statement:
     if canonical != encoded:
         raise ValueError("the checkpoint's encoding is not canonical")
     return statement
+
+
+def ended(*, complete: bool, reason: str) -> Ended:
+    """What a last checkpoint says of how the run ended."""
+    return complete, hashlib.sha256(reason.encode()).digest()
 
 
 def statement_hash(encoded: bytes) -> bytes:
@@ -152,13 +168,17 @@ class Progress:
         """Take entries as a block holds them, each after its length."""
         self._log.update(content)
 
-    def said(self, recipient: PartyId, kind: str, body: bytes, encoded: bytes) -> None:
-        """Take the aggregator's next envelope."""
-        self._result = None
-        if recipient != RECORD:
+    def said(self, envelope: Envelope, encoded: bytes) -> None:
+        """Take a member's next envelope."""
+        if envelope.sender != AGGREGATOR:
+            if envelope.kind == _HEAD:
+                self.standings.sign(envelope.sender)
             return
-        if kind == _CLOSED:
-            self.standings.add(body)
+        self._result = None
+        if envelope.recipient != RECORD:
+            return
+        if envelope.kind == _CLOSED:
+            self.standings.add(envelope.body)
         else:
             self._result = leaf_hash(encoded)
 
@@ -172,7 +192,7 @@ class Progress:
         *,
         entries: int,
         digest: Callable[[], bytes],
-        final: bool,
+        ending: Ended | None = None,
         content: bytes | bytearray = b"",
     ) -> Statement:
         """What the next checkpoint says.
@@ -181,11 +201,12 @@ class Progress:
             trees: all members' trees.
             entries: how many entries there are before it.
             digest: their canonical digest.
-            final: the record ends here.
+            ending: how the run has ended, if the record ends here.
             content: entries that have not been added yet.
         """
         log = self._log.copy()
         log.update(content)
+        complete, reason = (None, None) if ending is None else ending
         return Statement(
             session=self._session,
             number=self._number,
@@ -193,8 +214,10 @@ class Progress:
             log=log.digest(),
             digest=digest(),
             previous=self._previous,
-            standing=self.standings.root(trees) if final else None,
-            result=self._result if final else None,
+            standing=None if ending is None else self.standings.root(trees),
+            result=None if ending is None else self._result,
+            complete=complete,
+            reason=reason,
         )
 
     def follow(self, encoded: bytes, entries: int) -> None:

@@ -40,7 +40,7 @@ from protocol.transcript.merkle import EMPTY_ROOT, inner_hash, is_consistent, le
 MAGIC = b"sottovoce extension 1\n"
 """The first line of every extension: name and version of the format."""
 
-_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
 
 
 class Grown(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):

@@ -8,8 +8,9 @@ import msgspec
 
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, KERNEL_KINDS
 from protocol.roster import is_signature
-from protocol.transcript.checkpoints import Hash, SignedCheckpoint
+from protocol.transcript.checkpoints import Count, Hash, SignedCheckpoint
 from protocol.transcript.entries import party_leaf
 from protocol.transcript.heads import head_statement
 from protocol.transcript.merkle import is_consistent, is_included, joint_root, leaf_hash
@@ -19,7 +20,7 @@ MAGIC = b"sottovoce receipt 1\n"
 """The first line of every receipt: name and version of the format."""
 
 _Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+_KERNEL = tuple(kind.kind() for kind in KERNEL_KINDS)
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -27,11 +28,12 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     Args:
         seq: its number among the party's envelopes.
-        topic: its kind and round.
+        topic: its kind and round. That the party was counted there is signed by the aggregator;
+            that it is this envelope's topic only the envelope itself can show (``is_about``).
         leaf: the leaf hash of its envelope.
     """
 
-    seq: _Count
+    seq: Count
     topic: Topic
     leaf: Hash
 
@@ -49,7 +51,8 @@ class Receipt(
         reports: its counted reports.
         path: the joint path of these in the tree of what it has signed, or, if it has signed
             nothing, of all it has said.
-        key: its public key, and ``head`` its signature over all that it said before; None without.
+        key: its public key; None without a head.
+        head: the root of all that it said before, and its signature; None if it has signed nothing.
         extension: that its tree extends what it has signed by the head alone.
         digest_path: from its leaf in the main tree to the canonical digest.
         standing_path: from its standing to the root over the standing of all members.
@@ -57,12 +60,12 @@ class Receipt(
     """
 
     session: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-    members: _Count
-    place: _Count
+    members: Count
+    place: Count
     standing: Standing
     reports: tuple[Counted, ...]
     path: tuple[Hash, ...]
-    key: Hash
+    key: Hash | None
     head: tuple[Hash, _Signature] | None
     extension: tuple[Hash, ...]
     digest_path: tuple[Hash, ...]
@@ -104,6 +107,7 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
     """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
     statement, standing = checkpoint.statement, receipt.standing
     leaf = party_leaf(standing.member, standing.count, standing.root)
+    topics = {report.topic for report in receipt.reports}
     where = {"index": receipt.place, "count": receipt.members}
     checks = (
         (checkpoint.valid, "the checkpoint is not signed by the key in it"),
@@ -134,25 +138,43 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
         ),
         (_reports_hold(receipt), "the reports are not among what the party said"),
         (bool(receipt.reports), "it is about no report"),
+        (topics.issubset(standing.counted), "a report was not counted"),
+        (len(topics) == len(receipt.reports), "two reports are of one kind and round"),
         (
-            all(report.topic in standing.counted for report in receipt.reports),
-            "a report was not counted",
+            not any(kind in _KERNEL for kind, _ in topics),
+            f"none of {', '.join(_KERNEL)} is a report",
+        ),
+        (
+            (receipt.head is not None) == standing.signed,
+            "whether the party has signed is not what the checkpoint says",
         ),
         (_head_holds(receipt), "what the party signed is not what is on record"),
     )
     return tuple(problem for sound, problem in checks if not sound)
 
 
-def is_about(receipt: Receipt, envelope: bytes) -> bool:
-    """Whether an encoded envelope is one of the reports that the receipt is about."""
-    leaf = leaf_hash(envelope)
+def is_about(receipt: Receipt, encoded: bytes, *, round_: int | None = None) -> bool:
+    """Whether an envelope is one of the reports that the receipt is about.
+
+    Args:
+        encoded: the envelope as it was sent.
+        round_: which round the message in it is of (``NO_ROUND`` for a kind without rounds), if
+            that is known. Without it, that the report is of the round named is the receipt's word.
+    """
+    leaf = leaf_hash(encoded)
     try:
-        decoded = decode_envelope(envelope)
+        envelope = decode_envelope(encoded)
     except RemoteProtocolError:
         return False
-    return any(
-        report.leaf == leaf and (report.seq, report.topic[0]) == (decoded.seq, decoded.kind)
-        for report in receipt.reports
+    return (
+        envelope.session == receipt.session
+        and envelope.sender == receipt.standing.member
+        and envelope.recipient == AGGREGATOR
+        and any(
+            (report.leaf, report.seq, report.topic[0]) == (leaf, envelope.seq, envelope.kind)
+            and round_ in (None, report.topic[1])
+            for report in receipt.reports
+        )
     )
 
 
@@ -169,9 +191,9 @@ def _head_holds(receipt: Receipt) -> bool:
     """The party's signature, and that its tree is what it has signed and the head."""
     standing, head = receipt.standing, receipt.head
     if head is None:
-        return not receipt.extension
+        return receipt.key is None and not receipt.extension
     count, (root, signature) = standing.count - 1, head
-    if count < 0:
+    if count < 0 or receipt.key is None:
         return False
     signed = head_statement(session=receipt.session, sender=standing.member, count=count, root=root)
     return is_signature(signature, signed, key=receipt.key) and is_consistent(

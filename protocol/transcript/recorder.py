@@ -13,9 +13,11 @@ from protocol.errors import LocalProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
 from protocol.roster import Identity
 from protocol.transcript.checkpoints import (
+    Ended,
     Progress,
     SignedCheckpoint,
     encode_statement,
+    ended,
     sign_statement,
 )
 from protocol.transcript.entries import (
@@ -176,14 +178,15 @@ class Recorder:
         tree.append(encoded)
         self.messages += 1
         self.bytes += len(encoded)
-        if sender == AGGREGATOR and self._signer is not None:
-            self._progress.said(envelope.recipient, envelope.kind, envelope.body, encoded)
+        if self._signer is not None:
+            self._progress.said(envelope, encoded)
             if (
-                envelope.kind == _CLOSED
+                sender == AGGREGATOR
+                and envelope.kind == _CLOSED
                 and envelope.recipient == RECORD
                 and self._progress.since(self._entries) >= len(self._trees)
             ):
-                self._check_in(self._signer, final=False)
+                self._check_in(self._signer)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
         """An envelope was handed to its recipient; ``repeat`` says that the network duplicated it.
@@ -262,24 +265,23 @@ class Recorder:
             LocalProtocolError: the recording is over already.
         """
         self._check_open()
+        reason = _clean(reason)
         if self._signer is not None:
-            self._check_in(self._signer, final=True)
+            self._check_in(self._signer, ended(complete=complete, reason=reason))
         self.flush()
         digest = self.digest()
-        ending = Ending(
-            entries=self._entries, digest=digest, complete=complete, reason=_clean(reason)
-        )
+        ending = Ending(entries=self._entries, digest=digest, complete=complete, reason=reason)
         self._write(CLOSING, encode_entry(ending))
         self._open = False
         return digest
 
-    def _check_in(self, signer: Identity, *, final: bool) -> None:
-        """Write a checkpoint."""
+    def _check_in(self, signer: Identity, ending: Ended | None = None) -> None:
+        """Write a checkpoint; the last one says how the run ended."""
         statement = self._progress.statement(
             self._trees,
             entries=self._entries,
             digest=self.digest,
-            final=final,
+            ending=ending,
             content=self._content,
         )
         encoded, signature = encode_statement(statement), sign_statement(signer, statement)

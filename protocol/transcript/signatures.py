@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.roster import is_signature
@@ -13,8 +13,15 @@ from protocol.transcript.checkpoints import (
     SignedCheckpoint,
     Statement,
     decode_statement,
+    ended,
 )
-from protocol.transcript.entries import CanonicalDigest, Checkpoint, Header, encode_header
+from protocol.transcript.entries import (
+    CanonicalDigest,
+    Checkpoint,
+    Ending,
+    Header,
+    encode_header,
+)
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 from protocol.transcript.heads import Heads
 
@@ -22,6 +29,7 @@ Complaint = tuple[str, str]
 """The rule that is broken, and how."""
 
 _U32 = struct.Struct(">I")
+_DISAGREE = "do not say the same of how the run ended"
 
 
 class Signatures:
@@ -35,7 +43,8 @@ class Signatures:
     Attributes:
         last: the last sound checkpoint.
         sound: how many there are.
-        met: whether the record extends the published checkpoint.
+        met: whether the record extends the published checkpoint, and ends with it if that is a
+            last one.
         equivocation: the evidence, if a checkpoint on record contradicts the published one.
     """
 
@@ -57,6 +66,7 @@ class Signatures:
         self._seen = 0
         self._over = False
         self._judged = published is None
+        self._repeated = False
         self.last: SignedCheckpoint | None = None
         self.sound = 0
         self.met = False
@@ -68,18 +78,20 @@ class Signatures:
 
     def sent(self, envelope: Envelope, encoded: bytes) -> str | None:
         """Take a member's envelope into its tree; what is wrong with it, as far as heads go."""
-        if envelope.sender == AGGREGATOR:
-            self._progress.said(envelope.recipient, envelope.kind, envelope.body, encoded)
+        self._progress.said(envelope, encoded)
         said = self._canonical.trees[envelope.sender]
         complaint = self._heads.take(envelope, said)
         said.append(encoded)
         return complaint
 
-    def before(self) -> Iterable[Complaint]:
+    def before(self) -> Iterator[Complaint]:
         """Call it before each entry is judged."""
+        if not self._judged:
+            yield from self._compare()
+        elif self.met:
+            yield from self._check_end()
         if self._over:
-            return (("checkpoint", "an entry after the last checkpoint"),)
-        return () if self._judged else self._compare()
+            yield "checkpoint", "an entry after the last checkpoint"
 
     def checkpoint(self, entry: Checkpoint) -> Iterator[Complaint]:
         """Take a checkpoint."""
@@ -92,6 +104,9 @@ class Signatures:
             yield "checkpoint", str(error)
             return
         self._over = statement.final
+        published = self._published
+        if published is not None and published.statement == statement:
+            self._repeated = True
         since = self._progress.since(self._entries)
         wrong: str | None
         if not statement.final and since < len(self._header.roster):
@@ -100,10 +115,10 @@ class Signatures:
         elif not is_signature(entry.signature, CHECKPOINT_PURPOSE + entry.statement, key=self._key):
             wrong = "it is not signed by the aggregator"
         else:
-            wrong = _difference(statement, self._expected(final=statement.final))
+            wrong = _difference(statement, self._expected(statement))
             signed = SignedCheckpoint(statement, self._key, entry.signature)
-            if self._published is not None and self.equivocation is None:
-                self.equivocation = two_checkpoints(self._published, signed)
+            if published is not None and self.equivocation is None:
+                self.equivocation = two_checkpoints(published, signed)
             if wrong is None:
                 self.last = signed
                 self.sound += 1
@@ -117,20 +132,42 @@ class Signatures:
         self._progress.add(_U32.pack(len(encoded)) + encoded)
         self._entries += 1
 
-    def finish(self, *, closed: bool) -> Iterator[Complaint]:
+    def finish(self, ending: Ending | None) -> Iterator[Complaint]:
         """The file has ended.
 
         Args:
-            closed: it has a closing record.
+            ending: its closing record, if it has one.
         """
         if not self._judged:
             yield from self._compare()
-        if closed and self._seen and (self.last is None or not self.last.statement.final):
-            yield "checkpoint", "the record is closed without a sound last checkpoint"
-        if not self._judged and self._published is not None:
-            there = self._published.statement.entries
-            message = f"the checkpoint is about {there} entries, there are {self._entries}"
-            yield "published", message
+        if self.met:
+            yield from self._check_end()
+        last = None if self.last is None else self.last.statement
+        if ending is not None:
+            if last is None or not last.final:
+                if self._seen:
+                    yield "checkpoint", "the record is closed without a sound last checkpoint"
+            elif not _fits(last, ending):
+                yield "checkpoint", f"the closing record and the last checkpoint {_DISAGREE}"
+        if self._published is None:
+            return
+        published = self._published.statement
+        if not self._judged:
+            message = f"about {published.entries} entries, there are {self._entries}"
+            yield "published", f"the checkpoint is {message}"
+        elif self.met and ending is not None and published.final and not _fits(published, ending):
+            self.met = False
+            yield "published", f"the closing record and the checkpoint {_DISAGREE}"
+
+    def _check_end(self) -> Iterator[Complaint]:
+        """Whether anything but itself has come after a published last checkpoint."""
+        published = self._published
+        if published is None or not published.statement.final:
+            return
+        beyond = self._entries - published.statement.entries
+        if beyond > (1 if self._repeated else 0):
+            self.met = False
+            yield "published", "the record goes on after the last checkpoint that was given"
 
     def _compare(self) -> Iterator[Complaint]:
         published = self._published
@@ -140,19 +177,27 @@ class Signatures:
         if published.key != self._key or not published.valid:
             yield "published", "the checkpoint is not signed by the roster's aggregator"
             return
-        wrong = _difference(published.statement, self._expected(final=published.statement.final))
+        wrong = _difference(published.statement, self._expected(published.statement))
         if wrong is not None:
             yield "published", f"the record does not extend the checkpoint: {wrong}"
         else:
             self.met = True
 
-    def _expected(self, *, final: bool) -> Statement:
+    def _expected(self, given: Statement) -> Statement:
+        """What a statement here should say; of how the run ended the closing record will tell."""
+        ending = (given.complete is True, given.reason or b"") if given.final else None
         return self._progress.statement(
             self._canonical.trees,
             entries=self._entries,
             digest=self._canonical.digest,
-            final=final,
+            ending=ending,
         )
+
+
+def _fits(last: Statement, ending: Ending) -> bool:
+    """Whether a last checkpoint and a closing record tell the same end."""
+    how = ended(complete=ending.complete, reason=ending.reason)
+    return (last.complete, last.reason) == how
 
 
 def _difference(given: Statement, expected: Statement) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -13,8 +14,21 @@ from protocol.transcript.merkle import Tree, root_of
 Topic = tuple[str, int]
 """What a closing was of: a kind of message and its round."""
 
+MAX_CLOSINGS = 1 << 16
+"""How many closings count anybody,"""
+
+MAX_BITMAP_BYTES = 1 << 24
+"""and what their bitmaps take together; so that no file makes a verifier remember more."""
+
+MAX_KIND_BYTES = 255
+"""What the kind that a closing is of takes as UTF-8."""
+
+_BLOCK = 128
+"""For so many members at once bitmaps are spread out, a multiple of 8."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_closed = msgspec.msgpack.Decoder(Closed).decode
+_Bits = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -25,13 +39,15 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         count, root: how many envelopes it has sent, and the root of its tree.
         counted: the closings of the aggregator that counted it, in their order.
         missed: those that awaited it and did not count it.
+        signed: whether it has said a head.
     """
 
     member: PartyId
-    count: int
+    count: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
     root: bytes
     counted: tuple[Topic, ...]
     missed: tuple[Topic, ...]
+    signed: bool
 
 
 def standing_leaf(standing: Standing) -> bytes:
@@ -42,22 +58,38 @@ def standing_leaf(standing: Standing) -> bytes:
 class Standings:
     """Collects the standing of all members from the closings of the aggregator.
 
-    Memory grows with the number of answers that were counted.
+    Memory holds the bitmaps as they come, up to ``MAX_BITMAP_BYTES``: who can write a file can
+    write closings of everybody that take next to nothing in it.
 
     Args:
         members: in roster order.
     """
 
-    __slots__ = ("_counted", "_members", "_missed", "_topics")
+    __slots__ = ("_bitmaps", "_members", "_signed", "_topics")
 
     def __init__(self, members: Sequence[PartyId]) -> None:
         self._members = tuple(members)
         self._topics: list[Topic] = []
-        self._counted: dict[int, list[int]] = {}
-        self._missed: dict[int, list[int]] = {}
+        self._bitmaps = bytearray()
+        self._signed: set[PartyId] = set()
+
+    @property
+    def remembered(self) -> int:
+        """How many bytes of bitmaps are kept."""
+        return len(self._bitmaps)
+
+    def sign(self, member: PartyId) -> None:
+        """A member has said a head."""
+        self._signed.add(member)
 
     def add(self, body: bytes) -> None:
-        """Take the body of the aggregator's next ``Closed``; a malformed one counts nobody."""
+        """Take the body of the aggregator's next ``Closed``.
+
+        One that is malformed or comes after so many that there is no room for it counts nobody.
+        """
+        taken = 2 * ((len(self._members) + 7) // 8)
+        if len(self._topics) >= MAX_CLOSINGS or self.remembered + taken > MAX_BITMAP_BYTES:
+            return
         try:
             closed = _decode_closed(body)
             canonical = _encode(closed)
@@ -65,14 +97,12 @@ class Standings:
             return
         if canonical != body:
             return
-        awaited, counted = self._bits(closed.awaited), self._bits(closed.counted)
-        if awaited is None or counted is None:
+        if len(closed.of.encode()) > MAX_KIND_BYTES:
             return
-        number = len(self._topics)
-        self._topics.append((closed.of, closed.round))
-        for places, bits in ((self._counted, counted), (self._missed, awaited & ~counted)):
-            for place in np.flatnonzero(bits).tolist():
-                places.setdefault(place, []).append(number)
+        if self._fits(closed.awaited) and self._fits(closed.counted):
+            self._topics.append((closed.of, closed.round))
+            self._bitmaps += closed.awaited
+            self._bitmaps += closed.counted
 
     def of(self, place: int, said: Tree) -> Standing:
         """A member's standing.
@@ -81,28 +111,54 @@ class Standings:
             place: its position in the roster.
             said: its tree.
         """
-        topics = self._topics
-        return Standing(
-            self._members[place],
-            said.count,
-            said.root(),
-            tuple(topics[i] for i in self._counted.get(place, ())),
-            tuple(topics[i] for i in self._missed.get(place, ())),
-        )
+        [columns] = self._columns(place, place + 1)
+        return self._standing(place, said, *columns)
 
     def leaves(self, trees: Mapping[str, Tree]) -> Iterator[bytes]:
         """The leaves of all members in roster order."""
-        for place, member in enumerate(self._members):
-            yield standing_leaf(self.of(place, trees[member]))
+        for first in range(0, len(self._members), _BLOCK):
+            end = min(first + _BLOCK, len(self._members))
+            for place, columns in enumerate(self._columns(first, end), first):
+                said = trees[self._members[place]]
+                yield standing_leaf(self._standing(place, said, *columns))
 
     def root(self, trees: Mapping[str, Tree]) -> bytes:
         """The root over the standing of all members, 32 bytes."""
         return root_of(self.leaves(trees))
 
-    def _bits(self, bitmap: bytes) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
-        """A bitmap over the roster; None if it is of another length or names who is not there."""
+    def _standing(
+        self, place: int, said: Tree, counted: tuple[Topic, ...], missed: tuple[Topic, ...]
+    ) -> Standing:
+        member = self._members[place]
+        signed = member in self._signed
+        return Standing(member, said.count, said.root(), counted, missed, signed)
+
+    def _columns(self, first: int, end: int) -> Iterator[tuple[tuple[Topic, ...], ...]]:
+        """Where each of these members was counted, and where it was missed."""
+        size = (len(self._members) + 7) // 8
+        kept = np.frombuffer(self._bitmaps, np.uint8).reshape(-1, 2, size)
+        part = kept[:, :, first // 8 : (end + 7) // 8]
+        awaited, counted = part[:, 0], part[:, 1]
+        columns: list[_Bits] = []
+        for bitmaps in (counted, awaited & ~counted):
+            bits = np.unpackbits(bitmaps, axis=1, bitorder="little")[:, first % 8 :]
+            columns.append(np.ascontiguousarray(bits.T[: end - first]))
+        del kept, part, awaited, counted  # While they are there nothing can be added.
+        before: list[bytes] = []
+        named: tuple[tuple[Topic, ...], ...] = ()
+        for rows in zip(*columns, strict=True):
+            # Most members were counted wherever the one before them was.
+            pattern = [row.tobytes() for row in rows]
+            if pattern != before:
+                before, named = pattern, tuple(self._named(row) for row in rows)
+            yield named
+
+    def _named(self, closings: _Bits) -> tuple[Topic, ...]:
+        return tuple(self._topics[i] for i in np.flatnonzero(closings).tolist())
+
+    def _fits(self, bitmap: bytes) -> bool:
+        """Whether a bitmap is as long as the roster, and names nobody beyond it."""
         size = len(self._members)
         if len(bitmap) != (size + 7) // 8:
-            return None
-        bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little").astype(np.bool_)
-        return None if bits[size:].any() else bits[:size]
+            return False
+        return size % 8 == 0 or bitmap[-1] >> (size % 8) == 0

@@ -31,7 +31,7 @@ The rules, by the names that faults carry:
 23. ``closing-count``: it counts the entries that there are.
 24. ``closing-digest``: its canonical digest is that of the envelopes that there are.
 25. ``digest``: the canonical digest is the one that was given from outside, if one was.
-26. ``published``: the record extends the checkpoint that was given from outside, if one was.
+26. ``published``: the record extends the checkpoint given from outside, or ends as a last one says.
 
 A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 24:
 it is incomplete. Whoever holds the file can write it afresh so that those rules hold, without the
@@ -364,7 +364,7 @@ class _Verifier:
                 self.report("seq-gap", message, entry=entry)
         signatures, published = self._signatures, self._published
         if signatures is not None:
-            self._complain(signatures.finish(closed=self._ending is not None), None)
+            self._complain(signatures.finish(self._ending), None)
         elif published is not None:
             self.report("published", "there is no record to extend it")
         digest = None if self._canonical is None else self._canonical.digest()

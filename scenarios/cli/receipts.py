@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 
+from protocol.codec import decode_envelope
 from protocol.growth import prove_extension
-from protocol.messages import NO_ROUND, PartyId
+from protocol.messages import NO_ROUND, Envelope, Message, PartyId
 from protocol.transcript.checkpoints import SignedCheckpoint, Statement
 from protocol.transcript.extension import MAGIC as EXTENSION
 from protocol.transcript.extension import Extension, decode_extension, encode_extension
@@ -23,6 +25,7 @@ from protocol.transcript.receipts import (
     problems_of,
 )
 from protocol.transcript.standing import Topic
+from protocol.variant import Variant
 from scenarios.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.cli.inspect import json_option, print_json, reader_of, transcript_argument
 from scenarios.cli.run import write_whole
@@ -33,6 +36,8 @@ from scenarios.transcripts import Transcript, open_transcript
 
 SUFFIX = ".receipt"
 EXTENSION_SUFFIX = ".extension"
+
+_CLAIMED = "which message is of which kind and round is what the receipt says"
 
 _since_option = click.option(
     "--since",
@@ -138,7 +143,12 @@ def _extended(opened: Transcript, since: Path, until: Path | None) -> _Proof:
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The envelope of a report as it was sent: is the receipt about it?",
+    help="The envelope of a report as it was sent: is the receipt about it, and of its round?",
+)
+@click.option(
+    "--variant",
+    metavar="PATH.py:Class",
+    help="With --report: the class of a variant of your own, to read the envelope with.",
 )
 @click.option(
     "--member",
@@ -152,6 +162,7 @@ def check(
     checkpoint: Path | None,
     since: Path | None,
     report: Path | None,
+    variant: str | None,
     member: Path | None,
     as_json: bool,
 ) -> int:
@@ -162,7 +173,7 @@ def check(
     """
     content = read_small(receipt)
     if content.startswith(EXTENSION):
-        if since is None or checkpoint is None or report is not None:
+        if since is None or checkpoint is None or report is not None or variant is not None:
             raise UsageError("an extension is checked with --since FILE and --checkpoint FILE")
         return _check_extension(content, receipt, (since, checkpoint), member, as_json)
     if since is not None:
@@ -171,22 +182,29 @@ def check(
         return _check_evidence(content, receipt, as_json)
     if checkpoint is None:
         raise UsageError("a receipt is checked with --checkpoint FILE")
+    if variant is not None and report is None:
+        raise UsageError("--variant: it takes a --report")
     published = read_checkpoint(checkpoint)
     try:
         decoded = decode_receipt(content)
     except ValueError as error:
         raise UsageError(f"{receipt}: {error}") from error
     problems = list(problems_of(decoded, published))
-    if report is not None and not is_about(decoded, read_small(report)):
-        problems.append(f"{report} is none of the reports that it is about")
+    if report is not None:
+        problems += _not_about(decoded, report, None if variant is None else find_variant(variant))
     if member is not None:
         problems += _not_mine(decoded, published, member)
     if as_json:
         values = {"holds": not problems, "problems": problems, **_values(decoded)}
-        print_json({**values, "aggregator_key": published.key.hex()})
+        compared = None if report is None else not problems
+        print_json({**values, "compared": compared, "aggregator_key": published.key.hex()})
         return 1 if problems else 0
     for line in _lines(decoded):
         click.echo(printable(line))
+    if report is None:
+        click.echo(f"{_CLAIMED}; --report compares one")
+    elif len(decoded.reports) > 1:
+        click.echo(f"{_CLAIMED}, but for the one given")
     return _conclude(problems, published.key, known=member is not None)
 
 
@@ -240,6 +258,48 @@ def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
     return 1 if twice is None else 0
 
 
+def _not_about(receipt: Receipt, path: Path, variant: type[Variant] | None) -> list[str]:
+    """Why an envelope in a file is none of the reports that a receipt is about."""
+    encoded = read_small(path)
+    if not is_about(receipt, encoded):
+        return [f"{path} is none of the reports that it is about"]
+    rounds = _rounds(decode_envelope(encoded), variant)
+    if len(rounds) != 1 or not is_about(receipt, encoded, round_=rounds.pop()):
+        hint = "; of a variant of your own, pass --variant PATH.py:Class" if variant is None else ""
+        return [f"{path} is not a report of the round that the receipt says{hint}"]
+    return []
+
+
+def _rounds(envelope: Envelope, variant: type[Variant] | None) -> set[int]:
+    """Which round an envelope's message is of, by every class of its kind that can be meant.
+
+    A receipt does not say which variant it is of; the project's own agree where a kind has it.
+    """
+    classes = [kind for kind in _classes(Message) if kind.kind() == envelope.kind]
+    if variant is not None:
+        own = [kind for kind in classes if kind.__module__ == variant.__module__]
+        classes = own or classes
+    found: set[int] = set()
+    for kind in classes:
+        fields = kind.__struct_fields__
+        try:
+            values = msgspec.msgpack.decode(envelope.body, type=tuple[msgspec.Raw, ...])
+            if len(values) == len(fields):
+                place = fields.index("round") if "round" in fields else None
+                found.add(
+                    NO_ROUND if place is None else msgspec.msgpack.decode(values[place], type=int)
+                )
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            continue
+    return found
+
+
+def _classes(base: type[Message]) -> Iterator[type[Message]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _classes(kind)
+
+
 def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> list[str]:
     """What in a receipt is not that of the party whose folder this is."""
     mine = read_member(folder)
@@ -248,7 +308,7 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> l
         (receipt.session == mine.charter.session, "it is of another session than the folder"),
         (name == mine.identity.name, f"it is about {name!r}, not about {mine.identity.name!r}"),
         (checkpoint.key == roster.members[0][1], "the checkpoint is not the survey's aggregator's"),
-        (receipt.key == mine.identity.public, "its key is not the party's"),
+        (receipt.key in (None, mine.identity.public), "its key is not the party's"),
         (receipt.members == len(roster), "its roster is of another length"),
         (receipt.head is not None, "what the party said is not signed by it"),
     )
@@ -268,7 +328,7 @@ def _lines(receipt: Receipt) -> list[str]:
     what = f"what it said ({said} message{'' if said == 1 else 's'})"
     if receipt.head is None:
         lines.append(f"{what} is not signed by it")
-    else:
+    elif receipt.key is not None:
         lines.append(f"{what} is signed by the key {receipt.key.hex()}")
     return lines
 
@@ -295,7 +355,7 @@ def _values(receipt: Receipt) -> dict[str, Any]:
         "missed": [list(topic) for topic in standing.missed],
         "messages": standing.count,
         "signed": receipt.head is not None,
-        "key": receipt.key.hex(),
+        "key": None if receipt.key is None else receipt.key.hex(),
     }
 
 

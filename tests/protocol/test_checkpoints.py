@@ -20,6 +20,7 @@ from protocol.transcript.checkpoints import (
     Statement,
     decode_statement,
     encode_statement,
+    ended,
     sign_statement,
     statement_hash,
 )
@@ -61,18 +62,19 @@ def test_a_checkpoint_says_what_the_format_says() -> None:
     signed = b"sottovoce checkpoint 1\0" + pack(list(msgspec.structs.astuple(before)))
     assert last.previous == hashlib.sha256(signed).digest()
     assert (before.number, before.previous) == (0, FIRST)
-    assert (before.standing, before.result) == (None, None)
+    assert msgspec.structs.astuple(before)[6:] == (None,) * 4
     said: dict[str, list[bytes]] = {str(name): [] for name, _ in header.roster}
     for entry in entries:
         if isinstance(entry, Sent):
             said[decode_envelope(entry.envelope).sender].append(entry.envelope)
-    report = [["Report", -1]]
+    party = [[["Report", -1]], [], True]
     leaves = [
-        pack([name, len(of), merkle(of), [] if name == AGGREGATOR else report, []])
+        pack([name, len(of), merkle(of), *([[], [], False] if name == AGGREGATOR else party)])
         for name, of in said.items()
     ]
     assert last.standing == merkle(leaves)
     assert last.result == hashlib.sha256(b"\0" + said["aggregator"][-1]).digest()
+    assert (last.complete, last.reason) == (True, hashlib.sha256(b"").digest())
     assert last.digest == verify(run.content).digest
     assert SignedCheckpoint(last, AGGREGATORS.public, run.checkpoint.signature).valid
 
@@ -144,14 +146,19 @@ def test_a_result_is_the_aggregators_last_word_to_the_record() -> None:
     trees = {"aggregator": Tree()}
 
     def result() -> bytes | None:
-        return progress.statement(trees, entries=0, digest=lambda: EMPTY_ROOT, final=True).result
+        ending = ended(complete=True, reason="")
+        said = progress.statement(trees, entries=0, digest=lambda: EMPTY_ROOT, ending=ending)
+        return said.result
+
+    def say(recipient: PartyId, kind: str, encoded: bytes) -> None:
+        progress.said(envelope(AGGREGATOR, recipient, 0, kind=kind), encoded)
 
     assert result() is None
-    progress.said(RECORD, "Pooled", b"", b"word")
+    say(RECORD, "Pooled", b"word")
     assert result() == hashlib.sha256(b"\0word").digest()
-    progress.said(ONE, "Ask", b"", b"another")
+    say(ONE, "Ask", b"another")
     assert result() is None
-    progress.said(RECORD, "Closed", b"", b"closing")
+    say(RECORD, "Closed", b"closing")
     assert result() is None
 
 

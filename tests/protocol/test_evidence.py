@@ -88,6 +88,8 @@ def checkpoint(number: int = 1, *, final: bool = False, entries: int = 5) -> Sta
         previous=bytes(32),
         standing=bytes(32) if final else None,
         result=None,
+        complete=True if final else None,
+        reason=bytes(32) if final else None,
     )
 
 

@@ -151,10 +151,14 @@ def test_it_holds_exactly_where_words_are_kept(
 
 def test_hostile_extensions_are_refused_and_nothing_worse() -> None:
     _, earlier, later = middle()
-    end = (1 << 64) - 1
+    end = (1 << 63) - 1
     huge = Grown(
         member=PartyId("x" * 500), before=(end - 1, bytes(32)), after=(end, bytes(32)), path=()
     )
+    for beyond in (end + 1, (1 << 64) - 1):
+        larger = Grown(member=huge.member, before=None, after=(beyond, bytes(32)), path=())
+        with pytest.raises(ValueError, match="malformed extension"):
+            decode_extension(encode_extension(Extension(steps=(), tree=(larger,))))
     deep = Extension(steps=(), tree=(huge, *[huge, None] * 5000))
     for extension in (deep, Extension(steps=(), tree=(None,) * 5000), Extension(steps=(), tree=())):
         problems = problems_of(decode_extension(encode_extension(extension)), earlier, later)

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.codec import decode_envelope
 from protocol.errors import PrivacyError, SurveyError
 from protocol.fates import Verdict
 from protocol.inclusion import NotCountedError, prove
@@ -18,9 +17,10 @@ from protocol.roles import Me
 from protocol.roster import Roster
 from protocol.sharing.sums import SecureSum
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import CanonicalDigest, Delivered, Sent
-from protocol.transcript.merkle import inclusion_path, leaf_hash
+from protocol.transcript.entries import CanonicalDigest, Delivered
+from protocol.transcript.merkle import inclusion_path, joint_path, leaf_hash, levels_of
 from protocol.transcript.receipts import (
+    Counted,
     Receipt,
     decode_receipt,
     encode_receipt,
@@ -36,6 +36,7 @@ from tests.signed import (
     TWO,
     Run,
     changed_report,
+    envelopes,
     rewritten,
     run_of,
     setting,
@@ -50,14 +51,6 @@ pack = msgspec.msgpack.encode
 
 def receipt_of(run: Run, party: PartyId = ONE, variant: type[Any] = RRIndependent) -> Receipt:
     return prove(lambda: (run.content,), variant, party)
-
-
-def envelopes(run: Run, sender: PartyId) -> list[bytes]:
-    return [
-        entry.envelope
-        for entry in run.entries
-        if isinstance(entry, Sent) and decode_envelope(entry.envelope).sender == sender
-    ]
 
 
 def test_every_party_gets_a_receipt_that_holds() -> None:
@@ -103,8 +96,11 @@ def test_a_receipt_of_a_secure_sum_is_about_the_contribution(
 def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
     run = run_of(setting(), unsigned=(ONE,))
     receipt = receipt_of(run)
-    assert receipt.head is None
+    assert (receipt.head, receipt.key) == (None, None)
     assert receipt.standing.count == 1
+    assert not receipt.standing.signed
+    keyed = msgspec.structs.replace(receipt, key=setting().identities[ONE].public)
+    assert problems_of(keyed, run.checkpoint) == ("what the party signed is not what is on record",)
     assert problems_of(receipt, run.checkpoint) == ()
     extended = msgspec.structs.replace(receipt, extension=(bytes(32),))
     assert problems_of(extended, run.checkpoint)
@@ -125,6 +121,7 @@ def variations(receipt: Receipt) -> dict[str, Receipt]:
         return replaced(standing=msgspec.structs.replace(standing, **changes))
 
     [report] = receipt.reports
+    said = [leaf_hash(word) for word in envelopes(signed_run(), ONE)]
     return {
         "session": replaced(session=bytes(16)),
         "members": replaced(members=receipt.members + 1),
@@ -144,6 +141,27 @@ def variations(receipt: Receipt) -> dict[str, Receipt]:
         "a report twice": replaced(reports=(report, report)),
         "path": replaced(path=(*receipt.path, bytes(32))),
         "key": replaced(key=other.key),
+        "no key": replaced(key=None),
+        "not signed": stands(signed=False),
+        "not signed, no head": replaced(
+            head=None,
+            key=None,
+            extension=(),
+            standing=msgspec.structs.replace(standing, signed=False),
+        ),
+        "head taken out": replaced(
+            head=None,
+            key=None,
+            extension=(),
+            path=joint_path(levels_of(said), [report.seq]),
+        ),
+        "the head as a report": replaced(
+            head=None,
+            key=None,
+            extension=(),
+            reports=(Counted(1, report.topic, said[1]),),
+            path=joint_path(levels_of(said), [1]),
+        ),
         "head": replaced(head=(bytes(32), head[1])),
         "signature": replaced(head=(head[0], bytes(64))),
         "another's head": replaced(head=other.head),
@@ -347,7 +365,7 @@ def test_receipts_of_a_large_survey_are_small() -> None:
             digest=canonical.digest(),
             standing=standings.root(canonical.trees),
         )
-        problems = problems_of(receipt, SignedCheckpoint(statement, small.key, bytes(64)))
+        problems = problems_of(receipt, SignedCheckpoint(statement, bytes(32), bytes(64)))
         assert not any("digest" in p or "where the party" in p for p in problems)
 
 

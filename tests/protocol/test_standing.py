@@ -8,7 +8,7 @@ import pytest
 
 from protocol.messages import Closed, PartyId
 from protocol.transcript.merkle import Tree
-from protocol.transcript.standing import Standings
+from protocol.transcript.standing import MAX_BITMAP_BYTES, MAX_CLOSINGS, Standings
 from tests.transcripts import merkle
 
 pack = msgspec.msgpack.encode
@@ -72,3 +72,62 @@ def test_standings_of_a_large_roster() -> None:
         standing = standings.of(place_, Tree())
         assert len(standing.counted) == chosen[:, place_].sum()
         assert len(standing.missed) == 3 - chosen[:, place_].sum()
+
+
+def full(members: int) -> bytes:
+    return np.packbits(np.ones(members, bool), bitorder="little").tobytes()
+
+
+def test_closings_are_remembered_as_they_came() -> None:
+    """Two bits for each member and closing, whoever was counted; and no more than fit."""
+    names = tuple(PartyId(f"p{i}") for i in range(100_001))
+    standings = Standings(names)
+    everybody = full(len(names))
+    body = pack(["A", -1, everybody, everybody])
+    for closings in range(1, 700):
+        standings.add(body)
+        assert standings.remembered == min(closings, 671) * 2 * 12_501 <= MAX_BITMAP_BYTES
+    assert len(standings.of(100_000, Tree()).counted) == 671
+
+
+def test_small_closings_are_bounded_too() -> None:
+    standings = Standings(MEMBERS)
+    for _ in range(MAX_CLOSINGS + 10):
+        standings.add(closed(0b1110, 0b0110))
+    counted = standings.of(1, Tree()).counted
+    assert len(counted) == MAX_CLOSINGS
+    assert len(standings.of(3, Tree()).missed) == MAX_CLOSINGS
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("\xe4" * 127 + "x", 1), ("\xe4" * 128, 0)])
+def test_a_kind_with_a_long_name_counts_nobody(kind: str, counts: int) -> None:
+    standings = Standings(MEMBERS)
+    standings.add(closed(0b1110, 0b0110, of=kind))
+    assert len(standings.of(1, Tree()).counted) == counts
+
+
+def test_who_has_said_a_head_stands_as_signed() -> None:
+    standings = Standings(MEMBERS)
+    trees = {str(name): Tree() for name in MEMBERS}
+    before = standings.root(trees)
+    standings.sign(MEMBERS[2])
+    assert [standings.of(i, Tree()).signed for i in range(4)] == [False, False, True, False]
+    assert standings.root(trees) != before
+
+
+@pytest.mark.parametrize("members", [1, 7, 8, 9, 127, 128, 129, 300])
+def test_leaves_are_the_standings_one_by_one(members: int) -> None:
+    rng = np.random.default_rng(members)
+    names = tuple(PartyId(f"p{i}") for i in range(members))
+    standings = Standings(names)
+    trees = {str(name): Tree() for name in names}
+    awaited, chosen = rng.integers(0, 2, (2, 5, members)).astype(bool)
+    for i in range(5):
+        bits = [np.packbits(row[i], bitorder="little").tobytes() for row in (awaited, chosen)]
+        standings.add(pack(["A", i, *bits]))
+    leaves = list(standings.leaves(trees))
+    for place in range(members):
+        counted = [["A", i] for i in range(5) if chosen[i, place]]
+        missed = [["A", i] for i in range(5) if awaited[i, place] and not chosen[i, place]]
+        root = Tree().root()
+        assert leaves[place] == pack([names[place], 0, root, counted, missed, False])

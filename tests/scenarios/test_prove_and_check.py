@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from protocol.records import Records
+from protocol.transcript.entries import Sent
 from protocol.transcript.evidence import two_checkpoints
+from protocol.transcript.merkle import leaf_hash
 from protocol.transcript.receipts import encode_receipt, problems_of
 from protocol.variants import BUILT_IN
 from scenarios.attacks import example
@@ -26,7 +28,7 @@ from scenarios.errors import UsageError
 from scenarios.simulation import simulate
 from tests.forgeries import Forgery
 from tests.scenarios.command import OWN, complaint, sottovoce
-from tests.signed import TWO, changed_report, rewritten, signed_run
+from tests.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -224,6 +226,12 @@ def change_of(**changes: Any) -> dict[str, Any]:
         change_of(number="1"),
         change_of(number=-1),
         change_of(number=True),
+        change_of(number=1 << 63),
+        change_of(number=1 << 64),
+        change_of(entries=1 << 200),
+        change_of(complete=None, number=1 << 64),
+        change_of(complete="00"),
+        change_of(reason="00"),
         change_of(entries=1.5),
         change_of(digest="zz"),
         change_of(standing="00"),
@@ -231,6 +239,11 @@ def change_of(**changes: Any) -> dict[str, Any]:
         change_of(key="00"),
         change_of(signature=None),
         change_of(more="00"),
+        change_of(log=" ".join(["00"] * 32)),
+        change_of(log="00" * 32 + "\n"),
+        change_of(log="AB" * 32),
+        change_of(log="\u0660" * 64),
+        change_of(log="0" * 63),
     ],
 )
 def test_of_a_checkpoint_that_is_none(
@@ -244,7 +257,8 @@ def test_of_a_checkpoint_that_is_none(
 
 
 @pytest.mark.parametrize(
-    "missing", ["format", "session", "number", "previous", "standing", "key", "signature"]
+    "missing",
+    ["format", "session", "number", "previous", "standing", "complete", "key", "signature"],
 )
 def test_of_a_checkpoint_that_lacks_something(survey: Survey, tmp_path: Path, missing: str) -> None:
     path = tmp_path / "checkpoint.json"
@@ -253,6 +267,81 @@ def test_of_a_checkpoint_that_lacks_something(survey: Survey, tmp_path: Path, mi
     path.write_text(json.dumps(values))
     with pytest.raises(UsageError, match="checkpoint"):
         read_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["number", "format", "log"])
+def test_a_name_that_occurs_twice_is_refused(survey: Survey, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "checkpoint.json"
+    values = json.loads(survey.checkpoint.read_text())
+    path.write_text(json.dumps(values)[:-1] + f', "{name}": {json.dumps(values[name])}}}')
+    says = complaint(sottovoce("verify", survey.transcript, "--checkpoint", path))
+    assert "a name occurs twice" in says
+    evidence = '{"format": "sottovoce evidence 1", "key": "00", "key": "00"}'
+    path.write_text(evidence)
+    assert "a name occurs twice" in complaint(sottovoce("check", path))
+
+
+def test_without_the_report_its_kind_and_round_are_the_receipts_word(survey: Survey) -> None:
+    claimed = "which message is of which kind and round is what the receipt says"
+    assert f"{claimed}; --report compares one" in sottovoce(*survey.check()).out.splitlines()
+    assert sottovoce(*survey.check("--json")).json["compared"] is None
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a receipt for reports of three rounds, one that mixes them up, and a report."""
+    folder = tmp_path_factory.mktemp("rounds")
+    variant, records = example(BUILT_IN["privkvm"], {"rounds": "3"})
+    outcome = simulate(variant, Records.from_codes(records.survey, np.tile(records.codes, (4, 1))))
+    party = outcome.charter.roster.parties[0]
+    receipt = outcome.transcript.prove(type(variant), party)
+    first, second, *rest = receipt.reports
+    swapped = (
+        msgspec.structs.replace(first, topic=second.topic),
+        msgspec.structs.replace(second, topic=first.topic),
+        *rest,
+    )
+    lying = msgspec.structs.replace(receipt, reports=swapped)
+    (folder / "sound.receipt").write_bytes(encode_receipt(receipt))
+    (folder / "lying.receipt").write_bytes(encode_receipt(lying))
+    write_checkpoint(outcome.transcript.verify().final, folder / "a.svt")
+    said = [e.envelope for e in outcome.transcript.entries() if isinstance(e, Sent)]
+    [report] = [e for e in said if leaf_hash(e) == second.leaf]
+    (folder / "report").write_bytes(report)
+    return folder
+
+
+def test_a_report_of_another_round_is_told_apart(rounds: Path) -> None:
+    options = ("--checkpoint", rounds / "a.checkpoint.json", "--report", rounds / "report")
+    said = sottovoce("check", rounds / "sound.receipt", *options)
+    assert said.code == 0, said.out
+    assert "and round is what the receipt says, but for the one given" in said.out
+    assert sottovoce("check", rounds / "sound.receipt", *options, "--json").json["compared"] is True
+    for variant in ((), ("--variant", "privkvm")):
+        said = sottovoce("check", rounds / "lying.receipt", *options, *variant)
+        assert said.code == 1
+        assert "report is not a report of the round that the receipt says" in said.out
+        assert ("pass --variant" in said.out) == (not variant)
+    # A variant's own message of that kind goes before another's.
+    said = sottovoce("check", rounds / "sound.receipt", *options, "--variant", f"{OWN}:RollCall")
+    assert said.code == 0
+    without = ("check", rounds / "sound.receipt", *options[:2], "--variant", "privkvm")
+    assert "it takes a --report" in complaint(sottovoce(*without))
+
+
+def test_without_a_head_no_key_is_shown(tmp_path: Path) -> None:
+    run = run_of(setting(), unsigned=(TWO,))
+    transcript = tmp_path / "a.svt"
+    transcript.write_bytes(run.content)
+    write_checkpoint(run.checkpoint, transcript)
+    receipt = tmp_path / "a.receipt"
+    assert sottovoce("prove", transcript, TWO, "--out", receipt).code == 0
+    check = ("check", receipt, "--checkpoint", checkpoint_path(transcript))
+    said = sottovoce(*check)
+    assert said.code == 0
+    assert "is not signed by it" in said.out
+    values = sottovoce(*check, "--json").json
+    assert (values["signed"], values["key"]) == (False, None)
 
 
 @pytest.mark.parametrize(
