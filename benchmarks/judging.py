@@ -75,6 +75,7 @@ class _Record:
         self.k = self.variant.sums.degree(parties).neighbours
         self.hoods = neighbourhoods(order_of(COIN, parties), self.k)
         self.stays = np.random.default_rng(1).random(parties) >= GONE
+        self.mask_keys = np.random.default_rng(2).integers(0, 256, (parties, HASH_BYTES), np.uint8)
         self._spent = 0.0
 
     def beyond(self, action: Callable[[], object]) -> float:
@@ -102,7 +103,7 @@ class _Record:
         for place in everybody:
             yield from self._passes(AGGREGATOR, self.names[place], begin)
         for place in everybody:
-            yield from self._passes(self.names[place], AGGREGATOR, Join(1, self._bytes(HASH_BYTES)))
+            yield from self._passes(self.names[place], AGGREGATOR, Join(1, self.mask_keys[place]))
         for place in everybody:
             yield from self._passes(AGGREGATOR, self.names[place], self._graph(place))
         for place in everybody:
@@ -156,7 +157,7 @@ class _Record:
             # What paths of so many have in common is sent once.
             proof=self._bytes(k * depth // 2, HASH_BYTES),
             there=np.ones(k, np.uint8),
-            mask_keys=self._bytes(k, HASH_BYTES),
+            mask_keys=self.mask_keys[self.hoods[place]],
         )
 
     def _deal(self) -> Deal:

@@ -6,6 +6,9 @@ two parties' shares for each other act like such a mask: their difference is in 
 one, and with the opposite sign in that of the other. So with the graph of the masks that a
 coalition does not know, a combination of contributions shows a sum of values only if it has one
 factor for each connected component, and none where some mask is not taken off by anything.
+
+A mask is from a party's secret and the key that the aggregator gave it for its neighbour's. Whoever
+put another key there knows the mask, and no record says who that was.
 """
 
 from __future__ import annotations
@@ -40,10 +43,14 @@ class SumRecord:
         joined: (n, k) which of them had joined.
         dealt: (n, k) which of them had dealt by what the party was told: it has a mask with those.
         survivors: (n, k) which of them had uploaded by what the party was told.
+        foreign: (n, k) which of them it was given another mask key for than they joined with.
+        rejected: (n, k) which of them dealt it what it could not open, by its own account.
         deals, contributed, unmasked: (n,) who has dealt, uploaded or broadcast, and unmasked.
+        garbled: (n,) whose contribution cannot be read.
         deals_seen, dealt_seen, contributions_seen, unmasked_seen: which of that the coalition sees;
             ``dealt_seen`` is of what a party was dealt.
         counted: (n,) whose values are in the total, by the record.
+        recounted: the same by every later closing that says something else.
         total_seen: whether the coalition knows the total.
         contributed_at: (n,) the number of the entry with the contribution.
         total_at: that of the first entry that tells the coalition the total.
@@ -58,14 +65,18 @@ class SumRecord:
         self.joined: Flags = np.zeros((n, k), np.bool_)
         self.dealt: Flags = np.zeros((n, k), np.bool_)
         self.survivors: Flags = np.zeros((n, k), np.bool_)
+        self.foreign: Flags = np.zeros((n, k), np.bool_)
+        self.rejected: Flags = np.zeros((n, k), np.bool_)
         self.deals: Flags = np.zeros(n, np.bool_)
         self.deals_seen: Flags = np.zeros(n, np.bool_)
         self.dealt_seen: Flags = np.zeros(n, np.bool_)
         self.contributed: Flags = np.zeros(n, np.bool_)
+        self.garbled: Flags = np.zeros(n, np.bool_)
         self.contributions_seen: Flags = np.zeros(n, np.bool_)
         self.unmasked: Flags = np.zeros(n, np.bool_)
         self.unmasked_seen: Flags = np.zeros(n, np.bool_)
         self.counted: Flags | None = None
+        self.recounted: list[Flags] = []
         self.total_seen = False
         self.contributed_at: Places = np.full(n, NOBODY, np.int64)
         self.total_at: int | None = None
@@ -81,9 +92,31 @@ class SumRecord:
         return int(self.hoods.shape[1])
 
     @property
-    def summed(self) -> Flags:
-        """(n,) whose values are in the total; all who contributed if the record does not say."""
-        return self.contributed if self.counted is None else self.counted
+    def totals(self) -> list[Flags]:
+        """Whose values are in the total, (n,): of those who contributed, whoever is counted.
+
+        All if the record does not say. If it says different things, there is one for each, for
+        nothing tells which is true.
+        """
+        if self.counted is None:
+            return [self.contributed]
+        there = self.contributed | self.garbled
+        found = [counted & there for counted in (self.counted, *self.recounted)]
+        return list({flags.tobytes(): flags for flags in found}.values())
+
+    @functools.cached_property
+    def doubted(self) -> Flags:
+        """(n, k) masks with a neighbour that hide nothing: somebody else may know them.
+
+        Those between two of whom either was given a key that is not the other's, or could not open
+        what the other dealt. A box is bound to both keys, so it does not open where one is not what
+        its owner joined with; it may be damaged for other reasons, and a record that was altered
+        may show the right keys.
+        """
+        if self.profile == "literal":  # Its boxes are sealed with identity keys alone.
+            return np.zeros(self.hoods.shape, np.bool_)
+        flags = (self.foreign | self.rejected) & (self.hoods >= 0)
+        return flags | self.theirs(flags) if flags.any() else flags
 
     @functools.cached_property
     def back(self) -> NDArray[np.int32]:
@@ -124,7 +157,7 @@ class Known(NamedTuple):
 
     Args:
         seen: (n,) honest parties whose contribution it sees.
-        summed: (n,) honest parties in the total.
+        totals: (n,) honest parties in the total, for each that it may be.
         opened: (n,) honest parties whose mask key and own mask follow from shares.
         mask_keys: (n,) whose masks with everybody are known.
         links: (e, 2) honest parties with a mask that it does not know, each pair once.
@@ -135,7 +168,7 @@ class Known(NamedTuple):
     """
 
     seen: Flags
-    summed: Flags
+    totals: tuple[Flags, ...]
     opened: Flags
     mask_keys: Flags
     links: NDArray[np.int32]
@@ -159,7 +192,7 @@ class Known(NamedTuple):
         """The sets whose sums follow at once: such components, and what the total is made of."""
         found = [part for part in self.components if self.is_open(part)]
         if record.total_seen:
-            found.append(np.flatnonzero(self.summed))
+            found += [np.flatnonzero(total) for total in self.totals]
         return found
 
 
@@ -210,7 +243,8 @@ def known_of(
         own, keys = np.ones(n, np.bool_), insiders
     seen = record.contributions_seen & ~members
     # The masks in what is seen: with all that had dealt by what the party was told.
-    unknown = record.dealt & (record.hoods >= 0) & (seen & ~keys)[:, None] & ~keys[record.hoods]
+    hiding = record.dealt & (record.hoods >= 0) & ~record.doubted
+    unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
     matched = unknown & seen[record.hoods] & record.theirs(record.dealt)
     rows, columns = np.nonzero(matched)
     others = record.hoods[rows, columns]
@@ -223,7 +257,7 @@ def known_of(
     compact[seen] = np.unique(labels[seen], return_inverse=True)[1]
     return Known(
         seen=seen,
-        summed=record.summed & ~members,
+        totals=tuple(total & ~members for total in record.totals),
         opened=own & keys & ~insiders,
         mask_keys=keys,
         links=links,

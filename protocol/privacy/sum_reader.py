@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.privacy.mask_graph import NOBODY, SumRecord
+from protocol.privacy.told import Row, Told, survivors_among
 from protocol.privacy.views import Coalition
+from protocol.roster import KEY_BYTES
 from protocol.sharing.messages import (
-    PART_BYTES,
     Deal,
     Dealt,
     Graph,
@@ -37,8 +38,10 @@ _BY_AGGREGATOR = frozenset((Graph, Dealt, Survivors, Totals, Partials))
 _TOLD = (Dealt, Totals, Partials)
 """Of what a party is told, that which a coalition knows once it has been delivered to a member."""
 
+_CONTRIBUTIONS = (Upload.kind(), Partial.kind())
 _KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
 _REMARKS = 20
+_NAMED = 5
 
 
 class _Pending(NamedTuple):
@@ -80,8 +83,9 @@ def terms_of(charter: Charter) -> Terms:
 class SumReader:
     """Collects what is on record of secure sums, in one pass.
 
-    A party that joins again begins the next sum: all its messages belong to the latest. What is
-    kept is a few numbers per party and neighbour, and no message.
+    A party that joins again begins the next sum: all its messages belong to the latest. Of what a
+    party is told once, that counts which is delivered to it first. What is kept is a few numbers
+    per party and neighbour, and no message.
 
     Args:
         charter: the survey.
@@ -96,7 +100,9 @@ class SumReader:
         names = set(charter.codec.names)
         self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
         self._latest = np.full(len(self._places), NOBODY, np.int64)
+        self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
         self._under_way: dict[tuple[PartyId, int], _Pending] = {}
+        self._told = Told()
         self._left_out = 0
         self._remarks: list[str] = []
         self.records: list[SumRecord] = []
@@ -127,10 +133,12 @@ class SumReader:
         """
         if isinstance(entry, Sent):
             self._sent(envelope or decode_envelope(entry.envelope), number)
-        elif isinstance(entry, Delivered) and self._under_way:
+        elif isinstance(entry, Delivered):
             pending = self._under_way.pop((entry.sender, entry.seq), None)
             if pending is not None:
                 _see(*pending, number)
+            if entry.sender == AGGREGATOR:
+                self._told.deliver(entry.seq)
 
     def _sent(self, envelope: Envelope, number: int) -> None:
         sender, recipient = envelope.sender, envelope.recipient
@@ -149,18 +157,21 @@ class SumReader:
             message = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
             self._remark(f"{sender} #{envelope.seq}: {error}")
+            if place is not None and envelope.kind in _CONTRIBUTIONS:
+                self._note_garbled(place)
             return
         if type(message) not in _KNOWN:
             return  # A kind of another dialogue under the same name.
         if isinstance(message, Closed):
             if (sender, recipient) == (AGGREGATOR, RECORD):
-                self._closed(message)
+                self._closed(message, number)
         elif place is not None and (sender == AGGREGATOR) == (type(message) in _BY_AGGREGATOR):
             self._take(message, envelope, place, number)
 
     def _take(self, message: Message, envelope: Envelope, place: int, number: int) -> None:
         if isinstance(message, Join):
             self._latest[place] += 1
+            self._mask_keys[place] = message.key
             return
         record = self._record(place, message)
         if record is None:
@@ -186,20 +197,14 @@ class SumReader:
     def _note(
         self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
     ) -> None:
-        k = record.neighbours
         match message:
-            case Graph() if record.hoods[place, 0] == NOBODY:
-                if len(message.names) == k:
-                    hood = [self._places.get(PartyId(name), NOBODY) for name in message.names]
-                    record.hoods[place] = hood
-                    record.joined[place] = message.there
+            case Graph() | Dealt() | Survivors():
+                self._note_told(record, message, envelope, place, number)
             case Deal():
                 record.deals[place] = True
-            case Dealt() if not record.dealt[place].any():
-                record.dealt[place] = message.dealt
-            case Survivors() if not record.survivors[place].any():
-                record.survivors[place] = _among(record.hoods[place], place, message.parts)
             case Upload() | Partial():
+                if isinstance(message, Upload) and message.rejected.any():
+                    self._note_rejected(record, message, place, number)
                 if record.contributed[place]:
                     self._remark(
                         f"{envelope.sender} contributed twice under the same masks (entries "
@@ -216,19 +221,94 @@ class SumReader:
             case _:
                 pass
 
-    def _closed(self, closed: Closed) -> None:
-        if closed.of not in (Upload.kind(), Partial.kind()):
+    def _note_garbled(self, place: int) -> None:
+        index = max(0, int(self._latest[place]))
+        if index < len(self.records):
+            self.records[index].garbled[place] = True
+
+    def _note_told(
+        self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
+    ) -> None:
+        row = self._row_of(record, message, place)
+        if row is None:
             return
-        closing = [r for r in self.records if r.contributed.any() and r.counted is None]
-        if not closing:
+        index = self.records.index(record)
+        if self._told.say(record, type(message), row, index=index, place=place, seq=envelope.seq):
+            self._remark(
+                f"{envelope.recipient} was sent a second {envelope.kind!r} that says something "
+                f"else (entry {number}): what was delivered to it first counts"
+            )
+        if isinstance(message, Graph):
+            foreign = row[-1] & message.there.astype(np.bool_)
+            if foreign.any():
+                self._remark(
+                    f"{envelope.recipient} was sent other mask keys than those that "
+                    f"{self._names(row[0][foreign])} joined with (entry {number}): whoever has put "
+                    "them there knows its masks with them, so they are counted as known"
+                )
+
+    def _row_of(self, record: SumRecord, message: Message, place: int) -> Row | None:
+        """What a party is told, as it is noted; None if it cannot be that."""
+        match message:
+            case Graph() if len(message.names) == record.neighbours:
+                named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
+                hood = np.array(named, np.int32)
+                # A key that nobody has joined with is no neighbour's either.
+                theirs = (message.mask_keys == self._mask_keys[hood]).all(axis=1)
+                joined = (hood >= 0) & (self._latest[hood] >= 0)
+                return hood, message.there.astype(np.bool_), ~(theirs & joined)
+            case Dealt():
+                return (message.dealt.astype(np.bool_),)
+            case Survivors():
+                return (survivors_among(record.hoods[place], place, message.parts),)
+            case _:
+                return None
+
+    def _note_rejected(self, record: SumRecord, upload: Upload, place: int, number: int) -> None:
+        rejected = upload.rejected.astype(np.bool_)
+        record.rejected[place] |= rejected
+        dealers = self._names(record.hoods[place][rejected])
+        self._remark(
+            f"{self._names([place])} could not open what {dealers} dealt it (entry {number}): its "
+            "masks with them may be under keys that are not theirs, so they are counted as known"
+        )
+
+    def _names(self, places: Iterable[int]) -> str:
+        names = [self._charter.roster.parties[place] for place in places if place >= 0]
+        more = [f"{len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
+        return ", ".join([*names[:_NAMED], *more]) or "nobody on the roster"
+
+    def _closed(self, closed: Closed, number: int) -> None:
+        if closed.of not in _CONTRIBUTIONS:
             return
+        begun = [record for record in self.records if record.contributed.any()]
+        closing = [record for record in begun if record.counted is None] or begun
         parties = len(self._places)
         bits = np.unpackbits(np.frombuffer(closed.counted, np.uint8), bitorder="little")
         if len(bits) <= parties or bits[parties + 1 :].any():
             self._remark(f"the closing of {closed.of!r} counts no members of the roster")
             return
         # The aggregator is the roster's first member.
-        closing[-1].counted = bits[1 : parties + 1].astype(np.bool_)
+        counted = bits[1 : parties + 1].astype(np.bool_)
+        there = closing[-1].contributed | closing[-1].garbled if closing else np.zeros_like(counted)
+        silent = counted & ~there
+        if silent.any():
+            self._remark(
+                f"the closing of {closed.of!r} (entry {number}) counts "
+                f"{self._names(np.flatnonzero(silent))}, who had not contributed"
+            )
+        if not closing:
+            return
+        record = closing[-1]
+        if record.counted is None:
+            record.counted = counted
+            return
+        self._remark(
+            f"{closed.of!r} was closed before (this is entry {number}): the total may be over "
+            "whomever either of them counts"
+        )
+        if not any(np.array_equal(counted, other) for other in (record.counted, *record.recounted)):
+            record.recounted.append(counted)
 
     def _remark(self, remark: str) -> None:
         if len(self._remarks) < _REMARKS:
@@ -257,20 +337,3 @@ def _see(record: SumRecord, kind: type[Message], place: int, number: int) -> Non
 def _tell_total(record: SumRecord, number: int) -> None:
     if not record.total_seen:
         record.total_seen, record.total_at = True, number
-
-
-def _among(hood: NDArray[np.int32], place: int, parts: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which neighbours a party was told have uploaded; none if that is not said.
-
-    Whether it is under the root that was signed is for that party to check before it unmasks.
-    """
-    there = hood >= 0
-    number, bit = np.divmod(hood[there], 8 * PART_BYTES)
-    own = place // (8 * PART_BYTES)
-    sent = np.zeros(max(own, int(number.max(initial=0))) + 1, np.bool_)
-    sent[number] = sent[own] = True
-    row = np.cumsum(sent) - 1
-    among = np.zeros(len(hood), np.bool_)
-    if row[-1] + 1 == len(parts):
-        among[there] = np.unpackbits(parts, axis=1, bitorder="little")[row[number], bit]
-    return among

@@ -237,7 +237,7 @@ def _cutting(task: _Search) -> Choice | None:
     known = task.known(record, nobody)
     alive = known.seen
     if not (
-        np.array_equal(alive, record.summed)
+        all(np.array_equal(alive, total) for total in record.totals)
         and all(known.is_open(part) for part in known.components)
         and _no_key_opens(task, record, known)
     ):

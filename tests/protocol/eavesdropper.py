@@ -5,7 +5,7 @@ It does by cryptography what the judge of coalitions says can be done, and knows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class Eavesdropper:
     Args:
         identities: of the coalition and of those whose keys it has; no others are looked at.
         streams: of everybody; only those of the same are used.
+        planted: secrets of mask keys that the aggregator gave parties for others'.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Eavesdropper:
         coalition: Coalition,
         identities: Mapping[PartyId, Identity],
         streams: Streams,
+        planted: Sequence[X25519PrivateKey] = (),
     ) -> None:
         self.charter = charter
         self.coalition = coalition
         self.keys = {name: identities[name] for name in coalition.insiders if name in identities}
         self.streams = streams
+        self.planted = {key.public_key().public_bytes_raw(): key for key in planted}
         self.public: dict[tuple[PartyId, type[Message]], Any] = {}
         """What the protocol lets everybody know of each party: keys, neighbours, who has come."""
         self.seen: dict[tuple[PartyId, type[Message]], Any] = {}
@@ -170,7 +173,8 @@ class Eavesdropper:
                 content, _ = edge.open("Unmask", message.box, salt=message.salt, bound=root)
                 for i, dealer in enumerate(self.hood(party)):
                     share = content[i * (SECRET_BYTES + 16) :][:SECRET_BYTES]
-                    if i in self.told(party):
+                    # Of those whose box was no good there are zeros.
+                    if i in self.told(party) and any(share):
                         part = OWN if self._survives(dealer) else PAIRWISE
                         row = self.hood(dealer).index(party)
                         shares.setdefault((dealer, part), {})[row] = share
@@ -229,14 +233,30 @@ class Eavesdropper:
                 total = total - expand_mask(own[party], len(total), bits=bits)
             for row in self.told(party):
                 other = self.hood(party)[row]
-                holder, peer = (party, other) if party in mask_secrets else (other, party)
-                if holder not in mask_secrets:
+                found = self._from(party, other, self._given(party, row), mask_secrets)
+                if found is None:
                     continue
-                secret = X25519PrivateKey.from_private_bytes(mask_secrets[holder])
-                seed = _mask_seed(secret, self._mask_key(peer), self.context, (party, other))
+                secret, key = found
+                seed = _mask_seed(secret, key, self.context, (party, other))
                 mask = expand_mask(seed, len(total), bits=bits).astype(np.int64)
                 total = total - mask if self.place(party) < self.place(other) else total + mask
         return total % 2**bits, 2**bits
+
+    def _given(self, party: PartyId, row: int) -> bytes:
+        key: bytes = self.public[party, Graph].mask_keys[row].tobytes()
+        return key
+
+    def _from(
+        self, party: PartyId, other: PartyId, given: bytes, secrets: Mapping[PartyId, bytes]
+    ) -> tuple[X25519PrivateKey, bytes] | None:
+        """A secret and a key that a party's mask follows from, if they are known."""
+        if given in self.planted:
+            return self.planted[given], self._mask_key(party)
+        if party in secrets:
+            return X25519PrivateKey.from_private_bytes(secrets[party]), given
+        if other in secrets and given == self._mask_key(other):
+            return X25519PrivateKey.from_private_bytes(secrets[other]), self._mask_key(party)
+        return None
 
     def _without_shares(
         self, parties: Iterable[PartyId], summed: list[NDArray[np.int64]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 from hypothesis import strategies as st
@@ -38,6 +39,9 @@ class World:
     uploads_seen: Set
     unmasked_seen: Set
     total_seen: bool
+    foreign: frozenset[tuple[int, int]] = frozenset()
+    rejected: frozenset[tuple[int, int]] = frozenset()
+    recounted: tuple[Set, ...] = ()
 
     def record(self) -> SumRecord:
         """The same as it is read from a transcript."""
@@ -48,6 +52,8 @@ class World:
             record.joined[i, : len(hood)] = True
             record.dealt[i, : len(hood)] = [j in self.told[i] for j in hood]
             record.survivors[i, : len(hood)] = [j in self.survivors[i] for j in hood]
+            record.foreign[i, : len(hood)] = [(i, j) in self.foreign for j in hood]
+            record.rejected[i, : len(hood)] = [(i, j) in self.rejected for j in hood]
         for name, members in (
             ("deals", self.dealt),
             ("contributed", self.uploaded),
@@ -58,7 +64,9 @@ class World:
             ("unmasked_seen", self.unmasked_seen),
         ):
             getattr(record, name)[sorted(members)] = True
-        record.counted = np.isin(np.arange(self.parties), sorted(self.counted))
+        everybody = np.arange(self.parties)
+        record.counted = np.isin(everybody, sorted(self.counted))
+        record.recounted = [np.isin(everybody, sorted(other)) for other in self.recounted]
         record.total_seen = self.total_seen
         return record
 
@@ -74,7 +82,7 @@ class World:
             if i not in own:
                 row["own", i] = 1
             for j in self.told[i]:
-                if i in keys or j in keys:
+                if i in keys or j in keys or (not self.literal and self._doubted(i, j)):
                     continue
                 if self.literal:
                     row["share", j, i] = 1
@@ -83,8 +91,13 @@ class World:
                     row["mask", min(i, j), max(i, j)] = 1 if i < j else -1
             rows.append(row)
         if self.total_seen:
-            rows.append({("x", i): 1 for i in self.counted - members})
+            for counted in (self.counted, *self.recounted):
+                rows.append({("x", i): 1 for i in counted & self.uploaded - members})
         return rows
+
+    def _doubted(self, i: int, j: int) -> bool:
+        """Whether somebody else may know the mask of two parties."""
+        return bool({(i, j), (j, i)} & (self.foreign | self.rejected))
 
     def _opened(self, insiders: Set, *, unmasks: bool) -> tuple[set[int], set[int]]:
         """Whose own mask, and whose mask key, follow from shares."""
@@ -176,6 +189,8 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
     }
     uploaded = draw(subsets(everybody))
     unmasked = draw(subsets(uploaded))
+    wrong = st.frozensets(st.sampled_from([(i, j) for i, j in permutations(range(parties), 2)]))
+    few: st.SearchStrategy[frozenset[tuple[int, int]]] = st.one_of(st.just(frozenset()), wrong)
     seen = {
         name: draw(subsets(of))
         for name, of in (
@@ -195,7 +210,10 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
         survivors={i: draw(st.one_of(st.just(uploaded), subsets(everybody))) for i in everybody},
         uploaded=uploaded,
         unmasked=unmasked,
-        counted=draw(subsets(uploaded)),
+        counted=draw(st.one_of(subsets(uploaded), subsets(everybody))),
+        recounted=tuple(draw(st.lists(subsets(everybody), max_size=1))),
+        foreign=draw(wrong),
+        rejected=draw(few),
         total_seen=draw(st.booleans()),
         **seen,
     )
