@@ -40,8 +40,8 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "rr-independent": {"p": 0.6},
         "rr-joint": {"p": 0.6},
         "rr-ind-joint": {"p": 0.6},
-        "pair-rr": {"p": 0.5},
-        "rr-clusters": {"p": 0.6, "tv": 6, "td": 0.1},
+        "pair-rr": {"p": 0.3},
+        "rr-clusters": {"p": 0.15, "tv": 6, "td": 0.1},
         "rrba": {"p": 0.5, "k": 1, "mix": 0.5, "block": 2},
         **{
             name: {"epsilon": 1.0}

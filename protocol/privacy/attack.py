@@ -7,32 +7,25 @@ of the ledger. No variant needs code of its own for it.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.privacy.attack_bounds import (
-    Interval,
-    clopper_pearson,
-    epsilon_of_counts,
-    epsilon_of_guesses,
-)
-from protocol.privacy.attack_events import Guess, declared_guess
-from protocol.privacy.attack_learning import learned_guess
+from protocol.privacy.attack_bounds import clopper_pearson, epsilon_of_counts, trials_to_exceed
+from protocol.privacy.attack_probes import Probe, probe_of
+from protocol.privacy.attack_rows import aligned_fields, rows_of_parties
 from protocol.privacy.attack_trials import (
     Pair,
     Study,
     Trials,
-    aligned_fields,
     bound_of,
     is_masked,
     many_parties,
-    rows_of_parties,
     whole_runs,
 )
 from protocol.privacy.events import Composed, PrivacyEvent, Randomized
@@ -47,59 +40,39 @@ ALPHA = 1e-9
 """The chance, at most, that an attack accuses a variant whose ledger is right."""
 
 TRIALS = 1_000
-"""How many respondents share runs by default,"""
+"""How many parties are trials, at least, where no row of an array is one,"""
 
 ROW_TRIALS = 100_000
-"""how many where every row of an array is one,"""
+"""how many rows where every row of an array is one,"""
+
+CROWDS = 500
+"""how many parties that speak for many,"""
 
 EXCHANGES = 400
-"""and how many couples of them, who exchange their records."""
+"""and how many couples of parties, who exchange their records."""
 
 RUNS = 200
+"""How many whole runs there are, at least."""
+
+ENVELOPES = 24_000
+"""How many envelopes the runs of one sort may take if that decides; else the least has to do."""
+
 ROWS = 1 << 16
 """How many respondents share a run where every row of an array is one."""
 
 PARTIES = 8
-"""How many parties share a run where there are no such rows."""
+"""How many parties share a run else."""
 
-_ATTEMPTS = 4
-"""What is tried of every pair: two sorts of trials, with declared and with learned guesses."""
+HELD = 64
+"""For how many respondents a party speaks where it is looked at what becomes of all of them."""
 
+PILOTS = 8
+"""How many trials show what the ledger's bound is like, before it is decided how many there are."""
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What was tried on one pair of inputs; of several attempts the one that proves most.
-
-    Args:
-        pair: how the inputs differ.
-        bound: the ledger's upper bound on epsilon; infinite if nothing can exceed it.
-        lower: what is proved: epsilon is at least this, at the attack's alpha.
-        event: what the guesses go by; empty if nothing was tried.
-        learned: whether that was learned from other trials.
-        trials: how many views the guesses were made on.
-        runs: how many runs these come from.
-        guesses, right: how many guesses there were, and how many of them hit.
-        first, second: the probability of the event under the input that it speaks for, and under
-            the other.
-        unbounded: why the ledger's bound is infinite.
-    """
-
-    pair: str
-    bound: float
-    lower: float = 0.0
-    event: str = ""
-    learned: bool = False
-    trials: int = 0
-    runs: int = 0
-    guesses: int = 0
-    right: int = 0
-    first: Interval = Interval(0.0, 1.0)
-    second: Interval = Interval(0.0, 1.0)
-    unbounded: tuple[str, ...] = ()
-
-    @property
-    def accused(self) -> bool:
-        """Whether more is proved than the ledger admits."""
-        return self.lower > self.bound
+_SLACK = 1.1
+_ATTEMPTS = 3
+_SORTS = 4
+"""Whole runs, parties, parties of many, rows: each is tried with declared and learned guesses."""
 
 
 class Attack(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +102,11 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
         return any(probe.accused for probe in self.probes)
 
     @property
+    def undecided(self) -> bool:
+        """Whether nothing is accused, and for some pair a leak may be there that cannot be."""
+        return not self.accused and any(probe.undecided for probe in self.probes)
+
+    @property
     def worst(self) -> Probe:
         """The probe that exceeds its bound by most, or comes nearest to it."""
         return max(self.probes, key=_excess)
@@ -141,7 +119,7 @@ def attack(
     target: int = 0,
     observer: PartyId = AGGREGATOR,
     trials: int | None = None,
-    runs: int = RUNS,
+    runs: int | None = None,
     copies: int | None = None,
     alpha: float = ALPHA,
     delta: float = 0.0,
@@ -155,9 +133,13 @@ def attack(
     respondents exchange their records, which leaves every sum as it was.
 
     Every pair of inputs is tried in whole runs, whose whole view is attacked, and in runs that many
-    respondents share, each with an input of her own. In the latter what is found is sound even if
-    respondents share randomness, but what one respondent's words tell of another's record is looked
-    for in the whole runs alone.
+    respondents share, each with an input of her own: as parties of one respondent, as one of the
+    respondents of a party, and as rows of arrays where there are such. What is found there is sound
+    even if respondents share randomness, but what one party's words tell of another's record is
+    looked for in the whole runs alone.
+
+    By default there are as many trials of every sort as it takes to exceed the ledger's bound if
+    every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
 
     Args:
         variant: the variant with its parameters.
@@ -166,8 +148,10 @@ def attack(
         observer: whose view: a member, or ``record`` for the holder of the transcript. Against a
             party there are whole runs alone, as many as ``trials``.
         trials: how many respondents share runs, for each pair of inputs; by default 100,000 where
-            they are rows of arrays, else 1,000, and 400 couples who exchange their records.
-        runs: how many whole runs, at most ``trials``.
+            they are rows of arrays, at least 1,000 parties where they are not, and at least 400
+            couples who exchange their records.
+        runs: how many whole runs, at most ``trials``; by default at least 200. There are no more
+            runs of parties beside rows, either.
         copies: how many respondents share a run; by default 65,536 where they are rows of arrays,
             else 8.
         alpha: the chance of a false accusation, over everything that is tried.
@@ -181,7 +165,7 @@ def attack(
     """
     if not 0 <= target < len(records):
         raise ValueError(f"target {target}: there are respondents 0 to {len(records) - 1}")
-    if min(runs, 2 if trials is None else trials, 2 if copies is None else copies) < 2:
+    if min(2 if number is None else number for number in (runs, trials, copies)) < 2:
         raise ValueError("trials, runs and copies: expected at least 2")
     clopper_pearson(0, 1, alpha=alpha)
     epsilon_of_counts((0, 0), (1, 1), alpha=alpha, delta=delta)
@@ -205,9 +189,16 @@ def attack(
     ledger = first.ledger(observer)
     pairs = _pairs(study, ledger.accounts.get(party))
     rows = aligned_fields(study, pairs[0])
-    alone = observer not in (AGGREGATOR, RECORD)
-    few, many = (TRIALS, ROW_TRIALS) if trials is None else (trials, trials)
-    level = alpha / (_ATTEMPTS * len(pairs))
+    plan = _Plan(
+        study=study,
+        level=alpha / (2 * _SORTS * len(pairs)),
+        delta=delta,
+        trials=trials,
+        runs=runs,
+        copies=copies,
+        rows=rows,
+        envelopes=len(first.sent) / len(records),
+    )
     probes = []
     for pair in pairs:
         concerned = (target, study.mate) if pair.exchanged else (target,)
@@ -217,16 +208,9 @@ def attack(
             losses = (ledger.accounts[p].loss for p in parties if p in ledger.accounts)
             why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
             probes.append(Probe(pair=pair.words, bound=bound, unbounded=why))
-            continue
-        sorts = [whole_runs(study, pair, few if alone else min(runs, few))]
-        shared = None
-        if rows and not pair.exchanged:
-            shared = rows_of_parties(study, pair, many, copies=copies or ROWS, fields=rows)
-        if shared is None and not alone:
-            couples = EXCHANGES if pair.exchanged and trials is None else few
-            shared = many_parties(study, pair, couples, copies=copies or PARTIES)
-        sorts += [shared] if shared is not None else []
-        probes.append(_probe(pair, sorts, level=level, delta=delta))
+        else:
+            sorts = plan.trials_of(pair)
+            probes.append(probe_of(pair, sorts, level=plan.level, delta=delta))
     return Attack(
         variant=variant.name,
         observer=observer,
@@ -236,6 +220,100 @@ def attack(
         rows=rows,
         probes=tuple(probes),
     )
+
+
+class _Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How many trials there are of each sort.
+
+    Args:
+        study: what is attacked.
+        level: the chance of a false accusation of every single attempt.
+        delta: at which epsilon is bounded.
+        trials, runs, copies: as ``attack`` was given them.
+        rows: the arrays of which every row is a respondent.
+        envelopes: how many a run has, per respondent.
+    """
+
+    study: Study
+    level: float
+    delta: float
+    trials: int | None
+    runs: int | None
+    copies: int | None
+    rows: tuple[str, ...]
+    envelopes: float
+
+    def trials_of(self, pair: Pair) -> list[Trials]:
+        """All sorts of trials of a pair."""
+
+        def whole(study: Study, number: int) -> Trials:
+            return whole_runs(study, pair, number)
+
+        def parties(study: Study, number: int) -> Trials:
+            return many_parties(study, pair, number, copies=beside)
+
+        def crowds(study: Study, number: int) -> Trials:
+            return many_parties(study, pair, number, copies=PARTIES, held=HELD)
+
+        study, one = self.study, self.envelopes
+        run, beside = one * len(study.records), self.copies or PARTIES
+        if study.observer not in (AGGREGATOR, RECORD):
+            return [self._sort(whole, self.trials, TRIALS, each=run)]
+        sorts = [self._sort(whole, self.runs, RUNS, each=run, most=self.trials)]
+        if pair.exchanged:
+            return [*sorts, self._sort(parties, self.trials, EXCHANGES, each=2 * one)]
+        rows = None
+        if self.rows:
+            many, copies = self.trials or ROW_TRIALS, self.copies or ROWS
+            rows = rows_of_parties(study, pair, many, copies=copies, fields=self.rows)
+            beside = PARTIES
+        most = min((n for n in (self.trials, self.runs and PARTIES * self.runs) if n), default=None)
+        if rows is not None:
+            sorts += [rows, self._sort(parties, None, RUNS, each=one, most=most)]
+        else:
+            sorts.append(self._sort(parties, self.trials, TRIALS, each=one))
+        with contextlib.suppress(ProtocolError, ValueError):
+            # There are variants whose parties speak for one respondent each.
+            sorts.append(self._sort(crowds, None, CROWDS, each=one, most=most))
+        return sorts
+
+    def _sort(
+        self,
+        make: Callable[[Study, int], Trials],
+        given: int | None,
+        least: int,
+        *,
+        each: float,
+        most: int | None = None,
+    ) -> Trials:
+        """One sort of trials: so many, or as many as can exceed the ledger's bound.
+
+        Args:
+            make: makes as many of them as it is told.
+            given: how many.
+            least: how many there are at least, or if those that it takes are too many.
+            each: how many envelopes a trial takes.
+            most: how many there are at most.
+        """
+        if given is None and most is not None and most <= least:
+            given = most
+        if given is not None:
+            return make(self.study, given if most is None else min(given, most))
+        trials = make(self._anew("pilot"), PILOTS)
+        for attempt in range(_ATTEMPTS):
+            tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.delta)
+            # The other half teaches.
+            needed = 2 * _SLACK * tested
+            number = max(least, math.ceil(needed)) if needed * each <= ENVELOPES else least
+            number = number if most is None else min(number, most)
+            if attempt and number <= len(trials.bits):
+                break
+            trials = make(self._anew(f"attempt {attempt}"), number)
+        return trials
+
+    def _anew(self, purpose: str) -> Study:
+        """The same with other randomness: of earlier runs only the ledgers decide how many."""
+        return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
 
 
 def _check_observer(observer: PartyId, roster: Roster, target: PartyId) -> None:
@@ -301,76 +379,6 @@ def _most_different(own: int, randomizer: MatrixRandomizer | KeepElseTable) -> i
     largest = np.nan_to_num(apart, nan=0.0, posinf=1e300).max(axis=1)
     largest[own] = -1.0
     return int(np.argmax(largest))
-
-
-def _probe(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float) -> Probe:
-    """The attempt that proves most, against the largest bound of all."""
-    bound = max(sort.bound for sort in sorts)
-    best = Probe(pair=pair.words, bound=bound)
-    for sort in sorts:
-        taught = np.arange(len(sort.bits)) % 2 == 0
-        guesses: list[tuple[Guess | None, bool]] = [
-            (
-                learned_guess(sort.columns, sort.ratios, sort.bits, taught, z=-float(ndtri(level))),
-                True,
-            )
-        ]
-        if sort.ratios is not None:
-            guesses.append((declared_guess(sort.ratios), False))
-        for guess, learned in guesses:
-            if guess is None:
-                continue
-            tested = ~taught if learned else np.ones(len(taught), np.bool_)
-            probe = _proved(guess, sort, tested, bound, level=level, delta=delta)
-            probe = msgspec.structs.replace(probe, pair=pair.words, learned=learned)
-            best = max(best, probe, key=lambda one: (one.lower, one.trials))
-    return best
-
-
-def _proved(
-    guess: Guess,
-    sort: Trials,
-    tested: NDArray[np.bool_],
-    bound: float,
-    *,
-    level: float,
-    delta: float,
-) -> Probe:
-    bits, guesses = sort.bits[tested], guess.guesses[tested]
-    counts = {
-        (bit, side): int(((guesses == side) & (bits == bit)).sum())
-        for bit in (False, True)
-        for side in (-1, 1)
-    }
-    trials = {False: int((~bits).sum()), True: int(bits.sum())}
-    right = counts[True, 1] + counts[False, -1]
-    made = sum(counts.values())
-    side = 1 if counts[True, 1] + counts[False, 1] >= made / 2 else -1
-    spoken = side == 1
-    if delta == 0.0:
-        lower = epsilon_of_guesses(right, made, alpha=level)
-    else:
-        lower = max(
-            epsilon_of_counts(
-                (counts[one, way], counts[not one, way]),
-                (trials[one], trials[not one]),
-                alpha=level / 2,
-                delta=delta,
-            )
-            for one, way in ((True, 1), (False, -1))
-        )
-    return Probe(
-        pair="",
-        bound=bound,
-        lower=lower,
-        event=guess.words,
-        trials=int(tested.sum()),
-        runs=sort.runs,
-        guesses=made,
-        right=right,
-        first=clopper_pearson(counts[spoken, side], trials[spoken], alpha=level),
-        second=clopper_pearson(counts[not spoken, side], trials[not spoken], alpha=level),
-    )
 
 
 def _excess(probe: Probe) -> float:

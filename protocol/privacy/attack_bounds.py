@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from scipy.special import betainccinv, betaincinv
 
+_MOST = 1 << 40
+
 
 class Interval(NamedTuple):
     """Both ends of a confidence interval for a probability."""
@@ -83,6 +85,33 @@ def epsilon_of_counts(
     p = at_least(hits[0], trials[0], alpha=alpha / 2)
     q = at_most(hits[1], trials[1], alpha=alpha / 2)
     return math.log((p - delta) / q) if p - delta > q else 0.0
+
+
+def provable(trials: int, *, alpha: float, delta: float) -> float:
+    """What so many trials, half of them of either input, prove if every guess is right."""
+    if delta == 0.0:
+        return epsilon_of_guesses(trials, trials, alpha=alpha)
+    half = trials // 2
+    return epsilon_of_counts((half, 0), (half, half), alpha=alpha, delta=delta)
+
+
+def trials_to_exceed(epsilon: float, *, alpha: float, delta: float) -> float:
+    """The least number of trials that can prove more than ``epsilon``; infinite if none does.
+
+    With delta 0 that is ``ln(alpha) / ln(sigma)`` with ``sigma = e**epsilon / (1 + e**epsilon)``.
+    """
+    few, many = 0, 2
+    while provable(many, alpha=alpha, delta=delta) <= epsilon:
+        few, many = many, 2 * many
+        if many > _MOST:
+            return math.inf
+    while many - few > 1:
+        middle = (few + many) // 2
+        if provable(middle, alpha=alpha, delta=delta) > epsilon:
+            many = middle
+        else:
+            few = middle
+    return float(many)
 
 
 def _check(hits: int, trials: int, alpha: float) -> None:

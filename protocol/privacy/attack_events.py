@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.messages import Message
-from protocol.privacy.attack_views import Codes
+from protocol.privacy.attack_columns import Codes
 from protocol.privacy.events import Composed, PrivacyEvent, Randomized
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer
 from protocol.survey import Survey

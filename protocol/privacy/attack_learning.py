@@ -10,14 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.privacy.attack_columns import MISSING, Codes
 from protocol.privacy.attack_events import Floats, Guess, Guesses
-from protocol.privacy.attack_views import MISSING, Codes
 
 CATEGORIES = 128
 """The most values of a column that are told apart; the rare ones are one."""
 
 COMBINED = 24
-"""How many columns are tried in pairs, and how many add up to one score."""
+"""How many columns are tried in pairs."""
+
+SUMMED = 64
+"""How many columns add up to one score."""
 
 SCREENED = 200
 """How many columns are looked at closely."""
@@ -83,28 +86,39 @@ class _Learned(NamedTuple):
     Args:
         worth: a cautious estimate of the epsilon that it shows.
         codes: of every trial, the place of its value.
-        scores: per value, how much it speaks for the second input.
-        table: per value, the guess.
+        parts: how often each value came in either part of the taught trials, (2, size) each.
+        z: how many standard errors make a worth cautious.
         scored: whether the values are steps of a score.
     """
 
     name: str
     coding: _Coding
-    codes: NDArray[np.intp]
     worth: float
-    scores: Floats
-    table: Guesses
+    codes: NDArray[np.intp]
+    parts: tuple[Codes, Codes]
+    z: float
     scored: bool = False
 
     @property
+    def scores(self) -> Floats:
+        """Per value, how much it speaks for the second input."""
+        return _scores_of(self.parts[0] + self.parts[1])
+
+    @property
+    def table(self) -> Guesses:
+        """Per value, the guess."""
+        return _table_of(self.parts[0] + self.parts[1], self.z)
+
+    @property
     def words(self) -> str:
-        told = np.flatnonzero(self.table)
+        table = self.table
+        told = np.flatnonzero(table)
         loudest = told[np.argsort(-np.abs(self.scores[told]), kind="stable")]
         if self.scored or not len(told):
             return self.name
         sides = []
         for side, input_ in ((-1, "first"), (1, "second")):
-            places = loudest[self.table[loudest] == side].tolist()
+            places = loudest[table[loudest] == side].tolist()
             names = ", ".join(map(self.coding.name, places[:SHOWN]))
             more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
             if places:
@@ -147,7 +161,7 @@ def learned_guess(
         if pair is not None and pair.worth > best.worth + MARGIN:
             best = pair
     if len(ranked) > 1:
-        summed = _summed(ranked[:COMBINED], taught, lesson)
+        summed = _summed(ranked[:SUMMED], taught, lesson)
         best = summed if summed.worth > best.worth + MARGIN else best
     return Guess(best.words, best.table[best.codes])
 
@@ -218,8 +232,16 @@ def _paired(one: _Learned, other: _Learned, lesson: _Lesson) -> _Learned | None:
 
 
 def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesson) -> _Learned:
-    """The scores of several columns added up, as if these were independent."""
+    """The scores of several columns added up, as if these were independent.
+
+    Each part of the taught trials has those that the other part teaches: a sum of what it has
+    taught itself would look better than it is.
+    """
     score = np.sum([part.scores[part.codes] for part in parts], axis=0)
+    for own, other in ((0, 1), (1, 0)):
+        place = lesson.parts[own]
+        told = [_scores_of(part.parts[other])[part.codes[place]] for part in parts]
+        score[place] = np.sum(told, axis=0)
     bounds = np.unique(np.quantile(score[taught], np.linspace(0, 1, _STEPS)))
     codes = np.searchsorted(bounds, score)
     name = f"a score of {len(parts)} columns, {parts[0].name} first"
@@ -239,10 +261,9 @@ def _fitted(name: str, coding: _Coding, codes: NDArray[np.intp], lesson: _Lesson
     What that is worth is judged on other trials than it is learned from, or the column with the
     most values would always seem the best.
     """
-    parts = [_counted(codes, lesson.bits, part, coding.size) for part in lesson.parts]
-    worth = _worth_of(parts[1], _table_of(parts[0], lesson.z), lesson.z)
-    both = parts[0] + parts[1]
-    return _Learned(name, coding, codes, worth, _scores_of(both), _table_of(both, lesson.z))
+    first, second = (_counted(codes, lesson.bits, part, coding.size) for part in lesson.parts)
+    worth = _worth_of(second, _table_of(first, lesson.z), lesson.z)
+    return _Learned(name, coding, worth, codes, (first, second), lesson.z)
 
 
 def _counted(
@@ -284,9 +305,15 @@ def _best(right: Codes, wrong: Codes, z: float) -> int:
 def _worth_of(counts: Codes, table: Guesses, z: float) -> float:
     """A cautious estimate of the epsilon that these guesses show."""
     second, first = table > 0, table < 0
-    right = int(counts[1][second].sum() + counts[0][first].sum())
-    wrong = int(counts[0][second].sum() + counts[1][first].sum())
-    return float(_cautious(np.array([right]), np.array([right + wrong]), z)[0])
+    right = float(counts[1][second].sum() + counts[0][first].sum())
+    wrong = float(counts[0][second].sum() + counts[1][first].sum())
+    # The same as _cautious, which takes long for a single number.
+    n = max(right + wrong, 1.0)
+    share = right / n
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low = (share + z * z / (2 * n) - spread) / (1 + z * z / n)
+    low = min(max(low, 1e-12), 1 - 1e-12)
+    return math.log(low) - math.log1p(-low)
 
 
 def _cautious(right: Codes, guesses: Codes, z: float) -> Floats:

@@ -1,8 +1,8 @@
 """Makes trials: runs of a variant on one of two inputs each, and what an observer sees of them.
 
-Which of the two a trial has is drawn by a fair coin of its own. There are two sorts: whole runs, in
-which everything that the observer sees is looked at, and many respondents in one run, of whom each
-is a trial and what her party says is looked at.
+Which of the two a trial has is drawn by a fair coin of its own. There are two sorts here: whole
+runs, in which everything that the observer sees is looked at, and many parties in one run, of whom
+each is a trial and what it says is looked at. Rows of arrays are in ``attack_rows``.
 """
 
 from __future__ import annotations
@@ -14,21 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.messages import PartyId
 from protocol.privacy.accountants import PureAccountant, total
+from protocol.privacy.attack_columns import Codes, columns_of, facts_of, matrices_of
 from protocol.privacy.attack_events import Floats, log_ratios
-from protocol.privacy.attack_views import (
-    Codes,
-    Matrix,
-    View,
-    as_codes,
-    columns_of,
-    facts_of,
-    matrices_of,
-    view_of,
-    views_of,
-)
+from protocol.privacy.attack_views import View, view_of, views_of
 from protocol.privacy.events import Composed, Masked, OneOf, PrivacyEvent, Public
 from protocol.privacy.ledger import Account, Ledger
 from protocol.randomness import WORDS, Stream
@@ -38,13 +28,6 @@ from protocol.setting import setting_of
 from protocol.variant import Variant
 
 TARGET, MATE = "target", "mate"
-
-ROW_ELEMENTS = 256
-"""How many elements of a row are looked at."""
-
-_WIDEST = 62
-# With more than 8 rows no two widths of packed rows take equally many octets.
-_FEW, _MORE, _ROW = 11, 13, 2
 
 
 class Pair(NamedTuple):
@@ -93,6 +76,7 @@ class Trials(NamedTuple):
     """Views of many trials.
 
     Args:
+        sort: what a trial is.
         bits: (n,) whether a trial had the second input.
         columns: by name, (n,) each.
         ratios: (n,) what the declared laws say for the second input, in nats; None if nothing.
@@ -100,6 +84,7 @@ class Trials(NamedTuple):
         runs: how many runs they come from.
     """
 
+    sort: str
     bits: NDArray[np.bool_]
     columns: Mapping[str, Codes]
     ratios: Floats | None
@@ -168,25 +153,38 @@ def whole_runs(study: Study, pair: Pair, runs: int) -> Trials:
         ledger = run.ledger(study.observer)
         bound = max(bound, bound_of(ledger, pair, told))
         if not pair.exchanged:
-            ratios[place] = _ratios(view, ledger, told[0], study, pair, 1)[0]
+            ratios[place] = ratios_of(view, ledger, told[0], study, pair, 1)[0]
         views.append(view)
-    return Trials(bits, _columns(views), ratios if ratios.any() else None, bound, runs)
+    told_by_law = ratios if ratios.any() else None
+    return Trials("whole runs", bits, _columns(views), told_by_law, bound, runs)
 
 
-def many_parties(study: Study, pair: Pair, trials: int, *, copies: int) -> Trials:
-    """Trials that are parties of one respondent, or couples of them: ``copies`` parties a run."""
-    drawn = study.stream.derive(f"parties {pair.words}")
+def many_parties(study: Study, pair: Pair, trials: int, *, copies: int, held: int = 1) -> Trials:
+    """Trials that are parties, or couples of them: ``copies`` parties a run.
+
+    Args:
+        held: how many respondents each party speaks for. The first has one of the two records; the
+            others have the same ones in every trial. More than one shows what becomes of a whole
+            party's messages, such as their order, and goes with no exchange.
+    """
+    drawn = study.stream.derive(f"parties of {held} {pair.words}")
     seeds = drawn.derive("seeds")
     each = 2 if pair.exchanged else 1
-    copies = -(-max(copies, study.variant.quorum, 2) // each)
+    copies = -(-max(min(copies, each * trials), study.variant.quorum, 2) // each)
     runs = -(-trials // copies)
     bits = drawn.bernoulli(WORDS // 2, (runs, copies))
+    survey = study.records.survey
+    others = drawn.derive("others").integers(np.array(survey.sizes), (held - 1, len(survey.sizes)))
     views, ratios, bound = [], np.zeros(runs * copies), 0.0
     both = np.stack(pair.records)
     for number in range(runs):
         had = bits[number].astype(np.int64)
         chosen = np.stack([had, 1 - had], axis=1)[:, :each].reshape(-1)
-        run = study.rehearse(both[chosen], parties=len(chosen), seed=seeds)
+        holdings = np.empty((len(chosen), held, both.shape[1]), np.int64)
+        holdings[:, 0] = both[chosen]
+        holdings[:, 1:] = others
+        codes = holdings.reshape(-1, both.shape[1])
+        run = study.rehearse(codes, parties=len(chosen), seed=seeds)
         ledger = run.ledger(study.observer)
         roster = run.charter.roster.parties
         told = [roster[each * place : each * (place + 1)] for place in range(copies)]
@@ -195,133 +193,15 @@ def many_parties(study: Study, pair: Pair, trials: int, *, copies: int) -> Trial
         for place, (parties, view) in enumerate(zip(told, seen, strict=True)):
             bound = max(bound, bound_of(ledger, pair, parties))
             if not pair.exchanged:
-                law = _ratios(view, ledger, parties[0], study, pair, 1)
+                law = ratios_of(view, ledger, parties[0], study, pair, held)
                 ratios[number * copies + place] = law[0]
             views.append(view)
-    flat = bits.reshape(-1)
-    return Trials(flat, _columns(views), ratios if ratios.any() else None, bound, runs)
+    told_by_law = ratios if ratios.any() else None
+    sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
+    return Trials(sort, bits.reshape(-1), _columns(views), told_by_law, bound, runs)
 
 
-def rows_of_parties(
-    study: Study, pair: Pair, trials: int, *, copies: int, fields: tuple[str, ...]
-) -> Trials | None:
-    """Trials that are respondents of large parties, a row of their party's arrays each.
-
-    It is None if some party does not send these arrays, whatever its reason.
-
-    Args:
-        copies: the most rows of one run.
-        fields: the arrays with a row per respondent, as ``aligned_fields`` found them.
-    """
-    drawn = study.stream.derive(f"rows {pair.words}")
-    seeds = drawn.derive("seeds")
-    parties = max(study.variant.quorum, 2)
-    runs = -(-trials // max(copies, parties))
-    held = -(-trials // (runs * parties))
-    bits = drawn.bernoulli(WORDS // 2, (runs, parties, held))
-    parts: dict[str, list[Matrix]] = {field: [] for field in fields}
-    ratios, bound = np.zeros(bits.shape), 0.0
-    dtype = study.records.survey.dtype
-    first, second = (record.astype(dtype) for record in pair.records)
-    for number in range(runs):
-        flat = bits[number].reshape(-1)
-        codes = np.where(flat[:, np.newaxis], second, first)
-        run = study.rehearse(codes, parties=parties, seed=seeds)
-        ledger = run.ledger(study.observer)
-        for place, party in enumerate(run.charter.roster.parties):
-            view = view_of(run, study.observer, {party: TARGET})
-            found = _rows(view, held, fields)
-            if found.keys() != set(fields):
-                return None
-            for name, matrix in found.items():
-                parts[name].append(matrix)
-            ratios[number, place] = _ratios(view, ledger, party, study, pair, held)
-            bound = max(bound, bound_of(ledger, pair, (party,)))
-    matrices = {
-        name: Matrix(np.concatenate([part.values for part in found]), found[0].bits)
-        for name, found in parts.items()
-    }
-    columns = columns_of(matrices, related=matrices)
-    told = ratios.reshape(-1)
-    return Trials(bits.reshape(-1), columns, told if told.any() else None, bound, runs)
-
-
-def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
-    """The arrays of a party that hold a row of each of its respondents; none if there are none.
-
-    Such an array is as long as there are respondents, however many these are, and with one
-    record changed and all randomness kept no other row of it changes.
-    """
-    if study.observer not in (AGGREGATOR, RECORD):
-        return ()
-    parties = max(study.variant.quorum, 2)
-    seeds = [study.stream.derive("aligned") for _ in range(3)]
-    views = []
-    try:
-        for held, changed, seed in zip(
-            (_FEW, _MORE, _FEW), (False, False, True), seeds, strict=True
-        ):
-            codes = np.tile(pair.records[0], (parties * held, 1))
-            if changed:
-                codes[_ROW] = pair.records[1]
-            run = study.rehearse(codes, parties=parties, seed=seed)
-            if run.failure is not None:
-                return ()
-            views.append(view_of(run, study.observer, {run.charter.roster.parties[0]: TARGET}))
-    except (ProtocolError, ValueError):
-        return ()
-    few, more, other = (
-        _rows(view, held, None) for view, held in zip(views, (_FEW, _MORE, _FEW), strict=True)
-    )
-    rest = np.arange(_FEW) != _ROW
-    return tuple(
-        name
-        for name in few
-        if name in more
-        and name in other
-        and np.array_equal(few[name].values[rest], other[name].values[rest])
-    )
-
-
-def _rows(view: View, held: int, fields: Sequence[str] | None) -> dict[str, Matrix]:
-    """The arrays of a view with so many rows, or with as many groups of bits."""
-    found = {}
-    for name, message in view.messages.items():
-        for field in message.__struct_fields__:
-            value = getattr(message, field)
-            if not isinstance(value, np.ndarray) or value.ndim < 1:
-                continue
-            key = f"{name}.{field}"
-            width = _packed_width(value, held)
-            if len(value) == held:
-                flat = value.reshape(held, -1)[:, :ROW_ELEMENTS]
-                matrix = Matrix(as_codes(flat), 8 * value.dtype.itemsize)
-            elif width:
-                key = f"{key} in groups of {width} bits"
-                matrix = Matrix(_unpacked(value, held, width), width)
-            else:
-                continue
-            if fields is None or key in fields:
-                found[key] = matrix
-    return found
-
-
-def _packed_width(value: NDArray[np.generic], held: int) -> int:
-    """How many bits each of so many rows has, if these are packed in octets; 0 if they are not."""
-    if value.dtype != np.uint8 or value.ndim != 1 or not held:
-        return 0
-    width = min(8 * len(value) // held, _WIDEST)
-    return width if -(-held * width // 8) == len(value) else 0
-
-
-def _unpacked(octets: NDArray[np.uint8], held: int, width: int) -> Codes:
-    """Every row's bits as one number, the first bit the highest."""
-    bits = np.unpackbits(octets, count=held * width).reshape(held, width)
-    numbers: Codes = bits.astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64)[::-1])
-    return numbers[:, np.newaxis]
-
-
-def _ratios(
+def ratios_of(
     view: View, ledger: Ledger, party: PartyId, study: Study, pair: Pair, held: int
 ) -> Floats:
     """What a party's messages say by their declared laws, (held,)."""

@@ -18,25 +18,28 @@ from scenarios.errors import UsageError
 from scenarios.loading import find_variant
 
 if TYPE_CHECKING:
-    from protocol.privacy.attack import Attack, Probe
+    from protocol.privacy.attack import Attack
+    from protocol.privacy.attack_probes import Probe
+
+MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
 
 
 @click.command()
 @click.argument("variant")
 @click.option(
     "--trials",
-    type=click.IntRange(2),
+    type=click.IntRange(2, MOST_TRIALS),
     help="Respondents per pair of inputs.  [default: 100,000 where one party can speak for "
-    "many, else 1,000]",
+    "many, else 1,000 or as many as can exceed the ledger]",
 )
 @click.option(
     "--runs",
-    type=click.IntRange(2),
-    default=200,
-    show_default=True,
-    help="Whole runs per pair of inputs.",
+    type=click.IntRange(2, MOST_RUNS),
+    help="Whole runs per pair of inputs.  [default: 200 or as many as can exceed the ledger]",
 )
-@click.option("--copies", type=click.IntRange(2), help="How many respondents share a run.")
+@click.option(
+    "--copies", type=click.IntRange(2, MOST_COPIES), help="How many respondents share a run."
+)
 @click.option("--observer", default=AGGREGATOR, show_default=True, help="Whose view.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
 @click.option(
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
 def attack(
     variant: str,
     trials: int | None,
-    runs: int,
+    runs: int | None,
     copies: int | None,
     observer: str,
     settings: Sequence[str],
@@ -95,6 +98,12 @@ def attack(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except MemoryError as error:
+        numbers = {"--trials": trials, "--runs": runs, "--copies": copies}
+        given = " ".join(f"{name} {n}" for name, n in numbers.items() if n is not None)
+        raise UsageError(
+            f"{given or '--trials'}: takes more memory than there is; give a smaller number"
+        ) from error
     if as_json:
         click.echo(json.dumps(_values(found), indent=1, allow_nan=False))
     else:
@@ -117,20 +126,31 @@ def _values(found: Attack) -> dict[str, Any]:
     probes = []
     for probe in found.probes:
         values = msgspec.to_builtins(probe)
-        values["bound"] = probe.bound if math.isfinite(probe.bound) else None
+        values["bound"] = _finite(probe.bound)
         for event, interval in (("first", probe.first), ("second", probe.second)):
             values[event] = {"low": interval.low, "high": interval.high}
-        probes.append({**values, "accused": probe.accused})
+        tried = [
+            {**told, "bound": _finite(one.bound), "undecided": one.undecided}
+            for one, told in zip(probe.tried, values["tried"], strict=True)
+        ]
+        verdict = {"accused": probe.accused, "undecided": probe.undecided}
+        probes.append({**values, **verdict, "tried": tried})
     return {
         "variant": found.variant,
         "observer": found.observer,
         "target": found.target,
         "accused": found.accused,
+        "undecided": found.undecided,
+        "verdict": verdict_of(found),
         "alpha": found.alpha,
         "delta": found.delta,
         "rows": list(found.rows),
         "probes": probes,
     }
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
 
 
 def _print(found: Attack, *, seconds: float) -> None:
@@ -139,7 +159,7 @@ def _print(found: Attack, *, seconds: float) -> None:
     from rich.text import Text
 
     console = Console()
-    style = "bold red" if found.accused else "bold green"
+    style = "bold red" if found.accused else "bold yellow" if found.undecided else "bold green"
     console.print(Text(verdict_of(found)), style=style, soft_wrap=True)
     console.print(
         f"{found.variant}, seen by {found.observer}; {found.target}'s record differs; "
@@ -148,8 +168,16 @@ def _print(found: Attack, *, seconds: float) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    table = Table("inputs that differ in", "at least", "ledger", "right guesses", "event", "trials")
-    for column in (1, 2, 3, 5):
+    table = Table(
+        "inputs that differ in",
+        "at least",
+        "ledger",
+        "provable",
+        "right guesses",
+        "event",
+        "trials",
+    )
+    for column in (1, 2, 3, 4, 6):
         table.columns[column].justify = "right"
     for probe in found.probes:
         table.add_row(*map(Text, _row(probe)))
@@ -170,14 +198,33 @@ def verdict_of(found: Attack) -> str:
         )
     if all(math.isinf(probe.bound) for probe in found.probes):
         return "Unbounded: the ledger says that there is no protection, so nothing can exceed it."
-    return f"Not accused: nothing exceeds the ledger; {worst.pair} comes nearest to it."
+    short = [
+        (probe, probe.weakest)
+        for probe in found.probes
+        if probe.undecided and probe.weakest is not None
+    ]
+    if short:
+        probe, weakest = max(short, key=lambda one: one[1].bound - one[1].provable)
+        more = f" (and {len(short) - 1} more)" if len(short) > 1 else ""
+        return (
+            f"Undecided: of {probe.pair}{more}, the ledger's {weakest.bound:.4f} could not be "
+            f"exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be proved "
+            f"in {weakest.views}."
+        )
+    return (
+        f"Not accused: nothing that was tried exceeds the ledger; {worst.pair} comes nearest to it."
+    )
 
 
 def _row(probe: Probe) -> tuple[str, ...]:
     if math.isinf(probe.bound):
-        return probe.pair, "", "unbounded: nothing to exceed", "", "; ".join(probe.unbounded), ""
+        why = "; ".join(probe.unbounded)
+        return probe.pair, "", "unbounded: nothing to exceed", "", "", why, ""
     trials = f"{probe.trials:,} in {probe.runs:,} run{'s' if probe.runs > 1 else ''}"
     right = f"{probe.right:,} of {probe.guesses:,}"
     event = f"{probe.event}{' (learned)' if probe.learned else ''}" or "nothing differs"
     mark = " !" if probe.accused else ""
-    return probe.pair, f"{probe.lower:.4f}{mark}", f"{probe.bound:.4f}", right, event, trials
+    lower = f"{probe.lower:.4f}{mark}"
+    most = f"{probe.weakest.provable:.4f}" if probe.weakest is not None else ""
+    most = f"{most}: too few trials" if probe.undecided else most
+    return probe.pair, lower, f"{probe.bound:.4f}", most, right, event, trials

@@ -33,6 +33,7 @@ TWO = Survey(
         Attribute(name="drinks", categories=("no", "yes")),
     ),
 )
+ONE = Survey("habit", (Attribute(name="smokes", categories=("no", "yes")),))
 
 
 def some(survey: Survey, n: int) -> Records:
@@ -247,3 +248,54 @@ class Understated(RRIndependent, frozen=True):
         if isinstance(message, Report):
             return Randomized(self.randomizers[0], self.survey.names[:1])
         return super().reveals(message, seen)
+
+
+class Beside(Message, frozen=True):
+    """A word that is said beside the report, and should tell nothing."""
+
+    body: Array
+    number: float
+
+
+class Talkative(RRIndependent, frozen=True, kw_only=True):
+    """Says a public word beside its report, and ``how`` that comes tells its first true answer.
+
+    Without a ``how`` it is always the same word.
+    """
+
+    name = "talkative"
+
+    how: str = ""
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        body = ArraySpec(dtype="u1", shape=(Bounds(0, 64),))
+        return (*super().kinds(parties), Kind(Beside, body=body))
+
+    async def party(self, me: Me, records: Records) -> None:
+        ask = await me.receive(Ask, AGGREGATOR)
+        codes = randomized(records, ask.blocks, me, ask)
+        truth = int(records.codes[0, 0])
+        body, number, to = np.zeros(64, np.uint8), 0.5, AGGREGATOR
+        match self.how:
+            case "by its length":
+                body = np.zeros(truth, np.uint8)
+            case "far behind":
+                body[40] = truth
+            case "in the last bits":
+                number += 1e-9 * truth
+            case "by whom it tells":
+                others = [party for party in me.roster.parties if party != me.id]
+                to = others[truth]
+            case "by the order of rows":
+                codes = codes[np.argsort(records.codes[:, 0], kind="stable")]
+            case _:
+                pass
+        word, early = Beside(body, number), self.how == "by coming early" and truth
+        if early:
+            await me.send(to, word)
+        await me.send(AGGREGATOR, Report(codes))
+        if not early and (truth or self.how != "by coming at all"):
+            await me.send(to, word)
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        return Public() if isinstance(message, Beside) else super().reveals(message, seen)

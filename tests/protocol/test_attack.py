@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.privacy.attack import Attack, Probe, _probe, attack
-from protocol.privacy.attack_trials import Pair, Trials
+from protocol.privacy.attack import CROWDS, HELD, PARTIES, Attack, attack
+from protocol.privacy.attack_bounds import epsilon_of_guesses
+from protocol.privacy.attack_probes import Probe, probe_of
+from protocol.privacy.attack_rows import aligned_fields
+from protocol.privacy.attack_trials import Pair, Study, Trials, many_parties
 from protocol.randomness import WORDS, Stream, secret_of
 from protocol.survey import Attribute, Survey
 from protocol.testing import attacked, check_attack
@@ -21,6 +24,7 @@ from scenarios.attacks import COPIES, example
 from tests.protocol.leaks import (
     FOUR,
     MATRIX,
+    ONE,
     THREE,
     TWO,
     AskedTwice,
@@ -29,6 +33,7 @@ from tests.protocol.leaks import (
     MaskedTwice,
     PartlyForgetful,
     Silent,
+    Talkative,
     Understated,
     some,
 )
@@ -81,14 +86,14 @@ def test_a_variant_that_biases_its_coin(survey: Survey) -> None:
 
 def test_a_variant_that_tells_the_truth_when_asked_twice() -> None:
     sound, leaking = sound_and_leaking(AskedTwice, TWO, 0.6, truthful=True)
-    assert not tried(sound, trials=2000, runs=20).accused
-    found = tried(leaking, trials=2000, runs=20)
+    assert not tried(sound, trials=2000, runs=4).accused
+    found = tried(leaking, trials=2000, runs=4)
     assert [probe.accused for probe in found.probes[:2]] == [True, True]
     assert found.worst.right == found.worst.guesses
 
 
 def test_a_variant_that_uses_its_masks_twice() -> None:
-    options: dict[str, Any] = {"trials": 100, "runs": 4, "copies": 4, "n": 3}
+    options: dict[str, Any] = {"trials": 80, "runs": 4, "copies": 4, "n": 3}
     sound = tried(MaskedTwice(survey=TWO), **options)
     leaking = tried(MaskedTwice(survey=TWO, reused=True), **options)
     assert not sound.accused
@@ -102,9 +107,11 @@ def test_a_variant_that_uses_its_masks_twice() -> None:
 
 
 def test_a_variant_whose_party_fails_with_some_answers() -> None:
-    sound, leaking = sound_and_leaking(Silent, TWO, 0.2, sensitive=True)
-    assert not tried(sound, trials=200, runs=4).accused
-    assert tried(leaking, trials=200, runs=4).accused
+    sound, leaking = sound_and_leaking(Silent, ONE, 0.2, sensitive=True)
+    for seed in (1, 3):
+        # By chance no party of many fails, and every row is a trial; then single parties tell.
+        assert not tried(sound, trials=104, runs=13, seed=seed).accused
+        assert tried(leaking, trials=104, runs=13, seed=seed).accused
 
 
 def test_an_event_that_leaves_an_attribute_out() -> None:
@@ -114,13 +121,65 @@ def test_an_event_that_leaves_an_attribute_out() -> None:
     assert {p.pair.partition(":")[0] for p in found.probes if p.accused} >= {"drinks"}
 
 
+@pytest.mark.parametrize("how", ["", "by its length", "by coming at all"])
+def test_what_shows_in_no_row_is_found_with_default_settings(how: str) -> None:
+    sound, leaking = sound_and_leaking(Talkative, ONE, 0.6, how=how)
+    assert sound.randomizers[0].epsilon == pytest.approx(math.log(4))
+    found = tried(leaking)
+    assert found.rows == ("target's Report.codes",)
+    assert found.accused == bool(how)
+    assert not found.undecided
+    if how:
+        assert "target's Beside" in found.worst.event
+        assert found.worst.right == found.worst.guesses
+
+
+@pytest.mark.parametrize(
+    ("how", "event"),
+    [
+        ("", ""),
+        ("by coming early", "among its sender's"),
+        ("far behind", "Beside.body[40]"),
+        ("in the last bits", "last bits of target's Beside.number"),
+        ("by whom it tells", "recipients of target's Beside"),
+    ],
+)
+def test_a_word_that_tells_the_truth(how: str, event: str) -> None:
+    _, leaking = sound_and_leaking(Talkative, ONE, 0.2, how=how)
+    (probe,) = tried(leaking, trials=1000, runs=12).probes
+    assert probe.accused == bool(how)
+    assert event in probe.event
+
+
+def test_rows_in_the_order_of_the_true_answers() -> None:
+    """No row of theirs is one respondent's: a party of many is looked at as a whole."""
+    accused = []
+    for how in ("", "by the order of rows"):
+        _, variant = sound_and_leaking(Talkative, TWO, 0.6, how=how)
+        study = Study(
+            variant=variant,
+            records=some(TWO, 4),
+            target=0,
+            mate=None,
+            observer=AGGREGATOR,
+            stream=Stream(secret_of(1)),
+        )
+        pair = Pair("smokes", ("smokes",), (np.array([0, 0]), np.array([1, 0])))
+        assert bool(aligned_fields(study, pair)) == (not how)
+        crowds = many_parties(study, pair, CROWDS, copies=PARTIES, held=HELD)
+        probe = probe_of(pair, [crowds], level=ALPHA / 24, delta=0.0)
+        assert probe.bound == pytest.approx(math.log(4))
+        accused.append(probe.accused)
+    assert accused == [False, True]
+
+
 # Sound variants
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in LONG])
 def test_no_sound_variant_is_accused(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
-    found = attack(variant, records, trials=16, runs=8, copies=4)
+    found = attack(variant, records, trials=16, runs=4, copies=4)
     assert not found.accused
     assert all(math.isinf(p.bound) or p.trials for p in found.probes)
 
@@ -129,7 +188,42 @@ def test_no_sound_variant_is_accused(name: str) -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_no_sound_variant_is_accused_by_a_long_attack(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
-    assert not attack(variant, records, copies=COPIES.get(name)).accused
+    found = attack(variant, records, copies=COPIES.get(name))
+    assert not found.accused
+    assert not found.undecided
+
+
+def test_few_trials_decide_nothing() -> None:
+    sound, leaking = sound_and_leaking(Talkative, ONE, 0.6, how="by coming at all")
+    for variant in (sound, leaking):
+        few = tried(variant, trials=1000, runs=10)
+        assert few.undecided
+        assert not few.accused
+        (probe,) = few.probes
+        assert probe.undecided
+        by_views = {one.views: one for one in probe.tried}
+        assert list(by_views) == ["whole runs", "rows", "parties", "parties of 64"]
+        whole = by_views["whole runs"]
+        assert (whole.trials, whole.runs, by_views["parties"].trials) == (10, 10, 80)
+        # Five are guessed at, and all guesses may be right.
+        assert probe.weakest == whole
+        assert whole.provable == epsilon_of_guesses(5, 5, alpha=ALPHA / 8)
+        assert not by_views["rows"].undecided
+
+
+def test_a_bound_in_one_sort_of_views_says_nothing_of_another() -> None:
+    """Of every sort of trials the bound is that of the ledgers of its own runs."""
+    pair = Pair("nothing", ("mood",), (np.array([0]), np.array([1])))
+    bits = Stream(secret_of(1)).bernoulli(WORDS // 2, 600)
+    telling = {"told": bits.astype(np.int64)}
+    sound = Trials("whole runs", bits, {"noise": np.arange(600) % 7}, None, 9.0, 600)
+    leaking = Trials("rows", bits, telling, None, 1.0, 2)
+    probe = probe_of(pair, [sound, leaking], level=ALPHA, delta=0.0)
+    assert (probe.accused, probe.undecided, probe.bound) == (True, False, 1.0)
+    alone = probe_of(pair, [sound], level=ALPHA, delta=0.0)
+    assert (alone.accused, alone.undecided, alone.bound) == (False, True, 9.0)
+    endless = probe_of(pair, [leaking._replace(bound=math.inf)], level=ALPHA, delta=0.0)
+    assert (endless.accused, endless.undecided) == (False, False)
 
 
 def test_what_is_learned_is_tried_on_other_trials() -> None:
@@ -140,8 +234,8 @@ def test_what_is_learned_is_tried_on_other_trials() -> None:
         stream = Stream(secret_of(number))
         bits = stream.bernoulli(WORDS // 2, 400)
         columns = {f"{i}": stream.integers(9, 400).astype(np.int64) for i in range(10)}
-        trials = Trials(bits, columns, None, 0.0, 1)
-        seeming += _probe(pair, [trials], level=0.05, delta=0.0).accused
+        trials = Trials("rows", bits, columns, None, 0.0, 1)
+        seeming += probe_of(pair, [trials], level=0.05, delta=0.0).accused
     assert seeming <= 4
 
 
@@ -202,7 +296,7 @@ def test_nothing_exceeds_what_is_unbounded() -> None:
 
 
 def test_the_same_seed_gives_the_same_attack() -> None:
-    variant = RRIndependent.with_keep(TWO, 0.5)
+    variant = RRIndependent.with_keep(ONE, 0.5)
     one, again, other = (tried(variant, trials=500, runs=4, seed=s) for s in (1, 1, 2))
     assert one == again
     assert one != other
@@ -233,7 +327,7 @@ def test_what_cannot_be_attacked(options: dict[str, object], says: str) -> None:
         tried(RRIndependent.with_keep(TWO, 0.5), **options)
 
 
-test_in_one_line = attacked(RRIndependent.with_keep(TWO, 0.5), some(TWO, 4), trials=2000, runs=10)
+test_in_one_line = attacked(RRIndependent.with_keep(TWO, 0.5), some(TWO, 4), trials=2000, runs=4)
 
 
 def test_what_the_line_says() -> None:

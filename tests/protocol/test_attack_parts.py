@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,17 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.attack_bounds import (
     at_least,
     at_most,
     clopper_pearson,
     epsilon_of_counts,
     epsilon_of_guesses,
+    provable,
+    trials_to_exceed,
+)
+from protocol.privacy.attack_columns import (
+    MISSING,
+    Codes,
+    Matrix,
+    columns_of,
+    matrices_of,
+    matrices_of_rows,
 )
 from protocol.privacy.attack_events import declared_guess, log_ratios
 from protocol.privacy.attack_learning import learned_guess
 from protocol.privacy.attack_trials import unmasked
-from protocol.privacy.attack_views import MISSING, Codes, Matrix, columns_of
+from protocol.privacy.attack_views import View, view_of
 from protocol.privacy.events import (
     Composed,
     ExactCounts,
@@ -34,9 +46,12 @@ from protocol.privacy.events import (
 )
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, OneHot
 from protocol.randomness import Stream, secret_of
+from protocol.rehearsal import Rehearsal
+from protocol.setting import setting_of
 from protocol.survey import Survey
+from protocol.variants import RRIndependent
 from protocol.variants.reports import Report
-from tests.protocol.leaks import MATRIX, THREE, TWO
+from tests.protocol.leaks import MATRIX, THREE, TWO, some
 from tests.statistical import ALPHA
 
 TABLE = KeepElseTable.with_table(p=0.4, table=[0.5, 0.3, 0.2], mix=0.5)
@@ -111,6 +126,22 @@ def test_what_counts_prove_grows_with_them() -> None:
         at_least(3, 2, alpha=0.1)
     with pytest.raises(ValueError, match="delta 1"):
         epsilon_of_counts((1, 1), (2, 2), alpha=0.1, delta=1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.405, 1.386, 3.09, 6.2])
+def test_how_many_trials_it_takes(epsilon: float) -> None:
+    """With every guess right: as many as make all of them right by chance too unlikely."""
+    alpha = 1e-9 / 24
+    needed = trials_to_exceed(epsilon, alpha=alpha, delta=0.0)
+    chance = 1 / (1 + math.exp(-epsilon))
+    assert needed == math.floor(math.log(alpha) / math.log(chance)) + 1
+    assert chance**needed < alpha <= chance ** (needed - 1)
+    for delta in (0.0, 1e-3):
+        least = int(trials_to_exceed(epsilon, alpha=alpha, delta=delta))
+        assert provable(least, alpha=alpha, delta=delta) > epsilon
+        assert provable(least - 1, alpha=alpha, delta=delta) <= epsilon
+    assert math.isinf(trials_to_exceed(math.inf, alpha=alpha, delta=0.0))
+    assert math.isinf(trials_to_exceed(60.0, alpha=alpha, delta=0.0))
 
 
 # Events
@@ -221,6 +252,95 @@ def test_nothing_is_learned_where_nothing_differs() -> None:
 
 
 # Views
+
+
+class Word(Message, frozen=True):
+    """A message of all sorts of fields."""
+
+    body: np.ndarray
+    share: float = 0.0
+    count: int = 0
+    name: str = ""
+    more: tuple[int, ...] = ()
+
+
+def columns_of_words(*words: Word) -> dict[str, list[int]]:
+    """What differs between messages."""
+    views = [View({"target's Word": word}, {}, Counter()) for word in words]
+    columns = columns_of(matrices_of(views), related=())
+    lists = {
+        name.replace("target's Word.", ""): column.tolist() for name, column in columns.items()
+    }
+    return {name: column for name, column in lists.items() if len(set(column)) > 1}
+
+
+def test_nothing_of_a_message_is_left_out() -> None:
+    zeros = np.zeros(6000, np.uint8)
+    near, far = zeros.copy(), zeros.copy()
+    near[4095], far[5000] = 1, 1
+    told = columns_of_words(Word(zeros), Word(near), Word(far))
+    assert told.keys() == {"body[4095]", "all of body", "rest of body"}
+    assert told["body[4095]"] == [0, 1, 0]
+    assert [len(set(told[name])) for name in ("all of body", "rest of body")] == [3, 2]
+    told = columns_of_words(Word(zeros[:2]), Word(zeros[:3]))
+    assert told["body[2]"] == [MISSING, 0]
+    flat, tall = zeros[:6].reshape(2, 3), zeros[:6].reshape(3, 2)
+    assert columns_of_words(Word(flat), Word(tall)).keys() == {"shape of body"}
+    told = columns_of_words(Word(zeros[:1], share=0.5), Word(zeros[:1], share=0.5 + 2**-40))
+    assert told.keys() == {"last bits of share"}
+    floats = np.array([0.25, 0.5]), np.array([0.25, 0.5 + 2**-40])
+    assert "last bits of body[1]" in columns_of_words(*map(Word, floats))
+    told = columns_of_words(Word(zeros[:1], count=-1), Word(zeros[:1], count=(1 << 64) - 2))
+    assert told == {"count": [-1, -2]}
+    told = columns_of_words(Word(zeros[:1], count=1), Word(zeros[:1], count=1 + (1 << 63)))
+    assert len(set(told["count"])) == 2
+    told = columns_of_words(Word(zeros[:1], name="ab"), Word(zeros[:1], name="ac"))
+    assert told["name[1]"] == [98, 99]
+    told = columns_of_words(Word(zeros[:1], more=(1, 2)), Word(zeros[:1], more=(1, 3)))
+    assert told["more[2]"] == [2, 3]
+
+
+def test_many_trials_leave_room_for_the_first_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of all that is looked at is bounded, and what is not is hashed."""
+    monkeypatch.setattr("protocol.privacy.attack_columns.CELLS", 90_000)
+    bodies = [np.full(5000, place % 2, np.uint8) for place in range(80)]
+    views = [View({"target's Word": Word(body)}, {}, Counter()) for body in bodies]
+    found = matrices_of(views)
+    assert found["target's Word.body"].values.shape == (80, 1024)
+    assert len(set(found["rest of target's Word.body"].values[:, 0].tolist())) == 2
+
+
+def test_rows_are_hashed_if_they_are_long() -> None:
+    values = np.zeros((4, 10))
+    values[1, 1], values[2, 9], values[3, 9] = 1e-9, 0.5, 0.5
+    found = dict(matrices_of_rows("x", values, 64, most=4))
+    assert list(found) == ["x", "last bits of x", "all of x", "rest of x"]
+    assert not found["x"].values.any()
+    assert np.flatnonzero(found["last bits of x"].values.any(axis=1)).tolist() == [1]
+    whole, rest = (found[name].values[:, 0].tolist() for name in ("all of x", "rest of x"))
+    assert len(set(whole)) == 3
+    assert whole[2] == whole[3]
+    assert len(set(rest)) == 2
+    assert rest[0] == rest[1] != rest[2]
+    narrow = dict(matrices_of_rows("y", np.zeros((3, 2), np.uint8), 8, most=4))
+    assert list(narrow) == ["y"]
+
+
+def test_how_messages_come_is_looked_at() -> None:
+    variant = RRIndependent.with_keep(TWO, 0.5)
+    run = Rehearsal(setting_of(variant, some(TWO, 3), seed=1, parties=3))
+    labels = {name: str(name) for name, _ in run.charter.roster.members}
+    facts = view_of(run, AGGREGATOR, labels).facts
+    # The aggregator asks all at once: one message with three recipients.
+    assert facts["number of aggregator's Ask"] == 1
+    assert facts["number of aggregator's Pooled among its sender's"] == 4
+    assert facts["recipients of party-2's Report"] == 0
+    assert facts["steps to recipients of party-2's Report"] == 2
+    places = [facts[f"place of party-{i}'s Report"] for i in (1, 2, 3)]
+    assert places == sorted(places)
+    alone = view_of(run, AGGREGATOR, {PartyId("party-2"): "target"}).facts
+    assert not any(name.startswith("place of") for name in alone)
+    assert alone["number of target's Report among its sender's"] == 0
 
 
 def test_differences_are_modulo_the_width_of_an_element() -> None:

@@ -29,6 +29,17 @@ class Truthful(RRIndependent, frozen=True):
 FEW = ("--trials", 2000, "--runs", 4)
 
 
+@pytest.fixture
+def taxes(tmp_path: Path) -> Path:
+    """A survey of one question."""
+    path = tmp_path / "taxes.toml"
+    path.write_text(
+        'title = "Taxes"\n[[attributes]]\nname = "cheats"\ncategories = ["no", "yes"]\n',
+        encoding="utf-8",
+    )
+    return path
+
+
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal on which no cell of a table is broken."""
@@ -40,12 +51,22 @@ def values(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_a_variant_that_keeps_its_word() -> None:
+def test_a_variant_that_keeps_its_word(taxes: Path) -> None:
+    said = sottovoce("attack", "rr-joint", "--survey", taxes, "--set", "epsilon=0.5")
+    assert said.code == 0
+    assert said.out.startswith("Not accused: nothing that was tried exceeds the ledger; cheats")
+    assert "rr-joint, seen by aggregator; party-1's record differs" in said.out
+
+
+def test_too_few_trials_are_no_clean_bill() -> None:
     said = sottovoce("attack", "rr-joint", *FEW)
     assert said.code == 0
-    assert said.out.startswith("Not accused: nothing exceeds the ledger; ")
+    verdict = said.out.partition("\n")[0]
+    assert verdict.startswith("Undecided: of ")
+    assert "could not be exceeded with so few trials: at most epsilon 0.0000 can be" in verdict
+    assert "ot accused" not in said.out
+    assert ": too few trials" in said.out
     assert "all attributes" in said.out
-    assert "rr-joint, seen by aggregator; party-1's record differs" in said.out
 
 
 def test_a_variant_that_does_not(tmp_path: Path) -> None:
@@ -74,6 +95,8 @@ def test_json_is_what_the_attack_found() -> None:
     _, records = example(RRIndependent, {})
     expected = attack(variant, records, trials=2000, runs=4, seed=3)
     assert found["accused"] is False
+    assert found["undecided"] is True
+    assert found["verdict"].startswith("Undecided: ")
     assert (found["variant"], found["observer"], found["target"]) == (
         "rr-independent",
         "aggregator",
@@ -86,15 +109,13 @@ def test_json_is_what_the_attack_found() -> None:
         assert (probe["right"], probe["guesses"]) == (other.right, other.guesses)
         assert probe["first"] == {"low": other.first.low, "high": other.first.high}
         assert probe["accused"] is False
+        assert probe["undecided"] is True
+        assert [one["views"] for one in probe["tried"]] == [one.views for one in other.tried]
+        assert [one["provable"] for one in probe["tried"]] == [one.provable for one in other.tried]
 
 
-def test_another_survey(tmp_path: Path) -> None:
-    path = tmp_path / "survey.toml"
-    path.write_text(
-        'title = "Taxes"\n[[attributes]]\nname = "cheats"\ncategories = ["no", "yes"]\n',
-        encoding="utf-8",
-    )
-    found = values("rr-joint", *FEW, "--survey", path, "--set", "epsilon=0.7")
+def test_another_survey(taxes: Path) -> None:
+    found = values("rr-joint", *FEW, "--survey", taxes, "--set", "epsilon=0.7")
     (probe,) = found["probes"]
     assert probe["pair"] == "cheats: no or yes"
     assert probe["bound"] == pytest.approx(0.7, abs=1e-9)
@@ -112,7 +133,7 @@ def test_every_variant_of_the_project_has_an_example() -> None:
 def test_settings_win_over_the_example() -> None:
     made, _ = example(RRClusters, {"dependence": "rr", "tv": "4", "quorum": "2"})
     assert isinstance(made, RRClusters)
-    assert (made.dependence, made.tv, made.quorum, made.p) == ("rr", 4, 2, 0.6)
+    assert (made.dependence, made.tv, made.quorum, made.p) == ("rr", 4, 2, 0.15)
     joint, _ = example(RRJoint, {"epsilon": "1.5", "patience": "3"})
     assert isinstance(joint, RRJoint)
     assert math.isclose(joint.randomizer.epsilon, 1.5)
@@ -135,6 +156,9 @@ def test_settings_win_over_the_example() -> None:
         (["rr-clusters", "--set", "tv=many"], "variant 'rr-clusters' cannot be made"),
         (["rr-clusters", "--set", "sums={"], "no JSON"),
         (["rr-joint", "--trials", "1"], "--trials"),
+        (["rr-joint", "--trials", "99999999999"], "'--trials': 99999999999 is not in the range"),
+        (["rr-joint", "--runs", "99999999999"], "'--runs': 99999999999 is not in the range"),
+        (["rr-joint", "--copies", "99999999999"], "'--copies': 99999999999 is not in the range"),
         (["rr-joint", "--delta", "1"], "--delta"),
         (["rr-joint", "--alpha", "0"], "--alpha"),
         (["rr-joint", "--observer", "x"], "observer 'x' is not among 5 members"),
@@ -152,3 +176,16 @@ def test_a_survey_that_is_none(tmp_path: Path) -> None:
         path.write_text(content, encoding="utf-8")
         said = complaint(sottovoce("attack", "rr-joint", "--survey", path))
         assert said.startswith(f"{path}: ")
+
+
+def test_more_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exit of 1 would be an accusation."""
+
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("protocol.privacy.attack.attack", exhausted)
+    said = complaint(sottovoce("attack", "rr-joint", "--trials", 10**8, "--runs", 20))
+    assert said.startswith("--trials 100000000 --runs 20: takes more memory than there is")
+    said = complaint(sottovoce("attack", "rr-joint"))
+    assert said.startswith("--trials: takes more memory than there is")
