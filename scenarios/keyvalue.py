@@ -37,6 +37,12 @@ SHOWN = {
 }
 """What a reader is shown of a key, with one standard error where it says ±."""
 
+RANGES = {"frequency_error": 1.0, "mean_error": 2.0}
+"""How far apart frequencies and means of values can be: a larger error says nothing."""
+
+FEW_REPORTS = 100
+"""Of fewer reports on a key, on average, a reader is told."""
+
 _SHOWN_KEYS = 50
 
 
@@ -61,7 +67,7 @@ class Drawn(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Rated(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be set."""
 
-    keys: Annotated[Positive, Meta(description="how many movies, those rated most often")] = 50
+    keys: Annotated[Positive, Meta(description="how many movies, those rated most often")] = 5
     parties: Annotated[
         Positive | None, Meta(description="over how many the users are spread; one each")
     ] = None
@@ -125,9 +131,26 @@ def _run(parameters: Shared, context: Context, records: Records, parties: int | 
             "paper charges: the sign of a missing key's fake is a fair coin."
         )
     keys = _keys(estimate, frequencies, means)
+    if any(_says_nothing(name, key[name]) for key in keys for name in RANGES):
+        notes.append(
+            "A dash stands for an error that is larger than the range of the value: there is "
+            "nothing to be seen."
+        )
+    each_key = estimate.n / len(frequencies)
+    if each_key < FEW_REPORTS:
+        notes.append(
+            f"Only {each_key:.3g} reports a key on average, so the errors are large; more "
+            "respondents, fewer keys or a larger epsilon make them smaller."
+        )
     return Finished(
         outcome=outcome,
-        rows=[{shown: key[name] for shown, name in SHOWN.items()} for key in keys],
+        rows=[
+            {
+                shown: "-" if _says_nothing(name, key[name]) else key[name]
+                for shown, name in SHOWN.items()
+            }
+            for key in keys
+        ],
         extra={"keys": keys},
         error=squared,
         notes=tuple(notes),
@@ -151,6 +174,10 @@ def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[
             estimate.survey.names, estimate.counts[0].sum(axis=1).tolist(), rows, strict=True
         )
     ]
+
+
+def _says_nothing(name: str, error: float | None) -> bool:
+    return name in RANGES and error is not None and error > RANGES[name]
 
 
 def _mean(values: Floats) -> float | None:

@@ -73,7 +73,10 @@ def built_in_variant(name: str) -> type[Variant]:
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    raise UsageError(f"variant {shown(name)} is none of {', '.join(BUILT_IN)}")
+    raise UsageError(
+        f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; "
+        "of a transcript of your own variant, pass --variant PATH.py:Class"
+    )
 
 
 def find_variant(text: str) -> type[Variant]:
@@ -84,7 +87,11 @@ def find_variant(text: str) -> type[Variant]:
     """
     path, name = _split(text)
     if path is None:
-        return built_in_variant(text)
+        if text in BUILT_IN:
+            return BUILT_IN[text]
+        raise UsageError(
+            f"variant {shown(text)} is none of {', '.join(BUILT_IN)}, nor PATH.py:Class"
+        )
     if name is None:
         raise UsageError(f"{path}: which class? Say {path}:Class")
     found = getattr(load_module(path), name, None)

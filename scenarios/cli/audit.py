@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import msgspec
 
 from protocol.audit import Audit, charter_of
 from protocol.charter import Charter
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.privacy.coalitions import (
     Coalition,
     CoalitionFinding,
@@ -24,7 +23,6 @@ from protocol.privacy.composition import Composition
 from protocol.privacy.ledger import Account
 from protocol.privacy.linkage import Linkage, link
 from protocol.privacy.tightest import Worst, worst_composition
-from protocol.roster import Roster
 from protocol.transcript.entries import Header
 from protocol.variant import settled
 from scenarios.checkpoints import read_checkpoint
@@ -39,10 +37,13 @@ from scenarios.cli.inspect import (
     transcript_argument,
 )
 from scenarios.cli.survey import Amount
+from scenarios.conspirators import coalition_of, silent_taps, stranger
 from scenarios.disclosures import disclosures
 from scenarios.errors import UsageError
 from scenarios.loading import built_in_variant, find_variant
 from scenarios.transcripts import Transcript, open_transcript
+
+_ALONE = "the search has no taps and no keys of others: those that were given are not in it"
 
 DELTA = 1e-6
 """The delta of the tighter figure, unless another one is asked for."""
@@ -52,6 +53,7 @@ class Judged(NamedTuple):
     """All that was asked for.
 
     Args:
+        coalition_notes, worst_notes: what a reader has to know of what was asked.
         notes: what could not be looked at, and why.
     """
 
@@ -63,50 +65,89 @@ class Judged(NamedTuple):
     linkage: Linkage
     coalition: CoalitionFinding | None
     worst: WorstCoalition | None
+    coalition_notes: tuple[str, ...]
+    worst_notes: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 @click.command()
 @transcript_argument
-@click.option("--observer", default=AGGREGATOR, show_default=True, help="Whose knowledge.")
-@click.option("--variant", metavar="PATH.py:Class", help="The class of a variant of your own.")
-@click.option("--trail", metavar="PARTY", help="Show the messages behind one party's figures.")
-@click.option("--coalition", metavar="A,B,C", help="Who conspires: what follows from it together.")
 @click.option(
-    "--tap", "taps", multiple=True, metavar="X-Y", help="A wire that they read; repeat for each."
+    "--observer",
+    default=AGGREGATOR,
+    show_default=True,
+    metavar="MEMBER",
+    help="Whose knowledge is accounted for: the aggregator, a party, or 'record' for whoever "
+    "holds the transcript.",
 )
 @click.option(
-    "--key", "keys", multiple=True, metavar="MEMBER", help="Whose keys they have; repeat for each."
+    "--variant",
+    metavar="PATH.py:Class",
+    help="The class of a variant of your own; a built-in one is found by its name.",
+)
+@click.option("--trail", metavar="PARTY", help="Show the messages behind one party's figures.")
+@click.option(
+    "--coalition",
+    "coalition",
+    multiple=True,
+    metavar="A,B,C",
+    help="Who conspires: what these members know together. Of several, all of them together.",
+)
+@click.option(
+    "--tap",
+    "taps",
+    multiple=True,
+    metavar="X-Y",
+    help="The wire between two members, which the coalition reads besides; repeat for each. X:Y "
+    "where names have hyphens.",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="MEMBER",
+    help="A member whose keys the coalition has besides: what is sealed for or by it is open, its "
+    "masks are known; repeat for each.",
 )
 @click.option(
     "--worst",
     type=click.IntRange(min=0),
     metavar="C",
-    help="Search for the most damaging coalition of the aggregator and C parties.",
+    help="Search for the most damaging coalition of the aggregator and C parties; it has no taps "
+    "and no keys of others.",
 )
-@click.option("--replay", is_flag=True, help="Say what was replayed, and what could not be.")
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Say so if no party's words were replayed, and what that takes. The aggregator's always "
+    "are.",
+)
 @click.option(
     "--member",
     "members",
     multiple=True,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="A member's folder: its words are replayed with its keys. Repeat for each.",
+    help="A member's folder, as 'sottovoce keys' made it: its words are replayed with its keys. "
+    "Repeat for each.",
 )
 @click.option(
     "--records",
     multiple=True,
     metavar="[PARTY=]FILE",
-    help="A party's records; of a simulation, everybody's.",
+    help="A CSV file: of a simulation everybody's records, else those of a party whose folder is "
+    "given too. Their words are replayed from it; that these are the true records is not shown.",
 )
 @click.option(
     "--delta",
     type=Amount(min=0, max=1, max_open=True),
     default=DELTA,
     show_default=True,
-    help="Of the tighter figure.",
+    help="At which the tighter epsilon is given: the probability with which it may not hold.",
 )
-@click.option("--pld", is_flag=True, help="Add the second opinion of dp-accounting.")
+@click.option(
+    "--pld", is_flag=True, help="Add a second opinion on the tighter epsilon, by dp-accounting."
+)
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -121,7 +162,7 @@ def audit(
     observer: str,
     variant: str | None,
     trail: str | None,
-    coalition: str | None,
+    coalition: tuple[str, ...],
     taps: tuple[str, ...],
     keys: tuple[str, ...],
     worst: int | None,
@@ -146,6 +187,8 @@ def audit(
     cls = built_in_variant(header.variant) if variant is None else find_variant(variant)
     charter = charter_of(header, cls)
     conspirators = coalition_of(charter.roster, coalition, taps, keys)
+    if trail is not None and trail not in charter.roster:
+        raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
     disclosed = list(disclosures(charter, seed=header.seed, folders=members, records=records))
     found = opened.audit(
         cls,
@@ -166,6 +209,8 @@ def audit(
         linkage=link(found.ledger),
         coalition=_coalition(opened, charter, conspirators),
         worst=None if worst is None else worst_coalition(charter, opened.entries, worst),
+        coalition_notes=silent_taps(opened.entries(), conspirators),
+        worst_notes=(_ALONE,) if taps or keys else (),
         notes=_notes(found) if replay else (),
     )
     if html is not None:
@@ -177,45 +222,6 @@ def audit(
         if html is not None:
             click.echo(f"written: {html}")
     return 0 if found.accepted else 1
-
-
-def coalition_of(
-    roster: Roster, members: str | None, taps: Sequence[str], keys: Sequence[str]
-) -> Coalition | None:
-    """Who conspires, as a person says it; None if nobody does.
-
-    Raises:
-        UsageError: somebody is not on the roster, or a wire may be one of several.
-    """
-    if members is None and not taps and not keys:
-        return None
-    names = [name.strip() for name in (members or "").split(",") if name.strip()]
-    for name in names:
-        if name != RECORD and name not in roster:
-            raise UsageError(f"--coalition: {name!r} is not on the roster of {len(roster)} members")
-    for name in keys:
-        if name not in roster:
-            raise UsageError(f"--key: {name!r} is not on the roster of {len(roster)} members")
-    return Coalition(
-        tuple(dict.fromkeys(map(PartyId, names))),
-        tuple(dict.fromkeys(_wire(roster, tap) for tap in taps)),
-        tuple(dict.fromkeys(map(PartyId, keys))),
-    )
-
-
-def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
-    """The two members whose wire is read: ``x:y``, or ``x-y`` where that can be only one."""
-    if ":" in text:
-        ends = [(text.partition(":")[0], text.partition(":")[2])]
-    else:
-        ends = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == "-"]
-    wires = [(PartyId(x), PartyId(y)) for x, y in ends if x in roster and y in roster and x != y]
-    if len(wires) > 1:
-        several = " or ".join(f"{x}:{y}" for x, y in wires)
-        raise UsageError(f"--tap {text}: may be {several}; say which")
-    if not wires:
-        raise UsageError(f"--tap {text}: expected X-Y or X:Y, two members on the roster")
-    return wires[0]
 
 
 def _account(found: Audit, party: str) -> Account:
@@ -279,6 +285,7 @@ def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path
         rounds=rounds_of(roster_of(reader), reader),
         coalition=judged.coalition,
         worst=judged.worst,
+        coalition_notes=judged.coalition_notes,
         linkage=judged.linkage,
         composition=() if worst is None else (worst.composition, *judged.second_opinions),
         everybody=worst is not None and worst.everybody,
@@ -297,9 +304,9 @@ def _values(judged: Judged) -> dict[str, Any]:
         values["privacy"]["at_delta"] = worst_respondent_values(worst, judged.second_opinions)
     values["linkage"] = linkage_values(judged.linkage)
     if judged.coalition is not None:
-        values["coalition"] = coalition_values(judged.coalition)
+        values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
     if judged.worst is not None:
-        values["worst"] = worst_values(judged.worst)
+        values["worst"] = worst_values(judged.worst, notes=judged.worst_notes)
     if judged.account is not None:
         values["trail"] = account_values(judged.account)
     return values
@@ -321,10 +328,16 @@ def _print(judged: Judged) -> None:
     for part in parts:
         console.print(part)
     sections = [("Linkage", linkage_lines(judged.linkage))]
-    if judged.coalition is not None:
-        sections.append(("Coalition", coalition_lines(judged.coalition)))
+    # Why nothing bounds a figure is said once.
+    said = set(judged.audit.ledger.unbounded)
+    partial = judged.audit.partial
+    if (found := judged.coalition) is not None:
+        lines = coalition_lines(found, notes=judged.coalition_notes, said=said, partial=partial)
+        sections.append(("Coalition", list(lines)))
+        said.update(found.ledger.unbounded)
     if judged.worst is not None:
-        sections.append(("The worst coalition", worst_lines(judged.worst)))
+        lines = worst_lines(judged.worst, notes=judged.worst_notes, said=said, partial=partial)
+        sections.append(("The worst coalition", list(lines)))
     for title, lines in sections:
         for part in lines_report(title, lines):
             console.print(part)

@@ -21,14 +21,18 @@ from scenarios.errors import UsageError, printable
 from scenarios.transcripts import Transcript, open_transcript
 
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))
-digest_option = click.option("--digest", metavar="HEX", help="The digest as published elsewhere.")
+digest_option = click.option(
+    "--digest",
+    metavar="HEX",
+    help="The digest as published elsewhere, 64 hexadecimal digits: the record must have it.",
+)
 checkpoint_option = click.option(
     "--checkpoint",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The checkpoint as published elsewhere, at the end or earlier.",
+    help="The checkpoint as published elsewhere, at the end or earlier: the record must extend it.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 
 
 @click.command()

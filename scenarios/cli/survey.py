@@ -38,10 +38,34 @@ _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=Fal
 
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--party", "parties", multiple=True, metavar="ID", help="A party; repeat for each.")
-@click.option("--count", type=click.IntRange(1, 100_000), help="Or: party-1 to party-N.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True)
+@click.option(
+    "--party",
+    "parties",
+    multiple=True,
+    metavar="ID",
+    help="The name of a party; repeat for each. This or --count.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="How many parties, called party-1 to party-N, with zeros in front so that all are as "
+    "long. This or --party.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    required=True,
+    help="Where the members' folders are made; new or empty, for keys are never overwritten.",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=30,
+    show_default=True,
+    help="For how many days the certificates are valid, from now on.",
+)
 def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, days: int) -> None:
     """Make keys and certificates for the survey that PLAN (a TOML file) describes.
 
@@ -59,10 +83,26 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
 
 @click.command()
 @_folder
-@click.option("--listen", metavar="HOST:PORT", required=True)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
 @click.option(
-    "--joining", type=Amount(min=0), default=60.0, show_default=True, help="Seconds to wait."
+    "--listen",
+    metavar="HOST:PORT",
+    required=True,
+    help="The address at which parties are awaited; port 0 takes a free one, which is printed.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    required=True,
+    help="Where transcript.svt, its checkpoint and result.json are written.",
+)
+@click.option(
+    "--joining",
+    type=Amount(min=0),
+    default=60.0,
+    show_default=True,
+    help="How many seconds to wait for all parties to connect; then the survey begins without "
+    "the others.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
 def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: bool) -> None:
@@ -96,9 +136,24 @@ def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: boo
 
 @click.command()
 @_folder
-@click.option("--connect", metavar="HOST:PORT", required=True)
-@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--budget", type=Amount(min=0), help="The most epsilon to spend.")
+@click.option(
+    "--connect",
+    metavar="HOST:PORT",
+    required=True,
+    help="The address where the aggregator listens.",
+)
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="A CSV file: the attributes' names in the first line, then one respondent a line.",
+)
+@click.option(
+    "--budget",
+    type=Amount(min=0),
+    help="The most epsilon, in nats, to spend on each respondent: asked for more, the party "
+    "declines. Without it there is no limit.",
+)
 def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
     host, port = _address(connect)

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.report.figures import MINUS
-from scenarios.report.svg import element, picture, text
+from scenarios.report.figures import MINUS, count
+from scenarios.report.svg import element, picture, text, width_of
+
+_SCALE = 110.0
+"""The least width of a scale between labels and words."""
 
 # Rounds
 
@@ -189,7 +192,10 @@ def intervals(
         percent: whether the axis is in percent.
         limits: beyond them nothing is drawn, however long a whisker is.
     """
-    left, right, width, row = 106.0, 90.0, 340.0, 22.0
+    width, row = 340.0, 22.0
+    # As much room as the longest words and the longest label take, so that a scale stays between.
+    right = _room([mark.words for mark in marks], 11.5, 40.0, 100.0) + 12
+    left = _room([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
     low, high, ticks = _axis(marks, limits)
     plot = width - left - right
 
@@ -205,8 +211,8 @@ def intervals(
         parts.append(text(x(tick), bottom + 14, shown.replace("-", MINUS), "tick middle"))
     for i, mark in enumerate(marks):
         y = 6 + row * (i + 0.5)
-        parts.append(text(left - 10, y + 4, mark.label, "label end", room=left - 12))
-        parts.append(text(width - 2, y + 4, mark.words, "words end", room=right + 10))
+        parts.append(text(left - 10, y + 4, mark.label, "label end", room=left - 10))
+        parts.append(text(width - 2, y + 4, mark.words, "words end", room=right - 10, size=11.5))
         if not math.isfinite(mark.value):
             continue
         if mark.reach is not None and mark.reach > 0:
@@ -214,8 +220,15 @@ def intervals(
             parts.append(element("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_="whisker"))
         if low <= mark.value <= high:
             parts.append(element("circle", cx=x(mark.value), cy=y, r=3.6, class_="dot"))
-    description = f"{len(marks)} estimates with whiskers. The table below it holds the same."
+    what = count(len(marks), "estimate")
+    whiskers = " with whiskers" if any(mark.reach is not None for mark in marks) else ""
+    description = f"{what}{whiskers}. The table below it holds the same."
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
+
+
+def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
+    """How wide the longest of some texts is, within bounds."""
+    return min(max([least, *(width_of(shown, size) + 1 for shown in texts)]), most)
 
 
 def _axis(
@@ -307,7 +320,8 @@ def masks(
         for (x1, y1), (x2, y2) in [(places[a], places[b])]
     ]
     description = (
-        f"{len(parties):,} honest parties in {len(groups):,} groups on a circle, a line between "
+        f"{count(len(parties), 'honest party', 'honest parties')} in "
+        f"{count(len(groups), 'group')} on a circle, a line between "
         "two that share a mask which the coalition does not know. Tables below hold the same."
     )
     parts = [*lines, *marks, *_insiders(insiders, centre, width * 0.11)]
@@ -342,7 +356,7 @@ def coalition(
             at = y + r + 14 if below else y - r - 6
             parts.append(text(x, at, component.label, "tag middle", room=width * 0.26, size=11))
     description = (
-        f"{len(components):,} groups of honest parties around the coalition"
+        f"{count(len(components), 'group')} of honest parties around the coalition"
         + (f", {more:,} more not drawn" if more else "")
         + ". Tables below hold the same."
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -18,11 +17,15 @@ from protocol.messages import NO_ROUND, PartyId
 from protocol.privacy.composition import Composition
 from protocol.privacy.ledger import Account
 from protocol.privacy.tightest import Worst
-from protocol.replay import Replay
+from scenarios.report.figures import count
+from scenarios.report.replays import records_unproved
 from scenarios.report.text import UNTOLD, by_attribute, nats, plain, signed_lines
 
 _LISTED = 60
 """The most attributes, findings or parties that are listed."""
+
+_NAMED = 12
+"""Up to so many attributes have a line each, unless their figures are all the same."""
 
 
 def audit_report(
@@ -55,7 +58,8 @@ def audit_report(
     for finding in audit.findings[:_LISTED]:
         yield plain(f"  {_with_entries(finding)}", style="red")
     if len(audit.findings) > _LISTED:
-        yield plain(f"  and {len(audit.findings) - _LISTED:,} more findings", style="red")
+        more = count(len(audit.findings) - _LISTED, "more finding")
+        yield plain(f"  and {more}", style="red")
     yield from map(plain, _taking_part(audit))
     yield from _privacy_report(audit)
     # Where nothing bounds the sum, nothing bounds it at a delta either.
@@ -63,7 +67,7 @@ def audit_report(
         yield from map(plain, _at_delta(worst, others, partial=audit.partial))
     yield from map(plain, _claims(audit))
     yield from map(plain, _result_lines(audit))
-    yield from map(plain, _replay_lines(audit.replays))
+    yield from map(plain, _replay_lines(audit))
     yield from map(plain, notes)
     yield from map(plain, signed_lines(audit.verification))
     if audit.verification.digest is not None:
@@ -105,16 +109,19 @@ def _with_entries(finding: Finding) -> str:
 
 def _taking_part(audit: Audit) -> Iterator[str]:
     complete = audit.completeness
-    yield f"{complete.answered:,} of {complete.parties:,} parties were counted"
+    were = "was" if complete.answered == 1 else "were"
+    parties = count(complete.parties, "party", "parties")
+    yield f"{complete.answered:,} of {parties} {were} counted"
     yield from map(_closing_line, complete.closings[:_LISTED])
     if len(complete.closings) > _LISTED:
-        yield f"  and {len(complete.closings) - _LISTED:,} more rounds"
+        yield f"  and {count(len(complete.closings) - _LISTED, 'more round')}"
     for reason, names in _grouped(complete.departed).items():
         yield f"  left, {reason}: {len(names):,} ({_some(names)})"
-    for reason, count in complete.refused.items():
-        yield f"  refused {count:,} times: {reason}"
+    for reason, times in complete.refused.items():
+        yield f"  refused {count(times, 'time')}: {reason}"
     if complete.lost:
-        yield f"  {complete.lost:,} messages were sent and never delivered"
+        were = "was" if complete.lost == 1 else "were"
+        yield f"  {count(complete.lost, 'message')} {were} sent and never delivered"
 
 
 def _closing_line(closing: Closing) -> str:
@@ -129,22 +136,43 @@ def _closing_line(closing: Closing) -> str:
 
 def _privacy_report(audit: Audit) -> Iterator[RenderableType]:
     ledger = audit.ledger
-    bound = "at least" if audit.partial else "at most"
-    yield plain(
-        f"{ledger.observer} learned about each respondent {bound} epsilon "
-        f"{nats(ledger.record_epsilon)} (pure, sequential composition)"
-    )
+    record = ledger.record_epsilon
+    if math.isinf(record):
+        yield plain(f"no epsilon bounds what {ledger.observer} learned about a respondent")
+    else:
+        bound = "at least" if audit.partial else "at most"
+        yield plain(
+            f"{ledger.observer} learned about each respondent {bound} epsilon "
+            f"{nats(record)} (pure, sequential composition)"
+        )
     if audit.partial:
         yield plain("  no bound: the record could not be read to its end", style="red")
     for reason in ledger.unbounded:
         yield plain(f"  unbounded: {reason}")
-    epsilons = ledger.attribute_epsilon
+    yield from _attributes(ledger.attribute_epsilon)
+
+
+def _attributes(epsilons: Mapping[str, float]) -> Iterator[RenderableType]:
+    """What was learned by attribute: one line if it is the same of all, else one for each figure
+    where there are many."""
+    names: dict[float, list[str]] = {}
+    for name, epsilon in epsilons.items():
+        names.setdefault(epsilon, []).append(name)
+    if len(names) == 1 and len(epsilons) > 1:
+        [epsilon] = names
+        said = "no bound" if math.isinf(epsilon) else nats(epsilon)
+        yield plain(f"  {said} for each of {len(epsilons):,} attributes")
+        return
+    if len(epsilons) <= _NAMED:
+        rows = [(name, epsilon) for name, epsilon in epsilons.items()]
+    else:
+        rows = [(_some(alike, _NAMED), epsilon) for epsilon, alike in names.items()]
     table = Table(box=None, padding=(0, 2), show_header=False)
-    for name, epsilon in islice(epsilons.items(), _LISTED):
-        table.add_row(plain(name), nats(epsilon))
+    for name, epsilon in rows[:_LISTED]:
+        table.add_row(plain(name), "no bound" if math.isinf(epsilon) else nats(epsilon))
     yield table
-    if len(epsilons) > _LISTED:
-        yield plain(f"  and {len(epsilons) - _LISTED:,} more attributes")
+    if len(rows) > _LISTED:
+        yield plain(f"  and {len(rows) - _LISTED:,} more figures")
 
 
 def _at_delta(worst: Worst, others: Iterable[Composition], *, partial: bool) -> Iterator[str]:
@@ -193,29 +221,34 @@ def _result_lines(audit: Audit) -> Iterator[str]:
     elif replay.follows is None:
         yield f"whether the result follows cannot be told: {replay.why}"
     elif replay.follows:
-        counted = f" of {audit.estimate.n:,} respondents" if audit.estimate else ""
+        counted = f" of {count(audit.estimate.n, 'respondent')}" if audit.estimate else ""
         yield f"the published result{counted} follows from the reports on record"
         exact = replay.compared - len(replay.tolerated)
-        yield f"  {exact:,} messages of the aggregator are as they must be, to the byte"
+        are = "is as it" if exact == 1 else "are as they"
+        yield f"  {count(exact, 'message')} of the aggregator {are} must be, to the byte"
         if replay.tolerated:
-            yield f"  {len(replay.tolerated):,} more are, but for the last places of derived floats"
+            but = "but for the last places of derived floats"
+            yield f"  {len(replay.tolerated):,} more, {but}"
 
 
-def _replay_lines(replays: tuple[Replay, ...]) -> Iterator[str]:
+def _replay_lines(audit: Audit) -> Iterator[str]:
+    replays = audit.replays
     if not replays:
         return
     follows = [replay for replay in replays if replay.follows]
     messages = sum(replay.compared for replay in follows)
     yield (
-        f"{len(follows):,} of {len(replays):,} parties whose keys and records are at hand said "
-        f"what follows from them, in {messages:,} messages"
+        f"{len(follows):,} of {count(len(replays), 'party', 'parties')} whose keys and records are "
+        f"at hand said what follows from them, in {count(messages, 'message')}"
     )
+    if follows:
+        yield f"  {records_unproved(audit)}"
     silenced = [replay.member for replay in follows if replay.unsaid]
     if silenced:
         yield f"  {len(silenced):,} of them would have said more: {_some(silenced)}"
-    for why, count in Counter(r.why for r in replays if r.follows is None).items():
+    for why, many in Counter(r.why for r in replays if r.follows is None).items():
         names = [r.member for r in replays if r.follows is None and r.why == why]
-        yield f"  of {count:,} it cannot be told: {why} ({_some(names)})"
+        yield f"  of {many:,} it cannot be told: {why} ({_some(names)})"
 
 
 def _some(names: Iterable[str], at_most: int = 3) -> str:

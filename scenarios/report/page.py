@@ -48,6 +48,7 @@ def page(
     rounds: Sequence[Round],
     coalition: CoalitionFinding | None = None,
     worst: WorstCoalition | None = None,
+    coalition_notes: Sequence[str] = (),
     linkage: Linkage | None = None,
     composition: Composition | Sequence[Composition] | None = None,
     everybody: bool = False,
@@ -64,6 +65,7 @@ def page(
         rounds: as from ``rounds_of``.
         coalition: what a coalition knows.
         worst: the most damaging coalition that was found.
+        coalition_notes: what a reader has to know of the coalition that was asked for.
         linkage: what the observer can link.
         composition: other ways to add up what one respondent told, each with its assumption.
         everybody: whether that bounds what every respondent told.
@@ -84,7 +86,11 @@ def page(
     if coalition is not None:
         sections.append(
             page_coalitions.coalition(
-                coalition, "coalition", "What a coalition knows", partial=audit.partial
+                coalition,
+                "coalition",
+                "What a coalition knows",
+                partial=audit.partial,
+                said=coalition_notes,
             )
         )
     if worst is not None:
@@ -103,7 +109,7 @@ def page(
     for found in (coalition, worst.finding if worst is not None else None):
         if found is not None and found.exposed:
             key = "coalition" if found is coalition else "worst"
-            exposed = count(len(found.exposed), "party stands", "parties stand")
+            exposed = count(len(found.exposed), "party is", "parties are")
             checks.append(Check("care", "Coalition", f"{exposed} exposed to it.", key))
     style = (files("scenarios.report") / "page" / "style.css").read_text(encoding="utf-8")
     rendered: str = (

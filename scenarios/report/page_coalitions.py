@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from protocol.messages import PartyId
-from protocol.privacy.events import PrivacyEvent, Randomized
+from protocol.privacy.events import PrivacyEvent
 from protocol.privacy.findings import CoalitionFinding, SumFinding, WorstCoalition
 from protocol.privacy.linkage import Linkage, Repeated
 from protocol.privacy.views import Coalition
 from scenarios.report import diagrams
-from scenarios.report.figures import NONE, TIMES, count, cut, epsilon, percent
+from scenarios.report.coalition import alike, has_sum, is_exact
+from scenarios.report.figures import NONE, TIMES, count, cut, epsilon, percent, upper
 from scenarios.report.page_parts import Grid, Section, rest, some
 
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
@@ -28,7 +29,7 @@ _SHAPES = (
 
 
 def coalition(
-    found: CoalitionFinding, key: str, title: str, *, partial: bool, said: str = ""
+    found: CoalitionFinding, key: str, title: str, *, partial: bool, said: Sequence[str] = ()
 ) -> Section:
     """What those who conspire can tell of the others.
 
@@ -36,21 +37,23 @@ def coalition(
         found: what they can tell.
         key, title: of the section.
         partial: the record could not be read to its end, so they may know more.
-        said: how they were chosen.
+        said: how they were chosen, and what else a reader has to know.
     """
     who = "it" if key == "coalition" else "the worst coalition"
     so_far = ", as far as it could be read" if partial else ""
     if found.exposed:
-        parties = count(len(found.exposed), "party stands", "parties stand")
-        lead = f"{parties} exposed: the coalition can tell what they put into a sum."
+        parties = count(len(found.exposed), "party is", "parties are")
+        whose = "its own figures" if len(found.exposed) == 1 else "their own figures"
+        lead = f"{parties} exposed: the coalition can work out {whose}."
     elif found.smallest is not None:
-        lead = f"The smallest group whose exact sum it can tell has {found.smallest:,} parties."
-    elif found.sums:
+        parties = count(found.smallest, "party", "parties")
+        lead = f"Nobody is exposed: the smallest group whose exact sum it can tell has {parties}."
+    elif has_sum(found):
         lead = f"It can tell no sum of honest parties{so_far}."
     else:
         lead = f"There is no secure sum on record{so_far} that it could take apart."
     loss = found.ledger.record_epsilon
-    notes = [f"In it: {_named(found.coalition)}.", *([said] if said else [])]
+    notes = [f"In it: {_named(found.coalition)}.", *(f"{upper(cut(note, 400))}." for note in said)]
     notes.append(
         "Message by message, no ε bounds what it learned about a respondent."
         if math.isinf(loss)
@@ -73,12 +76,18 @@ def coalition(
 
 def worst_coalition(worst: WorstCoalition, *, partial: bool) -> Section:
     """The most damaging coalition that was found."""
+    title = "The worst coalition found"
+    if not has_sum(worst.finding):
+        so_far = " as far as it could be read" if partial else ""
+        lead = f"There is no secure sum on record{so_far}, so there is no sum to expose."
+        return Section(key="worst", title=title, lead=lead)
     exact = worst.exact and not partial
-    surely = "Nothing worse exists of this size." if exact else "There may be worse ones."
-    said = f"How it was found: {cut(worst.search, 240)}. {surely}"
-    return coalition(
-        worst.finding, "worst", "The worst coalition found", partial=partial, said=said
+    surely = "nothing worse exists of this size" if exact else "there may be worse ones"
+    said = (
+        f"how it was found: {cut(worst.search, 240)}; {surely}",
+        "the search has no taps and no keys of others",
     )
+    return coalition(worst.finding, "worst", title, partial=partial, said=said)
 
 
 def _named(conspiring: Coalition) -> str:
@@ -104,7 +113,7 @@ def _sums(sums: Sequence[SumFinding], key: str, who: str) -> Iterable[Grid]:
             f"{found.unknown_masks:,}",
             f"{sum(part.determined for part in found.components):,}",
             NONE if found.smallest_component is None else f"{found.smallest_component:,}",
-            "yes" if found.total_known else "no",
+            "known" if found.total_known else "not known",
             some((f"{entry:,}" for entry in found.entries), len(found.entries), 4) or NONE,
         )
         for place, found in enumerate(sums[:SUMS], 1)
@@ -114,13 +123,13 @@ def _sums(sums: Sequence[SumFinding], key: str, who: str) -> Iterable[Grid]:
         caption=f"What {who} sees of each secure sum",
         columns=(
             "Sum",
-            "#Contributions",
+            "#Parties",
             "#Honest",
             "#Seen, masked",
             "#Unknown masks",
             "#Groups told",
             "#Smallest",
-            "Total known",
+            "Total",
             "Entries",
         ),
         rows=rows,
@@ -130,7 +139,7 @@ def _sums(sums: Sequence[SumFinding], key: str, who: str) -> Iterable[Grid]:
 
 def _told(event: PrivacyEvent) -> str:
     """What a contribution tells, once it is known."""
-    return "randomized counts" if isinstance(event, Randomized) else "true counts"
+    return "true counts" if is_exact(event) else "randomized counts"
 
 
 def _sets(found: CoalitionFinding, key: str, who: str) -> Iterable[Grid]:
@@ -159,10 +168,10 @@ def _graph(found: CoalitionFinding, key: str) -> tuple[Markup | None, str]:
         return None, ""
     drawn = min(seen, key=lambda one: one.smallest_component or math.inf)
     groups = sorted(drawn.components, key=lambda part: len(part.parties))
-    insiders = [cut(name, 20) for name in found.coalition.members]
+    insiders = found.coalition.members
     if sum(len(part.parties) for part in groups) <= DRAWN:
         parties = [
-            diagrams.Party(name=cut(name, 20), group=place, told=part.determined)
+            diagrams.Party(name=name, group=place, told=part.determined)
             for place, part in enumerate(groups)
             for name in part.parties
         ]
@@ -173,9 +182,7 @@ def _graph(found: CoalitionFinding, key: str) -> tuple[Markup | None, str]:
         return diagrams.masks(key, insiders, parties, drawn.masks, width=_WIDTH), legend
     shown = [
         diagrams.Component(
-            label=cut(part.parties[0], 20)
-            if len(part.parties) == 1
-            else f"{len(part.parties):,} parties",
+            label=part.parties[0] if len(part.parties) == 1 else f"{len(part.parties):,} parties",
             size=len(part.parties),
             told=part.determined,
         )
@@ -198,6 +205,7 @@ def linkage(found: Linkage, *, partial: bool) -> Section:
         partial: the record could not be read to its end, so there may be more.
     """
     repeats = [again for group in found.groups for again in group.repeated]
+    groups = alike(found.groups)
     linkable = sum(len(group.parties) for group in found.groups if group.linked)
     if repeats:
         names = dict.fromkeys(cut(again.attribute) for again in repeats)
@@ -220,9 +228,9 @@ def linkage(found: Linkage, *, partial: bool) -> Section:
                     _tallied(group.linked),
                     _tallied(group.unlinked),
                 )
-                for group in found.groups[:GROUPS]
+                for group in groups[:GROUPS]
             ),
-            more=rest(len(found.groups), GROUPS, "groups"),
+            more=rest(len(groups), GROUPS, "groups"),
         )
     ]
     if repeats:

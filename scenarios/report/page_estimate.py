@@ -14,6 +14,7 @@ from protocol.audit import Audit
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.keyvalue_tables import KeyValueTables
 from protocol.estimators.tables import Table
+from protocol.estimators.tabulated import ExactEstimate
 from scenarios.report import diagrams
 from scenarios.report.diagrams import Mark
 from scenarios.report.figures import NONE, count, cut, percent, signed
@@ -60,6 +61,7 @@ def estimate(audit: Audit) -> Section:
         )
     heats: tuple[Heat, ...] = ()
     pairs = ""
+    exact = isinstance(found, ExactEstimate)
     said = (
         f"Every ± and every whisker is {WHISKER} standard errors. Estimates are raw: they may lie "
         "below 0 or above 100 %."
@@ -69,9 +71,12 @@ def estimate(audit: Audit) -> Section:
         said += " The errors take in who was asked for which key."
         what, left = "key", rest(len(found.survey.names), CATEGORIES, "keys")
     else:
-        panels = tuple(_panels(found))
-        heats, pairs = _heats(found)
-        said += " The errors are those of randomization alone, given the answers."
+        panels = tuple(_panels(found, exact=exact))
+        heats, pairs = _heats(found, exact=exact)
+        if exact:
+            said = "These are exact shares of the respondents: nothing was randomized."
+        else:
+            said += " The errors are those of randomization alone, given the answers."
         what = "attribute"
         left = rest(len(found.survey.names), len(panels), "attributes in the JSON report")
     return Section(
@@ -88,13 +93,13 @@ def estimate(audit: Audit) -> Section:
     )
 
 
-def _panels(found: Estimate) -> Iterator[Panel]:
+def _panels(found: Estimate, *, exact: bool) -> Iterator[Panel]:
     for place, name in enumerate(found.survey.names[:ATTRIBUTES]):
         try:
             table = found.table(name)
         except ValueError:
             continue  # This result says nothing of it by itself.
-        errors = table.standard_errors
+        errors = None if exact else table.standard_errors
         rows = [
             (category, float(value), None if errors is None else float(errors[i]))
             for i, (category, value) in enumerate(
@@ -102,7 +107,7 @@ def _panels(found: Estimate) -> Iterator[Panel]:
             )
         ]
         more = rest(len(table.categories[0]), CATEGORIES, "categories")
-        yield _panel(f"marginal-{place}", name, ("Category", "Share"), rows, more)
+        yield _panel(f"marginal-{place}", name, ("Category", "Share"), rows, more, exact=exact)
 
 
 def _keys(found: KeyValueTables) -> Iterator[Panel]:
@@ -124,6 +129,7 @@ def _panel(
     more: str,
     *,
     percents: bool = True,
+    exact: bool = False,
 ) -> Panel:
     marks, cells = [], []
     for label, value, error in rows:
@@ -132,13 +138,13 @@ def _panel(
         half = NONE if reach is None else shown(reach)
         words = shown(value) if reach is None else _between(value, reach, percents=percents)
         marks.append(Mark(cut(label), value, reach, words))
-        cells.append((cut(label), shown(value), half))
+        cells.append((cut(label), shown(value)) if exact else (cut(label), shown(value), half))
     limits = (-0.5, 1.5) if percents else (-2.0, 2.0)
     drawn = diagrams.intervals(key, cut(name), marks, percent=percents, limits=limits)
     grid = Grid(
         key=f"{key}-table",
-        caption=f"{cut(name)}: estimates",
-        columns=(heads[0], f"#{heads[1]}", "#Whisker, ±"),
+        caption=f"{cut(name)}: {'exact shares' if exact else 'estimates'}",
+        columns=(heads[0], f"#{heads[1]}", *(() if exact else ("#Whisker, ±",))),
         rows=tuple(cells),
         more=more,
         wide=False,
@@ -152,7 +158,7 @@ def _between(value: float, reach: float, *, percents: bool) -> str:
     return f"{signed(value)} ± {signed(reach)}"
 
 
-def _heats(found: Estimate) -> tuple[tuple[Heat, ...], str]:
+def _heats(found: Estimate, *, exact: bool) -> tuple[tuple[Heat, ...], str]:
     """The pairs that lie farthest from independence among those that are small enough."""
     names, sizes = found.survey.names, found.survey.sizes
     size_of = dict(zip(names, sizes, strict=True))
@@ -170,11 +176,12 @@ def _heats(found: Estimate) -> tuple[tuple[Heat, ...], str]:
     said = ""
     if shown:
         said = (
-            f"Of {count(len(tables), 'pair')} of attributes, the {len(shown)} whose estimates lie "
-            "farthest from independence, noise included. Cells are in percent of all respondents; "
+            f"Of {count(len(tables), 'pair')} of attributes, the {len(shown)} whose "
+            f"{'shares' if exact else 'estimates'} lie farthest from independence"
+            f"{'' if exact else ', noise included'}. Cells are in percent of all respondents; "
             "the stronger the colour, the larger the share."
         )
-    return tuple(_heat(table, place) for place, table in enumerate(shown)), said
+    return tuple(_heat(table, place, exact=exact) for place, table in enumerate(shown)), said
 
 
 def _dependence(table: Table) -> float:
@@ -183,10 +190,10 @@ def _dependence(table: Table) -> float:
     return float(np.abs(table.values - product).sum() / 2)
 
 
-def _heat(table: Table, place: int) -> Heat:
+def _heat(table: Table, place: int, *, exact: bool) -> Heat:
     largest = float(table.values.max(initial=0.0)) or 1.0
     shades = np.clip(np.floor(table.values / largest * _SHADES), 0, _SHADES - 1).astype(int)
-    errors = table.standard_errors
+    errors = None if exact else table.standard_errors
     rows = []
     for i, category in enumerate(table.categories[0]):
         cells: list[tuple[str, str, int]] = []

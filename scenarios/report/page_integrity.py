@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from protocol.audit import Audit
+from protocol.randomness import WORDS
 from protocol.replay import Replay
 from protocol.survey import Survey
 from protocol.transcript.entries import Header
 from protocol.transcript.verification import Verification
-from scenarios.report.figures import NONE, count, cut
+from scenarios.report.figures import NONE, count, cut, upper
 from scenarios.report.page_parts import Grid, Section, rest, some
+from scenarios.report.replays import records_unproved
 
 FAULTS, PARAMETERS, MEMBERS = 30, 40, 12
 _DEPTH = 2
@@ -57,6 +60,7 @@ def terms(header: Header, survey: Survey) -> Section:
 def brief(value: object, depth: int = _DEPTH) -> str:
     """A public parameter in a line, however large it is; what is nested in brackets."""
     if isinstance(value, Mapping):
+        value = _with_probability(value)
         parts = [f"{cut(str(k), 24)}: {brief(v, depth - 1)}" for k, v in islice(value.items(), 6)]
     elif isinstance(value, list | tuple):
         parts = [brief(v, depth - 1) for v in value[:6]]
@@ -66,8 +70,17 @@ def brief(value: object, depth: int = _DEPTH) -> str:
         return "none" if value is None else cut(str(value), 80)
     if depth <= 0 or not parts:
         return f"{len(value):,} of them" if parts else "none"
-    said = cut(some(parts, len(value), 6), 240)
+    said = cut(some(parts, len(value), 6), 400)
     return said if depth == _DEPTH else f"({said})"
+
+
+def _with_probability(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A keep randomizer's threshold with the probability that it stands for, p, before it."""
+    threshold = value.get("threshold")
+    if value.get("type") not in ("keep", "keep-table") or not isinstance(threshold, int):
+        return value
+    rest_of = {name: part for name, part in value.items() if name not in ("type", "p")}
+    return {"type": value["type"], "p": f"{threshold / WORDS:.6g}", **rest_of}
 
 
 def integrity(audit: Audit, header: Header, transcript_name: str) -> Section:
@@ -83,7 +96,10 @@ def integrity(audit: Audit, header: Header, transcript_name: str) -> Section:
     facts = [
         ("File", cut(transcript_name, 120)),
         ("Digest", digest),
-        ("Compared with one from elsewhere", "yes" if verification.compared else "no"),
+        (
+            "Compared with digest or checkpoint from elsewhere",
+            "yes" if verification.compared else "no",
+        ),
         ("Entries", f"{verification.entries:,}"),
         ("Messages sent", f"{verification.messages:,}"),
         ("Never delivered", f"{verification.undelivered:,}"),
@@ -103,7 +119,7 @@ def integrity(audit: Audit, header: Header, transcript_name: str) -> Section:
     if not verification.compared:
         notes.append(
             "A file that was rewritten whole cannot be told from the original without a digest "
-            "that was published elsewhere."
+            "or a checkpoint that was published elsewhere."
         )
     grids = []
     if verification.faults:
@@ -127,6 +143,9 @@ def integrity(audit: Audit, header: Header, transcript_name: str) -> Section:
         )
     replays = (*((audit.replay,) if audit.replay else ()), *audit.replays)
     if replays:
+        unproved = records_unproved(audit)
+        if unproved:
+            notes.append(f"{upper(unproved)}.")
         # Those that do not follow first.
         grids.append(_replays(sorted(replays, key=lambda replay: replay.follows is not False)))
     return Section(

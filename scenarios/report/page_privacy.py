@@ -42,8 +42,10 @@ def ledger(audit: Audit, compositions: Sequence[Composition], *, everybody: bool
             f"respondent can change by {odds(record)} at most."
         )
     grids = [_attributes(told), _groups(told)]
-    if compositions:
-        grids.append(_compositions(compositions, record, partial=audit.partial))
+    # Where nothing bounds the sum, nothing bounds it at a delta either.
+    bounds = [found for found in compositions if math.isfinite(found.epsilon)]
+    if bounds:
+        grids.append(_compositions(bounds, record, partial=audit.partial))
         if not everybody:
             notes.append("At a δ, others than the respondent shown may have told more.")
     return Section(
@@ -100,12 +102,12 @@ def _groups(told: Ledger) -> Grid:
     )
     return Grid(
         key="accounts",
-        caption="Parties of whose respondents as much was learned, the worst first",
+        caption="How much was learned about each party's respondents, the most first",
         columns=(
             "Parties",
             "#How many",
             "#ε",
-            "Messages behind it, of the first named, by her own numbers",
+            "The messages behind it, numbered as the first party sent them",
         ),
         rows=rows,
         more=rest(len(ranked), GROUPS, "such groups"),

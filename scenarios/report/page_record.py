@@ -38,11 +38,16 @@ def _record_checks(audit: Audit) -> Iterable[Check]:
         yield Check("good", "The record", says, "integrity")
     if verification.compared:
         wrong = any(fault.rule == "digest" for fault in verification.faults)
-        says = "It is not the digest that was published." if wrong else "It is the one published."
+        says = (
+            "It is not the digest that was published."
+            if wrong
+            else "It fits the digest or the checkpoint that was published."
+        )
         yield Check("bad" if wrong else "good", "Its digest", says, "integrity")
     else:
         says = (
-            "Nothing published elsewhere was compared: a file that was rewritten whole would pass."
+            "No digest or checkpoint published elsewhere was compared: a file that was rewritten "
+            "whole would pass."
         )
         yield Check("care", "Its digest", says, "integrity")
     counted = f"{complete.answered:,} of {count(complete.parties, 'party', 'parties')}"

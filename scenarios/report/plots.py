@@ -59,7 +59,8 @@ def check_plot(path: Path) -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            "--plot needs matplotlib, the extra 'plots': pip install '.[plots]' in the project's folder"
+            "--plot needs matplotlib, the extra 'plots': "
+            "pip install '.[plots]' in the project's folder"
         ) from error
 
 

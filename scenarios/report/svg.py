@@ -62,6 +62,11 @@ def picture(
     )
 
 
+def width_of(content: str, size: float) -> float:
+    """About how wide a text is, in a font of a size; what ``text`` cuts to fit goes by it."""
+    return len(content) * size * _GLYPH
+
+
 def text(
     x: float, y: float, content: str, class_: str, *, room: float | None = None, size: float = 12.5
 ) -> Markup:

@@ -16,6 +16,7 @@ from rich.text import Text
 from protocol.transcript.entries import Header
 from protocol.transcript.verification import Verification
 from scenarios.errors import printable
+from scenarios.report.figures import count
 from scenarios.report.rounds import Round
 from scenarios.scenario import Finished, Scenario
 
@@ -59,13 +60,13 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     yield from _rows_report(title, finished) if finished.rows else _marginals(title, finished)
     yield from map(plain, finished.notes)
     yield plain(
-        f"{outcome.answered:,} of {len(outcome.endings):,} parties answered for "
-        f"{outcome.estimate.n:,} respondents over {outcome.transport}, "
+        f"{outcome.answered:,} of {count(len(outcome.endings), 'party', 'parties')} answered for "
+        f"{count(outcome.estimate.n, 'respondent')} over {outcome.transport}, "
         f"in {outcome.seconds:.1f} s"
     )
-    for reason, count in outcome.trouble.items():
-        yield plain(f"  {count:,} parties: {reason}")
-    yield plain(f"{outcome.messages:,} messages, {outcome.bytes:,} bytes")
+    for reason, many in outcome.trouble.items():
+        yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
+    yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")
     yield plain(
         f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
         + by_attribute(outcome.ledger.attribute_epsilon)
@@ -92,7 +93,8 @@ def verification_report(verification: Verification) -> Iterator[RenderableType]:
         yield plain(f"incomplete: the run did not come to its end: {verification.ending.reason}")
     if verification.digest is not None:
         yield plain(
-            f"{verification.entries:,} entries, {verification.messages:,} messages sent, "
+            f"{count(verification.entries, 'entry', 'entries')}, "
+            f"{count(verification.messages, 'message')} sent, "
             f"{verification.undelivered:,} of them never delivered"
         )
         yield plain(f"digest {verification.digest.hex()}")
@@ -119,7 +121,8 @@ def signed_lines(verification: Verification) -> Iterator[str]:
     spoken = signed + len(unsigned)
     match verification.signed:
         case "all":
-            yield f"signed by their senders: the words of all {signed:,} parties"
+            whose = "the one party" if signed == 1 else f"all {signed:,} parties"
+            yield f"signed by their senders: the words of {whose}"
         case "some":
             names = ", ".join(unsigned[:_NAMED]) + (", ..." if len(unsigned) > _NAMED else "")
             yield f"signed by their senders: the words of {signed:,} of {spoken:,}; not of {names}"
@@ -139,9 +142,9 @@ def signed_lines(verification: Verification) -> Iterator[str]:
 
 def header_report(header: Header) -> RenderableType:
     """What a transcript is about, in one line."""
+    parties = count(len(header.roster) - 1, "party", "parties")
     return plain(
-        f"{header.variant}, {len(header.roster) - 1:,} parties, session {header.session.hex()}, "
-        f"over {header.transport}"
+        f"{header.variant}, {parties}, session {header.session.hex()}, over {header.transport}"
     )
 
 
@@ -211,9 +214,16 @@ def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
 
 def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:
     """A scenario's own rows."""
-    table = Table(title=plain(title), title_justify="left", box=SIMPLE_HEAD)
-    for column in finished.rows[0]:
-        table.add_column(plain(column), justify="right")
+    table = Table(
+        title=plain(title),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    for column, cell in finished.rows[0].items():
+        # A name that wraps makes two rows of one.
+        table.add_column(plain(column), justify="right", no_wrap=isinstance(cell, str))
     for row in finished.rows[:_ATTRIBUTES]:
         table.add_row(*map(_cell, row.values()))
     yield table

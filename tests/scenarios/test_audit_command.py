@@ -26,7 +26,7 @@ from protocol.variants import (
     SecureSumVariant,
 )
 from scenarios import simulate
-from scenarios.cli.audit import coalition_of
+from scenarios.conspirators import coalition_of
 from scenarios.deployment import _CharterFile
 from scenarios.errors import UsageError
 from tests.every_variant import BITS, PARTIES, Example, examples
@@ -235,7 +235,8 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
         (("--tap", "party-1:nobody"), "expected X-Y or X:Y"),
         (("--worst", "-1"), "-1 is not in the range"),
         (("--worst", "6"), "a coalition of 6 of 6 parties"),
-        (("--trail", "nobody"), "learned nothing from a party 'nobody'"),
+        (("--trail", "nobody"), "--trail: 'nobody' is not on the roster of 7 members"),
+        (("--trail", "aggregator"), "learned nothing from a party 'aggregator'"),
         (("--observer", "nobody"), "'nobody' is not on the roster"),
         (("--delta", "1"), "1.0 is not in the range"),
         (("--delta", "nan"), "no number"),
@@ -260,7 +261,7 @@ def test_wires_between_names_with_hyphens() -> None:
     roster = roster_of("a", "a-b", "b", "b-c", "c")
 
     def wire(text: str) -> tuple[str, str]:
-        found = coalition_of(roster, None, (text,), ())
+        found = coalition_of(roster, (), (text,), ())
         assert found is not None
         assert (found.members, found.keys) == ((), ())
         [pair] = found.taps
@@ -272,8 +273,8 @@ def test_wires_between_names_with_hyphens() -> None:
     assert wire("a:b-c") == ("a", "b-c")
     with pytest.raises(UsageError, match="may be a:b-c or a-b:c; say which"):
         wire("a-b-c")
-    assert coalition_of(roster, None, (), ()) is None
-    everybody = coalition_of(roster, " a, b ,a,record", ("a-c", "a:c"), ("c", "c"))
+    assert coalition_of(roster, (), (), ()) is None
+    everybody = coalition_of(roster, (" a, b ", "a,record"), ("a-c", "a:c"), ("c", "c"))
     assert everybody is not None
     assert everybody.members == ("a", "b", "record")
     assert everybody.taps == (("a", "c"),)

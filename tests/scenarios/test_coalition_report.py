@@ -11,7 +11,7 @@ from protocol.charter import Charter
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.privacy.coalitions import Coalition, judge_coalition, judge_sessions, worst_coalition
 from protocol.privacy.findings import Pair
-from protocol.privacy.linkage import link
+from protocol.privacy.linkage import Linkage, Linked, link
 from protocol.transcript.entries import Entry
 from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.secure_sum import SecureSumVariant
@@ -43,23 +43,41 @@ def said(lines: Any) -> str:
 
 def test_a_coalition_in_words() -> None:
     charter, entries = run(SecureSumVariant(survey=SURVEY))
-    text = said(coalition_lines(judge_coalition(charter, entries, FEW)))
-    assert "coalition of aggregator, party-1, party-2\n" in text
-    assert "7 parties contributed, 5 of them honest; 5 of their contributions are seen" in text
-    assert "1 component of 5 parties: open" in text
-    assert "held together by 10 masks that it does not know" in text
-    assert "the exact sum over 5 honest parties follows: party-3, party-4" in text
-    assert "the smallest set whose exact sum follows has 5 parties" in text
-    assert "EXPOSED" not in text
-    assert "epsilon infinite: exact counts of smokes, drinks, which no randomness" in text
-    text = said(coalition_lines(judge_coalition(charter, entries, NEARLY_ALL)))
-    assert "EXPOSED: party-7: what it contributed follows" in text
-    assert "the smallest set whose exact sum follows has 1 party\n" in text
-    assert "shares open all secrets of party-7" in text
+    first, *rest = coalition_lines(judge_coalition(charter, entries, FEW))
+    assert first == (
+        "these 3 learn of the secure sum nothing beyond the exact sum over the other 5 parties, "
+        "by adding and subtracting"
+    )
+    text = said(rest)
+    assert "coalition of aggregator, party-1 and party-2\n" in text
+    assert "7 parties contributed, 5 of them honest; 5 of these are seen under masks" in text
+    assert "10 masks between honest parties are not known" in text
+    assert "the exact sum over 5 parties follows: party-3, party-4, party-5, party-6 and" in text
+    assert "no epsilon bounds what is learned about a respondent: exact counts of smokes" in text
+    first, *rest = coalition_lines(judge_coalition(charter, entries, NEARLY_ALL))
+    assert first == "party-7 is exposed: its own exact counts follow"
+    assert "shares open all secrets of party-7" in said(rest)
     tapped = Coalition((), taps=((PARTIES[2], AGGREGATOR),), keys=(PARTIES[3],))
-    text = said(coalition_lines(judge_coalition(charter, entries, tapped)))
+    first, *rest = coalition_lines(judge_coalition(charter, entries, tapped))
+    assert first.startswith("whoever has these taps and keys learns of the secure sum nothing")
+    text = said(rest)
     assert "an outsider; a tap between party-3 and aggregator; the keys of party-4" in text
-    assert "1 component of 1 party: hidden by masks of their own that it cannot open" in text
+    assert "1 group of 1 party: hidden by masks of their own that it cannot open" in text
+    one = Coalition((PARTIES[0],))
+    assert next(iter(coalition_lines(judge_coalition(charter, entries, one)))).startswith(
+        "party-1 alone learns of the secure sum nothing beyond the exact sum over the other 6"
+    )
+
+
+def test_a_reason_is_given_once() -> None:
+    charter, entries = run(SecureSumVariant(survey=SURVEY))
+    finding = judge_coalition(charter, entries, FEW)
+    text = said(coalition_lines(finding, said=finding.ledger.unbounded, notes=("a note",)))
+    assert text.endswith("no epsilon bounds what is learned about a respondent")
+    assert "\n  a note\n" in text
+    assert coalition_values(finding, notes=("a note",))["notes"] == ["a note"]
+    partial = next(iter(coalition_lines(finding, partial=True)))
+    assert partial.startswith("as far as the record could be read, these 3 learn")
 
 
 def test_a_coalition_as_values() -> None:
@@ -91,13 +109,16 @@ def test_long_lists_are_cut_and_counted() -> None:
     (whole,) = values["determined"]["listed"]
     assert (whole["size"], len(whole["parties"])) == (60, LISTED_NAMES)
     text = said(coalition_lines(judge_coalition(charter, entries, Coalition((AGGREGATOR,)))))
-    assert "party-8 and others, 60 parties" in text
+    assert "party-8 and 52 more" in text
     assert "party-9" not in text
 
 
 def test_randomized_contributions_keep_their_epsilon() -> None:
     charter, entries = run(PairRR.with_keep(SURVEY, 0.6))
     finding = judge_coalition(charter, entries, NEARLY_ALL)
+    assert "party-7 is exposed: its own counts, randomized before, follow" in said(
+        coalition_lines(finding)
+    )
     assert "their epsilon holds whoever conspires" in said(coalition_lines(finding))
     values = coalition_values(finding)
     assert values["sums"][0]["exact_counts"] is False
@@ -108,9 +129,9 @@ def test_without_a_sum() -> None:
     charter, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
     finding = judge_coalition(charter, entries, FEW)
     text = said(coalition_lines(finding))
-    assert "no secure sum on record" in text
-    assert "smallest set" not in text
-    assert f"epsilon {finding.ledger.record_epsilon:.6g} per record" in text
+    assert text.startswith("there is no secure sum on record to take apart")
+    assert "nothing beyond" not in text
+    assert f"at most epsilon {finding.ledger.record_epsilon:.6g} about each respondent" in text
     assert coalition_values(finding)["sums"] == []
 
 
@@ -124,7 +145,9 @@ def test_differences_are_named() -> None:
     ]
     finding = judge_sessions(sessions, Coalition((AGGREGATOR,)))
     assert finding.pairs == (Pair(PARTIES[0], PARTIES[1], "difference"),)
-    text = said(coalition_lines(finding))
+    first, *rest = coalition_lines(finding)
+    assert first.startswith("aggregator alone learns of the secure sums more than one exact sum")
+    text = said(rest)
     assert "the difference of party-1 and party-2 follows" in text
     assert "secure sum 2 (sparse)" in text
     assert coalition_values(finding)["pairs"] == {
@@ -137,15 +160,36 @@ def test_differences_are_named() -> None:
 def test_the_worst(size: int) -> None:
     charter, entries = run(SecureSumVariant(survey=SURVEY))
     worst = worst_coalition(charter, lambda: entries, size)
-    first, why, *rest = worst_lines(worst)
     parties = {0: "0 parties", 2: "2 parties", 6: "6 parties"}[size]
-    assert first == f"the most damaging coalition of the aggregator and {parties} (exact):"
-    assert worst.search in why
-    assert rest == list(coalition_lines(worst.finding))
+    first, members, why, *rest = worst_lines(worst)
+    whole = list(coalition_lines(worst.finding))
+    assert [first, members, *rest] == whole
+    assert why == (
+        f"  of all coalitions of the aggregator and {parties}, none does more damage: "
+        f"{worst.search}"
+    )
     values = json.loads(json.dumps(worst_values(worst)))
     assert values["exact"] is True
     assert values["search"] == worst.search
     assert values["smallest"] == worst.finding.smallest
+
+
+def test_without_a_sum_there_is_no_worst() -> None:
+    charter, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
+    worst = worst_coalition(charter, lambda: entries, 2)
+    [line] = worst_lines(worst, notes=("a note",))
+    assert line == "there is no secure sum on record, so there is no sum to expose"
+
+
+def test_groups_that_are_alike_are_one_and_in_order() -> None:
+    def group(*names: str, linked: str = "Report") -> Linked:
+        parties = tuple(map(PartyId, names))
+        return Linked(parties=parties, linked=(linked,), unlinked=(), repeated=())
+
+    linkage = Linkage(AGGREGATOR, (group("b-10"), group("b-2", "b-1"), group("c", linked="Other")))
+    text = said(linkage_lines(linkage))
+    assert "3 parties: b-1, b-2 and b-10\n    under the sender's name: Report" in text
+    assert "1 party: c\n    under the sender's name: Other" in text
 
 
 def test_linkage_in_words_and_values() -> None:

@@ -176,7 +176,10 @@ def test_what_is_unbounded(tmp_path: Path) -> None:
 
 
 def test_a_transcript_of_a_variant_of_ones_own(rounds: Recorded) -> None:
-    assert "variant 'roll-call' is none of" in complaint(sottovoce("audit", rounds.path))
+    for command in (("audit", rounds.path), ("prove", rounds.path, "party-01")):
+        refused = complaint(sottovoce(*command))
+        assert "variant 'roll-call' is none of" in refused
+        assert "pass --variant PATH.py:Class" in refused
     # The aggregator draws: the seed in the header makes that verifiable.
     found = sottovoce("audit", rounds.path, "--variant", ROLL_CALL, "--json").json
     assert found["result"]["follows"] is True
@@ -333,7 +336,7 @@ def test_no_digest(command: str, digest: str, quick: Recorded) -> None:
     ("option", "says"),
     [
         (("--observer", "nobody"), "'nobody' is not on the roster of 31 members"),
-        (("--trail", "nobody"), "learned nothing from a party 'nobody'"),
+        (("--trail", "nobody"), "'nobody' is not on the roster"),
         (("--variant", "rr-joint"), "of variant 'rr-independent', not of 'rr-joint'"),
         (("--variant", "no.py:Own"), "no such file"),
     ],

@@ -82,6 +82,26 @@ def test_movielens_with_every_movie() -> None:
     assert any("Nobody reported on" in note for note in found.notes)
 
 
+def test_errors_that_say_nothing_are_dashes_and_few_reports_are_told() -> None:
+    found = finished("kv-gaussian", n=100, parties=10)
+    large = [row for row in found.extra["keys"] if (row["mean_error"] or 0.0) > 2.0]
+    assert large
+    dashes = [row["key"] for row in found.rows if row["± mean"] == "-"]
+    assert dashes == [row["key"] for row in large]
+    assert any("A dash stands for an error" in note for note in found.notes)
+    assert any("Only 2 reports a key on average" in note for note in found.notes)
+    many = finished("kv-gaussian")
+    assert not any("Only" in note for note in many.notes)
+    assert not any("dash" in note for note in many.notes)
+    assert not any(row["± mean"] == "-" for row in many.rows)
+
+
+def test_a_key_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = sottovoce("run", "kv-gaussian", "--set", "n=2000").out
+    assert sum(line.split()[:2] == ["key", "50"] for line in said.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -212,13 +212,13 @@ def test_exposed_parties_are_named_first() -> None:
     judged = judge_coalition(found.charter, TranscriptReader([summed()]), everybody_else)
     assert judged.exposed == (names[-1],)
     read = Page(page_of(summed(), found, coalition=judged))
-    assert "1 party stands exposed: the coalition can tell what they put" in read.said
-    assert "1 party stands exposed to it." in read.said
+    assert "1 party is exposed: the coalition can work out its own figures." in read.said
+    assert "1 party is exposed to it." in read.said
     assert any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
     few = judge_coalition(found.charter, TranscriptReader([summed()]), Coalition((names[0],)))
     read = Page(page_of(summed(), found, coalition=few))
-    assert "stands exposed" not in read.said
-    assert "has 12 parties" in read.said
+    assert "is exposed to it" not in read.said
+    assert "Nobody is exposed: the smallest group whose exact sum it can tell has 12" in read.said
     assert not any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
 
 
@@ -338,7 +338,7 @@ def test_length_does_not_grow_with_the_parties() -> None:
         records = town(parties, seed=3)
         file = recorded(RRIndependent.with_keep(records.survey, 0.6), records, parties)
         lengths.append(len(page_of(file)))
-    assert abs(lengths[1] - lengths[0]) < 400
+    assert abs(lengths[1] - lengths[0]) < 600
 
 
 def test_alike_rounds_are_one() -> None:

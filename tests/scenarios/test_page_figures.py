@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from scenarios.report.diagrams import Component, Party, coalition, masks
+from scenarios.report.diagrams import Component, Mark, Party, coalition, intervals, masks
 from scenarios.report.figures import count, cut, epsilon, odds, percent, ratio, size
 from tests.pages import Page, independent, page_of, style_of
 
@@ -31,6 +31,28 @@ def test_only_a_party_alone_whose_figures_follow_is_drawn_as_exposed() -> None:
     shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon")]
     assert shapes == ["exposed", "hidden", "told", "insiders"]
     assert "7 more not drawn" in read.said
+
+
+def test_names_are_cut_only_where_there_is_no_room() -> None:
+    name = "Married-spouse-absent"
+    exact = Page(intervals("key", "title", [Mark(name, 0.5, None, "50.0 %")]))
+    assert name in exact.said
+    assert "50.0 %" in exact.said
+    whiskers = Page(intervals("key", "title", [Mark(name * 3, 0.5, 0.1, "50.0 ± 10.0 %")]))
+    assert "Married-spouse" in whiskers.said
+    assert name * 2 not in whiskers.said
+    assert "50.0 ± 10.0 %" in whiskers.said
+    [dot] = whiskers.tags("circle")
+    [words] = [a for a in whiskers.tags("text") if "words" in a["class"]]
+    # The words end at the right: they begin behind the dot.
+    assert float(dot["cx"]) + 3.6 < float(words["x"]) - 13 * 11.5 * 0.58
+
+
+def test_masks_are_drawn_between_parties_of_long_names() -> None:
+    names = [f"a-party-of-a-very-long-name-{i}" for i in range(3)]
+    parties = [Party(name=name, group=0, told=True) for name in names]
+    read = Page(masks("key", ["aggregator"], parties, [(names[0], names[2])], width=400))
+    assert len(read.tags("line")) == 1
 
 
 @pytest.mark.parametrize(

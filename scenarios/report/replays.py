@@ -1,0 +1,82 @@
+"""What replays that agree leave open: whether the records at hand are the true ones, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from protocol.audit import Audit
+from protocol.privacy.events import (
+    Composed,
+    ExactCounts,
+    Masked,
+    OneOf,
+    PrivacyEvent,
+    Randomized,
+)
+from protocol.randomizers import KeepElseTable, KeepUniform
+from protocol.randomness import WORDS
+
+
+def records_unproved(audit: Audit) -> str:
+    """Which other records would agree as well, and how often; empty if no party's words follow.
+
+    A randomizer that keeps or else redraws does not look at the answer where it redraws, so that is
+    how often a false answer passes. Of others it is said in words alone.
+    """
+    members = {replay.member for replay in audit.replays if replay.follows}
+    if not members:
+        return ""
+    lead = "that these are the true records is not shown"
+    if not audit.simulated:
+        return (
+            f"{lead}: nothing on record binds a party to its records or to its randomness, so "
+            "whoever has its keys can look for others that lead to the same words"
+        )
+    told = {
+        event
+        for name, account in audit.ledger.accounts.items()
+        if name in members
+        for charge in account.trail
+        for event in _parts(charge.event)
+    }
+    passing = [*_passing(told)] or ["any that lead to the same words agree as well"]
+    if _unasked(told, audit.ledger.attributes):
+        passing.append("one that nobody asked for always passes")
+    return f"{lead}: {'; '.join(passing)}"
+
+
+def _passing(told: Iterable[PrivacyEvent]) -> Iterator[str]:
+    """What else agrees, by the sorts of events."""
+    draws = [event.randomizer for event in told if isinstance(event, Randomized)]
+    keeps = [draw for draw in draws if isinstance(draw, KeepUniform | KeepElseTable)]
+    redrawn = {1 - keep.threshold / WORDS for keep in keeps}
+    if redrawn:
+        low, high = f"{min(redrawn):.4g}", f"{max(redrawn):.4g}"
+        chance = low if low == high else f"{low} to {high}"
+        yield (
+            "where an answer was redrawn the report does not depend on it, so a false one passes "
+            f"with probability {chance} in each report, and surely for whoever knows which were"
+        )
+    if len(keeps) < len(draws):
+        yield "a false answer passes where the same draw makes the same report of it"
+    if any(isinstance(event, Masked | ExactCounts) for event in told):
+        yield "of what was summed, a party's records with the same counts pass"
+
+
+def _unasked(told: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
+    """Whether some attributes were told by some respondents and not by others, or by nobody."""
+    asked = {name for event in told for name in getattr(event, "attributes", ())}
+    return any(isinstance(event, OneOf) for event in told) or not asked.issuperset(attributes)
+
+
+def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    match event:
+        case OneOf(events):
+            yield event
+            for part in events:
+                yield from _parts(part)
+        case Composed(events):
+            for part in events:
+                yield from _parts(part)
+        case _:
+            yield event
