@@ -48,7 +48,13 @@ MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
     type=click.Path(path_type=Path, dir_okay=False),
     help="Ask what this TOML file says: a title and attributes.",
 )
-@click.option("--delta", type=Amount(min=0, max=1, max_open=True), default=0.0, show_default=True)
+@click.option(
+    "--delta",
+    type=Amount(min=0, max=1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Bound epsilon at this delta instead of pure epsilon.",
+)
 @click.option(
     "--alpha",
     type=Amount(min=0, max=1, min_open=True, max_open=True),
@@ -56,7 +62,13 @@ MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
     show_default=True,
     help="The chance of a false accusation, at most.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=1,
+    show_default=True,
+    help="Decides everything: the same seed gives the same answer.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attack(
     variant: str,

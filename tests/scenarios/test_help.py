@@ -9,7 +9,7 @@ from scenarios.cli import commands
 from tests.scenarios.command import sottovoce
 
 
-@pytest.mark.parametrize("name", sorted(commands.commands.keys() - {"attack"}))
+@pytest.mark.parametrize("name", sorted(commands.commands))
 def test_every_option_says_what_it_is(name: str) -> None:
     command = commands.commands[name]
     assert command.help
