@@ -182,6 +182,8 @@ def audit(
     and from the keys and records that members hand to the auditor.
     """
     opened = open_transcript(transcript)
+    if html is not None and html.exists() and html.samefile(transcript):
+        raise UsageError(f"--html {html}: is the transcript itself")
     header = reader_of(opened, transcript).header
     # What a transcript says is looked up, never loaded.
     cls = built_in_variant(header.variant) if variant is None else find_variant(variant)

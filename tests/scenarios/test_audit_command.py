@@ -363,3 +363,10 @@ def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
     assert said.code == 0, said.out
     assert said.out.startswith("accepted\n")
     assert "the published result of 6 respondents follows" in said.out
+
+
+def test_a_page_does_not_replace_the_transcript(quick: Recorded) -> None:
+    before = quick.path.read_bytes()
+    said = sottovoce("audit", quick.path, "--html", quick.path)
+    assert "is the transcript itself" in complaint(said)
+    assert quick.path.read_bytes() == before
