@@ -249,27 +249,22 @@ def draw_keys(figure: Figure, estimate: KeyValueTables, frequencies: Floats, mea
     grid[1].legend(fontsize="small")
 
 
+_CURVES: tuple[tuple[str, Synthetic, str], ...] = (
+    ("kv-gaussian", "Gaussian", "are a bell curve"),
+    ("kv-power", "Power-law", "fall by a power law"),
+    ("kv-linear", "Linear", "rise evenly"),
+)
+
 SCENARIOS: tuple[Scenario[Any], ...] = (
-    Scenario(
-        name="kv-gaussian",
-        summary="50 keys whose frequencies are a bell curve, by PrivKV or PrivKVM.",
-        parameters=Drawn,
-        run=_drawn("Gaussian"),
-        joint=False,
-    ),
-    Scenario(
-        name="kv-power",
-        summary="50 keys whose frequencies fall by a power law, by PrivKV or PrivKVM.",
-        parameters=Drawn,
-        run=_drawn("Power-law"),
-        joint=False,
-    ),
-    Scenario(
-        name="kv-linear",
-        summary="50 keys whose frequencies rise evenly, by PrivKV or PrivKVM.",
-        parameters=Drawn,
-        run=_drawn("Linear"),
-        joint=False,
+    *(
+        Scenario(
+            name=name,
+            summary=f"50 keys whose frequencies {how}, by PrivKV or PrivKVM.",
+            parameters=Drawn,
+            run=_drawn(population),
+            joint=False,
+        )
+        for name, population, how in _CURVES
     ),
     Scenario(
         name="movielens",

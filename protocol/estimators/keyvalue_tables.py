@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -40,14 +40,19 @@ class KeyValueTables(Estimate):
             or the exact maximum of the ``likelihood``.
         counts: of every round, shape (rounds, d, 3), as from ``tally``. Frequencies are of the
             first, as most respondents are in it, and means of the last.
+
+    Attributes:
+        survey: the keys, each missing or held.
     """
 
     asked: Survey
     randomizer: PrivKV
     estimator: Estimator
     counts: NDArray[np.int64]
+    survey: Survey = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "survey", held_survey(self.asked))
         if self.counts.ndim != 3 or self.counts.shape[1:] != (self.randomizer.keys, 3):
             raise ValueError(
                 f"counts of shape {self.counts.shape}: expected (rounds, {self.randomizer.keys}, 3)"
@@ -59,11 +64,6 @@ class KeyValueTables(Estimate):
 
     def __repr__(self) -> str:
         return f"<KeyValueTables: n={self.n}, {self.randomizer.keys} keys, by {self.estimator}>"
-
-    @cached_property
-    def survey(self) -> Survey:  # type: ignore[override]
-        """The keys, each missing or held."""
-        return held_survey(self.asked)
 
     @property
     def n(self) -> int:

@@ -87,10 +87,7 @@ def _interval(pairs: Pairs) -> float:
 
 def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> float:
     try:
-        # No types come with it.
-        from dp_accounting.pld import (  # type: ignore[import-untyped]
-            privacy_loss_distribution as library,
-        )
+        from dp_accounting.pld import privacy_loss_distribution as library
     except ImportError as error:
         raise ImportError(
             "the second opinion needs dp-accounting, the extra 'accounting': "

@@ -10,6 +10,7 @@ import msgspec
 
 from protocol.messages import AGGREGATOR, RECORD, SESSION_BYTES, Closed, Envelope, Head, PartyId
 from protocol.roster import KEY_BYTES, Identity, is_signature
+from protocol.transcript.canonical import canonical
 from protocol.transcript.merkle import HASH_BYTES, Tree, leaf_hash
 from protocol.transcript.standing import Standings
 
@@ -74,7 +75,7 @@ class Statement(
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Statement).decode
+_decoder = msgspec.msgpack.Decoder(Statement)
 
 
 def encode_statement(statement: Statement) -> bytes:
@@ -88,14 +89,7 @@ def decode_statement(encoded: bytes) -> Statement:
     Raises:
         ValueError: malformed, or not the one encoding of what it says.
     """
-    try:
-        statement = _decode(encoded)
-        canonical = _encode(statement)
-    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
-        raise ValueError(f"malformed checkpoint: {error}") from error
-    if canonical != encoded:
-        raise ValueError("the checkpoint's encoding is not canonical")
-    return statement
+    return canonical(encoded, _decoder, what="checkpoint")
 
 
 def ended(*, complete: bool, reason: str) -> Ended:

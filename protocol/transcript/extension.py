@@ -27,6 +27,7 @@ from typing import Annotated
 import msgspec
 
 from protocol.messages import PartyId
+from protocol.transcript.canonical import canonical
 from protocol.transcript.checkpoints import (
     Hash,
     SignedCheckpoint,
@@ -122,7 +123,7 @@ class Extension(
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Extension).decode
+_decoder = msgspec.msgpack.Decoder(Extension)
 
 
 def encode_extension(extension: Extension) -> bytes:
@@ -138,14 +139,7 @@ def decode_extension(content: bytes) -> Extension:
     """
     if not content.startswith(MAGIC):
         raise ValueError("no extension: it does not begin with the line that every one begins with")
-    try:
-        extension = _decode(content[len(MAGIC) :])
-        canonical = encode_extension(extension)
-    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
-        raise ValueError(f"malformed extension: {error}") from error
-    if canonical != content:
-        raise ValueError("the extension's encoding is not canonical")
-    return extension
+    return canonical(content[len(MAGIC) :], _decoder, what="extension")
 
 
 def prune(leaves: Iterable[bytes | Grown]) -> tuple[Node, ...]:

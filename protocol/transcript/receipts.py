@@ -10,6 +10,7 @@ from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS
 from protocol.roster import is_signature
+from protocol.transcript.canonical import canonical
 from protocol.transcript.checkpoints import Count, Hash, SignedCheckpoint
 from protocol.transcript.entries import party_leaf
 from protocol.transcript.heads import head_statement
@@ -77,7 +78,7 @@ class Receipt(
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Receipt).decode
+_decoder = msgspec.msgpack.Decoder(Receipt)
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
@@ -93,14 +94,7 @@ def decode_receipt(content: bytes) -> Receipt:
     """
     if not content.startswith(MAGIC):
         raise ValueError("not a receipt")
-    try:
-        receipt = _decode(content[len(MAGIC) :])
-        canonical = encode_receipt(receipt)
-    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
-        raise ValueError(f"malformed receipt: {error}") from error
-    if canonical != content:
-        raise ValueError("the receipt's encoding is not canonical")
-    return receipt
+    return canonical(content[len(MAGIC) :], _decoder, what="receipt")
 
 
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:

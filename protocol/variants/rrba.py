@@ -237,7 +237,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         asked = 0
         for number, members in enumerate(blocks):
             weights = weights_of(plan.cells, running.tables(self.mix))
-            for groups, about in self._by_views(me.session, members).items():
+            for groups, about in plan.by_views(me.session, members, self.max_records).items():
                 part = weights[plan.places(groups)]
                 kinds = np.array(groups, self._group_dtype)
                 await me.broadcast(about, Question(number, False, kinds, part))
@@ -261,15 +261,6 @@ class RRBA(Variant, frozen=True, kw_only=True):
             np.where(np.isfinite(errors), errors, 0.0),
             running.counts.astype(np.uint32),
         )
-
-    def _by_views(
-        self, session: bytes, members: Sequence[PartyId]
-    ) -> dict[tuple[int, ...], list[PartyId]]:
-        """Who of a block is asked with the same groups: one encoding serves them all."""
-        found: dict[tuple[int, ...], list[PartyId]] = {}
-        for party in members:
-            found.setdefault(self.plan.asked(session, party, self.max_records), []).append(party)
-        return found
 
     def _enough(self, running: Running) -> bool:
         if self.stopping == "pooled":

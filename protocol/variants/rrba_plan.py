@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -132,6 +133,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         """The groups that a party of at most so many respondents may answer about, rising."""
         lots = set(self.lots(session, party, most).tolist())
         return tuple(sorted({group for lot in lots for group in self.views[lot]}))
+
+    def by_views(
+        self, session: bytes, members: Iterable[PartyId], most: int
+    ) -> dict[tuple[int, ...], list[PartyId]]:
+        """Who of these is asked with the same groups: one encoding serves them all."""
+        found: dict[tuple[int, ...], list[PartyId]] = {}
+        for party in members:
+            found.setdefault(self.asked(session, party, most), []).append(party)
+        return found
 
     def places(self, groups: tuple[int, ...]) -> NDArray[np.int64]:
         """Where the cells of some groups are, one group after the other."""

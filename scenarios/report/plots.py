@@ -56,7 +56,7 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"--plot {path}: expected a name that ends in {', '.join(ENDINGS)}")
     try:
-        import matplotlib.figure  # noqa: F401
+        import matplotlib.figure  # noqa: F401  # only asked whether it is there
     except ImportError as error:
         raise UsageError(
             "--plot needs matplotlib, the extra 'plots': "

@@ -197,7 +197,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
                     values = values + mask if me.id < name else values - mask
             await me.send(AGGREGATOR, Hidden(number, values))
 
-    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Summed:  # type: ignore[override]
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Summed:  # type: ignore[override]  # its own result
         totals = []
         for number in range(2):
             await me.broadcast(parties, Go(number))
@@ -218,7 +218,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
             case _:
                 return Plain(self.survey.names)
 
-    def estimate(self, result: Message) -> ExactEstimate:  # type: ignore[override]
+    def estimate(self, result: Message) -> ExactEstimate:  # type: ignore[override]  # of that
         if not isinstance(result, Summed):
             raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
         parts = np.split(result.totals.astype(np.int64), 2)

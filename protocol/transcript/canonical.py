@@ -1,0 +1,33 @@
+"""Reads what is stored on its own and has one encoding alone: statements, receipts, extensions."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], *, what: str) -> T:
+    """What some bytes say, if they are the one encoding of it.
+
+    Args:
+        content: as stored.
+        decoder: reads them.
+        what: they ought to be, for the error message.
+
+    Raises:
+        ValueError: malformed, or another encoding of what they say.
+    """
+    try:
+        value = decoder.decode(content)
+        again = _encode(value)
+    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
+        raise ValueError(f"malformed {what}: {error}") from error
+    if again != content:
+        raise ValueError(f"the {what}'s encoding is not canonical")
+    return value
