@@ -79,6 +79,7 @@ class Machine:
         self._budget = budget
         self._spent: Loss = NOTHING
         self._seen = Seen()
+        self._notices: list[str] = []
         self._seq = 0
         self._rounds = 0
         self._outbox: list[Envelope] = []
@@ -93,6 +94,7 @@ class Machine:
             session=charter.session,
             identity=identity,
             afford=self._afford,
+            notice=self._notices.append,
         )
         self._role: Coroutine[Any, Any, Any] | None = None
         if budget is not None and not budget >= 0.0:
@@ -118,6 +120,14 @@ class Machine:
     def spent(self) -> Loss:
         """What this party's messages have cost each of its respondents so far."""
         return self._spent
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the role has noted for its own member.
+
+        It may depend on the records. Whoever is told it, or whether there is any, learns an answer.
+        """
+        return tuple(self._notices)
 
     @property
     def departed(self) -> Mapping[PartyId, str]:

@@ -88,6 +88,10 @@ def _anything(event: PrivacyEvent) -> None:
     """What a member without a budget can afford."""
 
 
+def _unread(text: str) -> None:
+    """Where notices go that nobody keeps."""
+
+
 class Me:
     """A role's own side: who it is, its keystream, and what it can do.
 
@@ -99,7 +103,7 @@ class Me:
             ``stream_for(question)``.
     """
 
-    __slots__ = ("_afford", "_identity", "id", "roster", "session", "stream")
+    __slots__ = ("_afford", "_identity", "_notice", "id", "roster", "session", "stream")
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class Me:
         session: bytes,
         identity: Identity | None = None,
         afford: Callable[[PrivacyEvent], None] = _anything,
+        notice: Callable[[str], None] = _unread,
     ) -> None:
         self.id = name
         self.roster = roster
@@ -117,6 +122,7 @@ class Me:
         self.stream = stream
         self._identity = identity
         self._afford = afford
+        self._notice = notice
 
     def sign(self, content: bytes) -> bytes:
         """This member's Ed25519 signature, 64 bytes.
@@ -145,6 +151,13 @@ class Me:
             PrivacyError: it says what is left.
         """
         self._afford(event)
+
+    def notice(self, text: str) -> None:
+        """Note something for this member alone: it may depend on the records, and is never sent.
+
+        A role goes on after it as if it had noted nothing.
+        """
+        self._notice(text)
 
     def _own_identity(self) -> Identity:
         if self._identity is None:

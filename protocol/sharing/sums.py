@@ -60,6 +60,12 @@ Groups: TypeAlias = tuple[int, ...]
 MAX_LITERAL = 500
 """The most parties of a literal sum: its traffic grows with their square."""
 
+CONTRADICTED = (
+    "The totals that this party was told hold less in some cell than what it put in: they are "
+    "false, or somebody has changed them."
+)
+"""What a party notes of such totals, and tells nobody."""
+
 
 class Summed(NamedTuple):
     """A sum as a party has it.
@@ -156,6 +162,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ) -> Summed | None:
         """A party's side.
 
+        A total that has less in a cell than this party's own values is noted for its member alone,
+        and all goes on: a refusal would tell whoever chose the total what the values are.
+
         Args:
             begin: what ``begun`` returned.
             values: (cells,), this party's own counts.
@@ -175,7 +184,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             heard = await literal.contribute(
                 me, begin, values, respondents=respondents, dtype=literal.dtype_of(most)
             )
-            check_totals(heard.totals, heard.respondents, groups, own=values)
+            check_totals(heard.totals, heard.respondents, groups, least=respondents)
+            _compare(me, heard.totals, values)
             return Summed(heard.totals, heard.respondents, heard.hood, heard.digest)
         degree = self.degree(len(me.roster) - 1)
         hood = await sparse.contribute(
@@ -191,7 +201,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return None
         told = await me.receive(Totals, AGGREGATOR)
         totals = told.totals.astype(np.int64)
-        check_totals(totals, told.respondents, groups, own=values)
+        check_totals(totals, told.respondents, groups, least=respondents)
+        _compare(me, totals, values)
         return Summed(totals, told.respondents, hood, digest_of(totals, told.respondents))
 
     async def agree(self, me: Me, summed: Summed, also: bytes = b"") -> None:
@@ -335,17 +346,17 @@ def check_totals(
     respondents: int,
     groups: Groups,
     *,
-    own: NDArray[np.unsignedinteger] | None = None,
+    least: int = 1,
 ) -> None:
     """Refuse what cannot be counts: every respondent is in one cell of every table.
 
     Args:
-        own: counts that are part of the totals.
+        least: the fewest respondents that there can be.
 
     Raises:
         RemoteProtocolError: says which table.
     """
-    if respondents < 1 or (own is not None and (totals < own).any()):
+    if respondents < least:
         raise RemoteProtocolError("less than what went into it", field="totals")
     start = 0
     for place, cells in enumerate(groups):
@@ -355,6 +366,12 @@ def check_totals(
                 f"table {place} sums to {table.sum()}, expected {respondents}", field="totals"
             )
         start += cells
+
+
+def _compare(me: Me, totals: NDArray[np.int64], own: NDArray[np.unsignedinteger]) -> None:
+    """Note that totals hold less than a party's own counts; nothing that others see follows."""
+    if (totals < own).any():
+        me.notice(CONTRADICTED)
 
 
 def digest_of(totals: NDArray[np.int64], respondents: int) -> bytes:

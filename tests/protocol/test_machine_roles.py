@@ -30,6 +30,7 @@ from protocol.messages import (
 )
 from protocol.privacy.events import Plain, PrivacyEvent, Randomized
 from protocol.randomizers import KeepUniform
+from protocol.randomness import Stream
 from protocol.roles import Me
 from tests.protocol.simulation import (
     Turn,
@@ -317,3 +318,30 @@ def test_nothing_of_the_records_shows() -> None:
     machine = party(chat)
     assert repr(machine) == "Machine('party-1', round 0)"
     assert repr(answers(machine.charter.variant.survey, 1)) == "<Records: k=1, m=2>"
+
+
+def test_what_a_role_notes_for_its_member_stays_with_it() -> None:
+    """Whatever it notes, it says and shows the same."""
+
+    async def noting(me: Me) -> None:
+        await me.send(AGGREGATOR, Word("before"))
+        for text in notices:
+            me.notice(text)
+        await me.receive(Word, AGGREGATOR)
+        raise RemoteProtocolError("no")
+
+    shown = []
+    notices: tuple[str, ...]
+    for notices in ((), ("something is wrong", "and this too")):
+        machine = started(party(noting))
+        assert machine.notices == notices
+        assert not machine.finished
+        hear(machine, AGGREGATOR, Word("go on"))
+        assert machine.notices == notices
+        shown.append((repr(machine), str(machine.failure), machine.result, machine.take()))
+    assert shown[0] == shown[1]
+
+
+def test_where_nobody_keeps_notices_they_are_lost() -> None:
+    charter = charter_of(talk())
+    Me(ONE, charter.roster, Stream(bytes(32)), session=charter.session).notice("unheard")
