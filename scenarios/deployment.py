@@ -24,12 +24,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from msgspec import Meta
 
-from parties.actor import run_aggregator, run_party
+from parties.actor import run_aggregator, run_machine
 from parties.session import LINGER
 from protocol.charter import Charter
 from protocol.errors import SurveyError
 from protocol.exchange import Exchange
-from protocol.local import DONE, LINK_CLOSED, ending_of, outcome_of
+from protocol.local import DONE, LINK_CLOSED, ROLE_STREAM, ending_of, outcome_of
+from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId, party_id
 from protocol.randomness import SECRET_BYTES, Streams, expand
 from protocol.records import Records
@@ -41,6 +42,7 @@ from protocol.variants import RRIndependent, RRJoint
 from scenarios.checkpoints import write_checkpoint
 from scenarios.errors import UsageError
 from scenarios.loading import built_in_variant
+from scenarios.notices import Notebook, noting
 from scenarios.outcomes import Outcome
 from scenarios.retries import Memory, SameAgain, remembering
 from scenarios.scenario import parameters_checked
@@ -261,7 +263,8 @@ def answer_survey(
 
     A party that is asked again in the same session, with the same records, gives the same report:
     its randomness follows from a secret that stays in its folder, and from the records. It hears
-    nothing else the second time than it heard the first (``SameAgain``).
+    nothing else the second time than it heard the first (``SameAgain``). What its role notes for it
+    alone goes into its folder, and what is returned does not depend on it.
 
     Returns:
         How it ended, and the epsilon that was spent per respondent.
@@ -269,7 +272,7 @@ def answer_survey(
     Raises:
         UsageError: the folder is the aggregator's or its files do not belong together, or the
             records are not of this survey.
-        OSError: no connection; it says to where, and why.
+        OSError: no connection, or a file in the folder cannot be written; it says where, and why.
     """
     charter = member.charter
     if member.identity.name == AGGREGATOR:
@@ -287,11 +290,16 @@ def answer_survey(
     streams = Streams(key, charter.session)
     # A key of its own: the file must not tell which records it is about.
     mark = expand(key, b"heard" + charter.session)
+    session = charter.session.hex()
     try:
-        with remembering(member.folder / f"heard-{charter.session.hex()}", mark) as memory:
-            return trio.run(_answer, member, host, port, held, streams, memory, budget)
+        with (
+            remembering(member.folder / f"heard-{session}", mark) as memory,
+            noting(member.folder / f"notices-{session}") as notebook,
+        ):
+            return trio.run(_answer, member, host, port, held, streams, memory, notebook, budget)
     except OSError as error:
-        raise OSError(f"{host}:{port}: {error.strerror or error}") from error
+        where = error.filename or f"{host}:{port}"
+        raise OSError(f"{where}: {error.strerror or error}") from error
 
 
 def answering_key(secret: bytes, records: Records) -> bytes:
@@ -307,23 +315,24 @@ async def _answer(
     held: Records,
     streams: Streams,
     memory: Memory,
+    notebook: Notebook,
     budget: float | None,
 ) -> tuple[str, float]:
     charter, identity = member.charter, member.identity
     tls = _tls_context(member, client_context)
     limits = Limits(idle=SILENCE)
-    async with connect_tcp(
-        host, port, charter=charter, identity=identity, tls=tls, limits=limits
-    ) as link:
-        machine = await run_party(
-            charter,
-            identity.name,
-            SameAgain(link, memory),
-            streams=streams,
-            records=held,
-            identity=identity,
-            budget=budget,
-        )
+    stream = streams.stream(identity.name, ROLE_STREAM)
+    machine = Machine(
+        charter, identity.name, stream, records=held, identity=identity, budget=budget
+    )
+    try:
+        async with connect_tcp(
+            host, port, charter=charter, identity=identity, tls=tls, limits=limits
+        ) as link:
+            await run_machine(machine, SameAgain(link, memory))
+    finally:
+        # After the link, and whatever there is: others must not see whether it is anything.
+        notebook.write(machine.notices)
     return ending_of(machine), machine.spent.record
 
 

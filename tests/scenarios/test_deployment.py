@@ -214,8 +214,9 @@ def test_private_files_are_private(keys: Path, surveys: list[Path]) -> None:
         *keys.glob("*/identity.key"),
         *keys.glob("*/secret"),
         *keys.glob("*/heard-*"),
+        *keys.glob("*/notices-*"),
     ]
-    assert len(private) == 4 + 3 + 3
+    assert len(private) == 4 + 3 + 3 + 3
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 

@@ -1,0 +1,62 @@
+"""What a party noted while it answered, kept in its folder and told nobody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 1024
+"""The file grows by so many bytes at a time, so that its size does not tell what is in it."""
+
+_HEAD = """\
+What this party noted when it answered, or that there was nothing to note.
+Keep it to yourself. A notice depends on the answers: telling anybody that one is here, or that
+none is, reveals an answer.
+"""
+
+
+class Notebook:
+    """A party's notices of one session.
+
+    Args:
+        file: open for appending, nobody else's.
+        path: where it is, for complaints.
+    """
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file = file
+        self._path = path
+
+    def write(self, notices: Sequence[str]) -> None:
+        """Add what was noted in one answer: an entry as large as if it had been nothing.
+
+        Raises:
+            OSError: it cannot be written; it says where.
+        """
+        noted = "".join(f"- {text}\n" for text in notices or ("nothing",))
+        content = (_HEAD + noted).encode()
+        # The entry ends with a line of spaces.
+        padded = content + b" " * (-(len(content) + 1) % BLOCK) + b"\n"
+        try:
+            self._file.write(padded)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+
+
+@contextmanager
+def noting(path: Path) -> Generator[Notebook]:
+    """A party's notebook; what is in it from before stays.
+
+    Args:
+        path: the file; it is made at the first time.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "ab", buffering=0) as file:
+        yield Notebook(file, path)
