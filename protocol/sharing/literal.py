@@ -49,10 +49,8 @@ def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
     return context + b"partial" + values.tobytes()
 
 
-def _digest_of(context: bytes, respondents: int, partials: Partials) -> bytes:
-    # What the broadcasts add up to depends on the modulus too.
-    said = respondents.to_bytes(8, "big") + partials.values.tobytes()
-    return hashlib.sha256(context + b"partials" + said).digest()
+def _digest_of(context: bytes, partials: Partials) -> bytes:
+    return hashlib.sha256(context + b"partials" + partials.values.tobytes()).digest()
 
 
 async def contribute(
@@ -110,7 +108,7 @@ async def contribute(
     if (partials.values >= modulus).any():
         raise RemoteProtocolError("a broadcast that is no sum", field="Partials.values")
     totals = sum_modulo(partials.values, modulus).astype(np.int64)
-    return Heard(hood, totals, hood.respondents, _digest_of(context, hood.respondents, partials))
+    return Heard(hood, totals, hood.respondents, _digest_of(context, partials))
 
 
 async def collect(

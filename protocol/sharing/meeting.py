@@ -42,8 +42,16 @@ _MANY = 2**32
 _PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
 
 
-def _context(me: Me, begin: Begin, root: bytes) -> bytes:
-    """What every key and every signature of this graph is for."""
+def _context(me: Me, begin: Begin, root: bytes, respondents: int) -> bytes:
+    """What every key and every signature of this graph is for.
+
+    Parties that are told different numbers of respondents would reduce by different moduli, and
+    masks that do not cancel show something of what they hide: with this, no box opens between them.
+    """
+    return _drawn(me, begin, root) + respondents.to_bytes(8, "big")
+
+
+def _drawn(me: Me, begin: Begin, root: bytes) -> bytes:
     return b"sottovoce sum 1\0" + me.session + begin.attempt.to_bytes(8, "big") + root
 
 
@@ -60,7 +68,7 @@ class Hood:
         mask_keys: (k, 32) their public keys for masks, as the aggregator gave them.
         respondents: of all who joined.
         context: what every key and every signature among these neighbours is for; it holds the
-            root over all who joined.
+            root over all who joined, and for how many respondents they speak.
         stream: this party's randomness for this graph: what it deals in one graph has nothing in
             common with what it deals in another.
     """
@@ -122,7 +130,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     root = joint_root(leaves, count=parties + 1, path=proof)
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
-    context = _context(me, begin, graph.root)
+    context = _context(me, begin, graph.root, graph.respondents)
     shared = np.zeros((neighbours, KEY_BYTES), np.uint8)
     for row in np.flatnonzero(graph.there).tolist():
         try:
@@ -204,7 +212,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
                 mask_keys=mask_keys[hood],
             ),
         )
-    return Meeting(names, joins, hoods, _context(me, begin, root))
+    return Meeting(names, joins, hoods, _context(me, begin, root, respondents))
 
 
 def is_mask_key(key: bytes) -> bool:
@@ -221,7 +229,7 @@ def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
 
 
 def _coin(me: Me, begin: Begin, root: bytes) -> bytes:
-    return hashlib.sha256(b"coin\0" + _context(me, begin, root)).digest()
+    return hashlib.sha256(b"coin\0" + _drawn(me, begin, root)).digest()
 
 
 def stacked(hashes: Sequence[bytes]) -> Bytes:

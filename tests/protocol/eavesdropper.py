@@ -75,7 +75,11 @@ class Eavesdropper:
         graph = next(m for (_, kind), m in self.public.items() if kind is Graph)
         attempt = self.public[AGGREGATOR, Begin].attempt
         self.context = (
-            b"sottovoce sum 1\0" + charter.session + attempt.to_bytes(8, "big") + graph.root
+            b"sottovoce sum 1\0"
+            + charter.session
+            + attempt.to_bytes(8, "big")
+            + graph.root
+            + graph.respondents.to_bytes(8, "big")
         )
         self.respondents = graph.respondents
 

@@ -49,12 +49,12 @@ from tests.protocol.simulation import (
 )
 from tests.protocol.test_sums import SPARSE, Trial, counted, exact, tried
 from tests.protocol.test_sums_attacks import (
-    CONTEXT,
     PARTIES,
     THREE,
     TWO,
     WARY,
     attacked,
+    context_of,
     named,
     rewriting,
     surviving,
@@ -65,7 +65,7 @@ class Overheard:
     """An aggregator that opens what parties reveal to it; it tells each of them what it likes."""
 
     def __init__(self) -> None:
-        self.root = b""
+        self.context = b""
         self.roots: dict[PartyId, bytes] = {}
         self.names: dict[PartyId, tuple[str, ...]] = {}
         self.commitments: dict[PartyId, Any] = {}
@@ -77,7 +77,7 @@ class Overheard:
             self.roots[item.recipient] = message.root.tobytes()
         elif isinstance(message, Graph):
             self.names[item.recipient] = message.names
-            self.root = message.root
+            self.context = context_of(message)
         elif isinstance(message, Deal):
             self.commitments[item.sender] = message.commitments
         elif isinstance(message, Unmask):
@@ -87,12 +87,12 @@ class Overheard:
         """What a party and the aggregator share, from the aggregator's side or the party's."""
         secret = self._identities[AGGREGATOR].agree(self._identities[party].public)
         ends = (party, AGGREGATOR) if reverse else (AGGREGATOR, party)
-        return Edge(*ends, edge_key(secret, context=CONTEXT + self.root))
+        return Edge(*ends, edge_key(secret, context=self.context))
 
     def between(self, party: PartyId, other: PartyId) -> Edge:
         """What two parties share, from the side of the first."""
         secret = self._identities[party].agree(self._identities[other].public)
-        return Edge(party, other, edge_key(secret, context=CONTEXT + self.root))
+        return Edge(party, other, edge_key(secret, context=self.context))
 
     def opened(self, party: PartyId, message: Unmask) -> Any:
         """What a party reveals, (k, 48)."""
@@ -208,13 +208,13 @@ class Equivocation:
         assert isinstance(variant, SecureSumVariant)
         self.degree = variant.sums.degree(len(charter.roster.parties))
         self.hoods: dict[PartyId, list[PartyId]] = {}
-        self.root = b""
+        self.context = b""
         for item in honest.said:
             if item.kind == "Graph":
                 graph = charter.codec.decode(item.kind, item.body)
                 assert isinstance(graph, Graph)
                 self.hoods[item.recipient] = [PartyId(name) for name in graph.names]
-                self.root = graph.root
+                self.context = context_of(graph)
         self.beside = self.hoods[victim][: self.degree.threshold]
         self.lies = self._lies()
         self.roots: dict[PartyId, bytes] = {}
@@ -257,7 +257,7 @@ class Equivocation:
         """The victim's counts, by the aggregator's own key; None if it has too few shares."""
         codec, victim = self.charter.codec, self.victim
         me = identities_of(self.charter)[AGGREGATOR]
-        context = CONTEXT + self.root
+        context = self.context
         uploads, joins, rows = {}, {}, {}
         for item in trial.said:
             message, name = codec.decode(item.kind, item.body), item.sender

@@ -33,6 +33,7 @@ from tests.protocol.simulation import (
     machine_of,
 )
 from tests.protocol.test_sums import LITERAL, SPARSE, Trial, counted, tried, vanishing
+from tests.protocol.test_sums_attacks import context_of
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 KEY = bytes(range(32))
@@ -150,7 +151,7 @@ class Secrets:
             if e.kind == "Graph"
         ]
         assert isinstance(graph, Graph)
-        self.context = CONTEXT + graph.root
+        self.context = context_of(graph)
         self.mask_secret = me.stream_for(Begin(0, SURVEY.digest)).bytes(32)
         drawn = me.stream_for(graph)
         self.own_seed = drawn.bytes(32)

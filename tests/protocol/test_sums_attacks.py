@@ -35,6 +35,12 @@ CONTEXT = b"sottovoce sum 1\0" + SESSION + bytes(8)
 WARY = SecureSum(corrupt=0.25, dropped=0.0)
 """Among 8 parties two may be corrupt: 5 of 7 shares reconstruct, and 2 boxes may be no good."""
 
+
+def context_of(graph: Graph) -> bytes:
+    """What the keys and signatures of a sum are for."""
+    return CONTEXT + graph.root + graph.respondents.to_bytes(8, "big")
+
+
 Rewrite = Callable[[Envelope, Message], Message | None]
 """Makes another message of one, or leaves it as it is."""
 
