@@ -1,11 +1,17 @@
-"""Where public data may lie beside this checkout; without it, tests that need it are skipped."""
+"""Tests run on the data that comes with the package, whatever raw data the environment names."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Iterator
 
-_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+import pytest
 
-if "SOTTOVOCE_DATA" not in os.environ and _DATA.is_dir():
-    os.environ["SOTTOVOCE_DATA"] = str(_DATA)
+from tests.raw_data import VARIABLE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_raw_data() -> Iterator[None]:
+    """The environment names no folder: who needs it has ``tests.raw_data.RAW``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(VARIABLE, raising=False)
+        yield

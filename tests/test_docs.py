@@ -31,7 +31,11 @@ from transports.base import Limits
 
 ROOT = Path(__file__).parents[1]
 PAGES = tuple(
-    sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+    sorted(
+        str(path.relative_to(ROOT))
+        for pattern in ("*.md", "docs/**/*.md", "scenarios/**/*.md")
+        for path in ROOT.glob(pattern)
+    )
 )
 GUIDE, VARIANT = "docs/guide.md", "docs/writing-a-variant.md"
 

@@ -62,8 +62,9 @@ def list_() -> None:
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The folder where public data lies; by default the one that the environment variable "
-    "SOTTOVOCE_DATA names, and if it names none, data is downloaded.",
+    help="A folder of raw data files; by default the one that the environment variable "
+    "SOTTOVOCE_DATA names. Without one, Adult and the networks are read from the package, and "
+    "MovieLens is downloaded.",
 )
 @click.option(
     "--transport",

@@ -1,4 +1,4 @@
-"""The data that scenarios run on: made here, read from a path, or fetched with a checksum."""
+"""The data that scenarios run on: made here, packaged, read from a folder, or fetched."""
 
 from __future__ import annotations
 

@@ -1,27 +1,31 @@
-"""The Adult data set (Census Income, training part): where its file is found and how it is read.
+"""The Adult data set (Census Income, training part), from the packaged copy or from its raw file.
 
 32,561 records of the 1994 census of the United States. B. Becker and R. Kohavi, Adult, UCI
 Machine Learning Repository, 1996, doi 10.24432/C5XW20. The papers use its eight categorical
-attributes, whose joint table has 1,814,400 cells.
+attributes, whose joint table has 1,814,400 cells, and age.
 """
 
 from __future__ import annotations
 
-import logging
-import os
+import gzip
+import json
 from itertools import chain
 from pathlib import Path
+
+import msgspec
+import numpy as np
 
 from protocol.errors import SurveyError
 from protocol.records import Records
 from protocol.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
+from scenarios.datasets.sources import packaged, raw_file
 
-URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/adult.data"
-SHA256 = "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
 FILE = "adult.data"
-VARIABLE = "SOTTOVOCE_DATA"
-"""The environment variable that names the folder of the data sets."""
+"""The raw file, as UCI has it."""
+
+TABLE, CODES = "adult.json", "adult.codes.gz"
+"""The packaged files."""
 
 COLUMNS = (
     "age",
@@ -40,7 +44,7 @@ COLUMNS = (
     "native-country",
     "income",
 )
-"""The columns of the file, which has no header."""
+"""The columns of the raw file, which has no header."""
 
 
 def _nominal(name: str, categories: str, *, unknown: bool = False) -> Attribute:
@@ -90,72 +94,91 @@ and 2.
 """
 
 
+ADULT_BY_YEAR = Survey(
+    "Adult by year of age",
+    (
+        Attribute(name="age", categories=tuple(map(str, range(100))), ordinal=True),
+        *ADULT.attributes,
+    ),
+)
+"""All that is packaged: age in years, then the attributes of ``ADULT``."""
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """What ``adult.json`` says: the number of records, and the categories of each attribute."""
+
+    records: int
+    attributes: dict[str, tuple[str, ...]]
+
+
 def adult(data: Path | None) -> Records:
-    """The records of the Adult data set, read from a folder or else downloaded once.
+    """The records of the Adult data set.
 
     Args:
-        data: a folder that holds ``adult.data`` or ``adult/adult.data``. None means the folder that
-            the environment variable SOTTOVOCE_DATA names; if it names none, the file comes from UCI
-            and is kept in the user's cache.
+        data: a folder that holds the raw file, as ``adult.data`` or ``adult/adult.data``. None
+            means the folder that the environment variable SOTTOVOCE_DATA names, if it has that
+            file; else the copy that comes with this package is read, which has the same records.
 
     Returns:
-        Records of ``ADULT``; k = 32,561 for the whole file. A file in a given folder may be an
-        excerpt: its checksum is not asked for, but every line must be as in the original.
+        Records of ``ADULT``; k = 32,561 for the whole file. A raw file may be an excerpt: its
+        checksum is not asked for, but every line must be as in the original.
 
     Raises:
-        DatasetError: no such file, no download, or a line that is not Adult's.
+        DatasetError: no such file in ``data``, a line that is not Adult's, or a packaged copy that
+            is damaged.
     """
-    if data is None and (named := os.environ.get(VARIABLE)):
-        data = Path(named)
-    path = downloaded() if data is None else found_in(data)
+    return read_adult(ADULT, data)
+
+
+def read_adult(survey: Survey, data: Path | None) -> Records:
+    """The records of some attributes of ``ADULT_BY_YEAR``, found as ``adult`` has it.
+
+    Raises:
+        DatasetError: as for ``adult``.
+    """
+    path = raw_file(data, (FILE, f"adult/{FILE}"))
+    return _unpacked(survey) if path is None else _parsed(survey, path)
+
+
+def packed(path: Path) -> dict[str, bytes]:
+    """The packaged files, made from the raw one.
+
+    Returns:
+        The content of ``adult.json``, with the names and categories of ``ADULT_BY_YEAR``, and of
+        ``adult.codes.gz``, compressed: one byte for each record, which is the place of its
+        category, first of all records for the first attribute, then for the second, and so on.
+
+    Raises:
+        DatasetError: the file cannot be read, or has a line that is not Adult's.
+    """
+    records = _parsed(ADULT_BY_YEAR, path)
+    attributes = ",\n".join(
+        f"    {json.dumps(attribute.name)}: {json.dumps(attribute.categories)}"
+        for attribute in ADULT_BY_YEAR.attributes
+    )
+    table = f'{{\n  "records": {len(records)},\n  "attributes": {{\n{attributes}\n  }}\n}}\n'
+    codes = records.codes.astype(np.uint8).T.tobytes()
+    return {TABLE: table.encode(), CODES: gzip.compress(codes, mtime=0)}
+
+
+def _unpacked(survey: Survey) -> Records:
+    table = msgspec.json.decode(packaged(TABLE), type=_Table)
+    codes = np.frombuffer(packaged(CODES), np.uint8).reshape(-1, table.records)
+    names = list(table.attributes)
+    for attribute in survey.attributes:
+        if table.attributes.get(attribute.name) != attribute.categories:
+            raise DatasetError(
+                f"{TABLE}: attribute {attribute.name!r} is missing or has other categories"
+            )
+    return Records.from_codes(survey, codes[[names.index(name) for name in survey.names]].T)
+
+
+def _parsed(survey: Survey, path: Path) -> Records:
     try:
         # Without universal newlines: the csv module has its own rules about line ends.
         with path.open(encoding="utf-8", newline="") as lines:
-            return Records.from_csv(ADULT, chain([",".join(COLUMNS) + "\n"], lines))
+            return Records.from_csv(survey, chain([",".join(COLUMNS) + "\n"], lines))
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
     except SurveyError as error:
         raise DatasetError(f"{path} is not Adult's {FILE}: {error}") from error
-
-
-def found_in(folder: Path) -> Path:
-    """The file in a folder.
-
-    Raises:
-        DatasetError: it is not there.
-    """
-    tried = (folder / FILE, folder / "adult" / FILE)
-    for path in tried:
-        if path.is_file():
-            return path
-    raise DatasetError(
-        f"no Adult data: neither {tried[0]} nor {tried[1]} is a file; "
-        f"pass --data DIR or set {VARIABLE} to a folder that has one of them"
-    )
-
-
-def downloaded() -> Path:
-    """The cached file, fetched first if need be; its checksum is asked for either way."""
-    # Imported here: it brings an HTTP client along, which nothing else needs.
-    import pooch
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        fetched = pooch.retrieve(
-            URL,
-            known_hash=f"sha256:{SHA256}",
-            fname=FILE,
-            path=pooch.os_cache("sottovoce"),
-            progressbar=False,
-        )
-    # A failed connection or cache is an OSError, a wrong checksum a ValueError.
-    except (OSError, ValueError) as error:
-        raise DatasetError(
-            f"the Adult data cannot be downloaded from {URL} ({type(error).__name__}); "
-            f"pass --data DIR or set {VARIABLE} to a folder that has {FILE}"
-        ) from error
-    finally:
-        logger.setLevel(level)
-    return Path(fetched)

@@ -1,16 +1,13 @@
 """Bayesian networks as sources of records: the law of a survey's answers, and draws from it.
 
 Survey, Alarm and Child are those of the Bayesian Network Repository (M. Scutari), on which RRBA
-reports its experiments. The files are read from a folder or fetched; none is part of this package.
+reports its experiments. Copies come with this package; raw files are read from a folder.
 """
 
 from __future__ import annotations
 
 import gzip
-import io
-import logging
 import math
-import os
 import zlib
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -18,7 +15,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from string import ascii_letters
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,26 +25,11 @@ from protocol.randomness import WORDS, Stream
 from protocol.records import Records
 from protocol.survey import Attribute, Survey, shown
 from scenarios.datasets import DatasetError
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.bif import MAX_CHARACTERS, Variable, read_bif, topological
+from scenarios.datasets.sources import packaged, raw_file
 
 MAX_CELLS = 2**22
 """The largest table that is made on the way to an exact distribution."""
-
-URL = (
-    "https://raw.githubusercontent.com/pgmpy/pgmpy/94105f10d4177e4420e2fa6766d819c19aa6b66e/"
-    "pgmpy/utils/example_models/{file}.gz"
-)
-"""A public copy of the repository's files (bnlearn.com/bnrepository), by its commit."""
-
-SHA256 = {
-    "survey.bif": "3698ccc0f1f74b9f935617d91989e4cdb39edb5360b558216af64047fc88b3b0",
-    "alarm.bif": "701e6c561f71b55669070c29614f0724b761289aa2c4a35bcc97b638ee881fa2",
-    "child.bif": "432c22e661cd0e8235c8d95599ac22ccc261002459f5c4e6e7235b057908fe6e",
-}
-"""Of the decompressed files: the checksums of the compressed ones are not published."""
-
-_FOLDER = "bnlearn"
 
 
 class _Factor(NamedTuple):
@@ -302,12 +284,12 @@ def alarm_network(data: Path | None) -> Network:
 
     Args:
         data: a folder that holds ``alarm.bif`` or ``bnlearn/alarm.bif``, with or without ``.gz``.
-            None means the folder that the environment variable SOTTOVOCE_DATA names; if it names
-            none, a public copy is fetched and kept in the user's cache. A file in a given folder
-            may be another version: its checksum is not asked for.
+            None means the folder that the environment variable SOTTOVOCE_DATA names, if it has such
+            a file; else the copy that comes with this package is read. A file in a folder may be
+            another version: its checksum is not asked for.
 
     Raises:
-        DatasetError: no such file, no download, or not BIF.
+        DatasetError: no such file in ``data``, not BIF, or a packaged copy that is damaged.
     """
     return _loaded("Alarm", "alarm.bif", data)
 
@@ -325,9 +307,10 @@ def child_network(data: Path | None) -> Network:
 
 
 def _loaded(title: str, file: str, data: Path | None) -> Network:
-    if data is None and (named := os.environ.get(VARIABLE)):
-        data = Path(named)
-    path = _downloaded(file) if data is None else _found(data, file)
+    names = [f"{below}{name}" for name in (file, f"{file}.gz") for below in ("", "bnlearn/")]
+    path = raw_file(data, names)
+    if path is None:
+        return Network.from_bif(title, packaged(file).decode())
     try:
         return Network.from_bif(title, _text(path))
     except OSError as error:
@@ -344,49 +327,3 @@ def _text(path: Path) -> str:
     if len(content) > MAX_CHARACTERS:
         raise DatasetError(f"more than {MAX_CHARACTERS} bytes")
     return content.decode()
-
-
-def _found(folder: Path, file: str) -> Path:
-    tried = [folder / below / name for name in (file, f"{file}.gz") for below in ("", _FOLDER)]
-    for path in tried:
-        if path.is_file():
-            return path
-    raise DatasetError(
-        f"no network: neither {tried[0]} nor {tried[1]} is a file, with or without .gz; "
-        f"pass --data DIR or set {VARIABLE} to a folder that has one of them"
-    )
-
-
-def _downloaded(file: str) -> Path:
-    """The cached file, fetched and unpacked first if need be; its checksum is asked for always."""
-    # Imported here: it brings an HTTP client along, which nothing else needs.
-    import pooch
-
-    def unpacked(url: str, output: str, retriever: Any) -> None:
-        """Fetch and unpack, so that what is cached and checked is the decompressed file."""
-        packed = io.BytesIO()
-        pooch.HTTPDownloader()(url, packed, retriever)
-        packed.seek(0)
-        Path(output).write_bytes(gzip.GzipFile(fileobj=packed).read(MAX_CHARACTERS))
-
-    url = URL.format(file=file)
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        fetched = pooch.retrieve(
-            url,
-            known_hash=f"sha256:{SHA256[file]}",
-            fname=file,
-            path=pooch.os_cache("sottovoce"),
-            downloader=unpacked,
-        )
-    # A failed connection or cache is an OSError, a wrong checksum a ValueError.
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise DatasetError(
-            f"{file} cannot be downloaded from {url} ({type(error).__name__}); "
-            f"pass --data DIR or set {VARIABLE} to a folder that has it"
-        ) from error
-    finally:
-        logger.setLevel(level)
-    return Path(fetched)

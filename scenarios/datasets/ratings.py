@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.keyvalues import key_survey
 from protocol.records import Records
 from scenarios.datasets import DatasetError
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.keyvalue import Floats, Population
+from scenarios.datasets.sources import VARIABLE
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
 SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from random import Random
@@ -23,7 +22,7 @@ from protocol.estimators.clustering import (
 from protocol.estimators.dependence import Dependences, dependences
 from protocol.estimators.joint import Block
 from protocol.randomizers import KeepUniform
-from scenarios.datasets.adult import VARIABLE, adult
+from scenarios.datasets.adult import adult
 from tests.enumeration import Floats, keep, survey_of
 
 
@@ -84,7 +83,6 @@ ON_ADULT = {
 }
 
 
-@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder")
 def test_clusters_of_adult_are_the_same_for_every_threshold_of_the_papers_tables() -> None:
     records = adult(None)
     survey = records.survey

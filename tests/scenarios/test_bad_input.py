@@ -96,7 +96,7 @@ def test_of_adult(scenario: str, setting: tuple[str, ...], says: str, tmp_path: 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "no Adult data: neither"),
+        (None, "expected a file adult.data or adult/adult.data; without --data"),
         (b"", "no records"),
         (b"39, Private, 77516\n", "row 1: 3 fields"),
         (b"39, Nothing, 0, 11th, 7, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, <=50K\n", "'Noth"),

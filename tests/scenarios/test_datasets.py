@@ -1,28 +1,32 @@
-"""Data sets: where the Adult file is found, how it is read, and the town's distribution."""
+"""Data sets: Adult packaged and raw, the packaged files, and the town's distribution."""
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import os
+import gzip
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import numpy as np
-import pooch
 import pytest
-import requests
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
 from protocol.randomness import WORDS
-from scenarios.datasets import DatasetError
-from scenarios.datasets import adult as adult_module
+from protocol.survey import Survey
+from scenarios.datasets import DatasetError, sources
 from scenarios.datasets import town as town_module
-from scenarios.datasets.adult import ADULT, FILE, SHA256, VARIABLE, adult
+from scenarios.datasets.adult import ADULT, FILE, adult, packed, read_adult
+from scenarios.datasets.adult_age import adult_with_age
+from scenarios.datasets.networks import alarm_network, child_network, survey_network
+from scenarios.datasets.sources import VARIABLE, packaged
 from scenarios.datasets.town import AGE, CLINIC, DISTRICT, SMOKES, TOWN, town, town_distribution
+from tests.raw_data import RAW, needs
+from tests.scenarios.command import ROOT, complaint, sottovoce
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 EXCERPT = """\
@@ -41,48 +45,13 @@ EXCERPT_ROWS = [
 ]
 INCOMES = ["<=50K", ">50K", "<=50K"]
 
-
-def real_file() -> Path | None:
-    """The folder of the whole file, if this machine has it; it is never downloaded here."""
-    named = os.environ.get(VARIABLE)
-    folders = [Path(named), Path(named) / "adult"] if named else []
-    folders.append(Path(pooch.os_cache("sottovoce")))
-    return next((folder for folder in folders if (folder / FILE).is_file()), None)
-
-
-REAL = real_file()
+SHA256_OF_RAW = "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / FILE).write_text(EXCERPT)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test of this file goes to the network or depends on the caller's environment."""
-
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise requests.exceptions.ConnectionError("this test is offline")
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", refuse)
-    monkeypatch.delenv(VARIABLE, raising=False)
-
-
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """UCI serves the excerpt, whose checksum is the pinned one; the list has the requests."""
-    asked: list[str] = []
-
-    def serve(self: object, url: str, output_file: str, pooch: object, **kwargs: object) -> None:
-        asked.append(url)
-        Path(output_file).write_text(EXCERPT)
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", serve)
-    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
-    monkeypatch.setattr(adult_module, "SHA256", hashlib.sha256(EXCERPT.encode()).hexdigest())
-    return asked
 
 
 # Adult
@@ -108,13 +77,8 @@ def test_adult_has_the_eight_categorical_attributes() -> None:
     assert ADULT.attribute("occupation").categories[-1] == "?" == missing["occupation"]
 
 
-@pytest.mark.skipif(
-    REAL is None, reason=f"no {FILE}: {VARIABLE} names no folder that has it, nor is it cached"
-)
-def test_the_whole_file() -> None:
-    assert REAL is not None
-    assert hashlib.sha256((REAL / FILE).read_bytes()).hexdigest() == SHA256
-    records = adult(REAL)
+def test_all_records() -> None:
+    records = adult(None)
     assert len(records) == 32_561
     assert records.codes.dtype == np.dtype("u1")
 
@@ -130,6 +94,21 @@ def test_the_whole_file() -> None:
     assert count("occupation", "Armed-Forces") == 9
     for name in ADULT.names:
         assert records.counts([name]).min() > 0
+
+
+@needs("adult/adult.data")
+def test_what_is_packaged_is_made_from_the_raw_file() -> None:
+    path = RAW / "adult" / FILE
+    assert sha256(path.read_bytes()).hexdigest() == SHA256_OF_RAW
+    made = packed(path)
+    assert made["adult.json"] == packaged("adult.json")
+    assert gzip.decompress(made["adult.codes.gz"]) == packaged("adult.codes.gz")
+
+
+@needs("adult/adult.data")
+def test_packaged_records_are_those_of_the_raw_file() -> None:
+    assert adult(None) == adult(RAW)
+    assert adult_with_age(None) == adult_with_age(RAW)
 
 
 @pytest.mark.parametrize("below", ["", "adult"])
@@ -158,19 +137,22 @@ def test_a_folder_that_is_passed_comes_before_the_environment(
     assert len(adult(folder)) == 3
 
 
-@pytest.mark.parametrize("by_environment", [False, True])
-def test_a_folder_without_the_file_is_an_error_that_names_both_places(
-    served: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_environment: bool
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_a_folder_without_the_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DatasetError) as caught:
-        adult(None if by_environment else tmp_path)
+        adult(tmp_path)
     message = str(caught.value)
-    assert str(tmp_path / FILE) in message
-    assert str(tmp_path / "adult" / FILE) in message
-    assert "--data DIR" in message
+    assert message.startswith(f"{tmp_path}: expected a file adult.data or adult/adult.data; ")
+    assert "without --data" in message
     assert "\n" not in message
-    assert not served
+
+
+@pytest.mark.parametrize("environment", ["", "a folder of other data"])
+def test_without_the_raw_file_the_packaged_copy_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, environment)
+    assert len(adult(None)) == 32_561
 
 
 @pytest.mark.parametrize(
@@ -195,79 +177,121 @@ def test_another_file_is_refused(folder: Path, change: Callable[[str], str], mes
     assert isinstance(caught.value.__cause__, SurveyError)
 
 
-@pytest.mark.parametrize("environment", [None, ""])
-def test_without_a_folder_the_file_is_downloaded_once(
-    served: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, environment: str | None
-) -> None:
-    if environment is not None:
-        monkeypatch.setenv(VARIABLE, environment)
-    first = adult(None)
-    assert len(first) == 3
-    assert served == [adult_module.URL]
-    assert adult(None) == first
-    assert len(served) == 1
-    # What is cached is checked, and fetched anew if it is not the file any more.
-    cached = tmp_path / "cache" / "sottovoce" / FILE
-    cached.write_text(EXCERPT.replace("Wife", "Husband"))
-    assert adult(None) == first
-    assert len(served) == 2
+# Packaged files
 
 
-def test_a_download_says_nothing(served: list[str]) -> None:
-    said: list[logging.LogRecord] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record)
-
-    logger, listener = pooch.get_logger(), Listener()
-    level = logger.level
-    logger.addHandler(listener)
-    logger.setLevel(logging.DEBUG)
-    try:
-        adult(None)
-        assert served
-        assert not said
-        assert logger.level == logging.DEBUG
-    finally:
-        logger.setLevel(level)
-        logger.removeHandler(listener)
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the packaged files, which is read in their place."""
+    folder = tmp_path / "packaged"
+    folder.mkdir()
+    for name in sources.SHA256:
+        (folder / name).write_bytes((sources.PACKAGED / name).read_bytes())
+    monkeypatch.setattr(sources, "PACKAGED", folder)
+    assert packaged("child.bif") == (folder / "child.bif").read_bytes()
+    return folder
 
 
-def test_a_download_with_another_checksum_is_refused(
-    served: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(adult_module, "SHA256", SHA256)
-    with pytest.raises(DatasetError, match=r"cannot be downloaded .*--data DIR") as caught:
-        adult(None)
-    assert len(served) == 1
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "cache" / "sottovoce" / FILE).exists()
-
-
-def test_offline_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
+def refused(load: Callable[[Path | None], object]) -> str:
     with pytest.raises(DatasetError) as caught:
-        adult(None)
-    message = str(caught.value)
-    assert "ConnectionError" in message
-    assert f"pass --data DIR or set {VARIABLE}" in message
-    assert "\n" not in message
+        load(None)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
-def test_the_http_client_is_loaded_only_for_a_download(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("adult.json", adult),
+        ("adult.codes.gz", adult_with_age),
+        ("survey.bif", survey_network),
+        ("alarm.bif", alarm_network),
+        ("child.bif", child_network),
+    ],
+)
+def test_damaged_files_are_refused(
+    copied: Path, name: str, load: Callable[[Path | None], object]
+) -> None:
+    path = copied / name
+    content = bytearray(packaged(name))
+    content[len(content) // 2] ^= 1
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    said = refused(load)
+    assert said.startswith(f"{path} is damaged: its SHA-256 is {sha256(content).hexdigest()}, ")
+    assert sources.SHA256[name] in said
+    path.write_bytes(b"")
+    assert refused(load).startswith(f"{path} is damaged: ")
+    path.unlink()
+    assert refused(load).startswith(f"{path} cannot be read: No such file or directory; ")
+
+
+def test_packing_keeps_records_and_categories(
+    copied: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in packed(folder / FILE).items():
+        (copied / name).write_bytes(content)
+        inside = gzip.decompress(content) if name.endswith(".gz") else content
+        monkeypatch.setitem(sources.SHA256, name, sha256(inside).hexdigest())
+    assert adult(None) == adult(folder)
+    assert adult_with_age(None) == adult_with_age(folder)
+    assert adult_with_age(None).codes[:, 0].tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("place", [0, 30_000, -5])
+def test_damaged_compression_is_refused(copied: Path, place: int) -> None:
+    path = copied / "adult.codes.gz"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert refused(adult).startswith(f"{path} cannot be read: ")
+
+
+def test_a_damaged_file_is_one_line_on_the_command_line(copied: Path) -> None:
+    (copied / "survey.bif").write_text("network unknown { }")
+    said = complaint(sottovoce("run", "rrba-survey"))
+    assert said.startswith(f"{copied / 'survey.bif'} is damaged: ")
+
+
+def test_categories_in_another_order_are_refused() -> None:
+    turned = [
+        msgspec.structs.replace(attribute, categories=attribute.categories[::-1])
+        for attribute in ADULT.attributes
+    ]
+    with pytest.raises(DatasetError, match="'workclass' is missing or has other categories"):
+        read_adult(Survey("Adult", tuple(turned)), None)
+
+
+def test_the_readme_of_the_files_has_their_checksums_and_licences() -> None:
+    text = (sources.PACKAGED / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\S+)` \|(.*)\|$", text, re.MULTILINE))
+    assert rows.keys() == sources.SHA256.keys()
+    for name, digest in sources.SHA256.items():
+        assert f"`{digest}`" in rows[name]
+        assert "https://creativecommons.org/licenses/by" in rows[name]
+    assert SHA256_OF_RAW in text
+
+
+def test_no_network_and_no_environment_are_needed(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from scenarios.datasets.adult import adult; "
-        "adult(Path(sys.argv[1])); print([m for m in ('pooch', 'requests') if m in sys.modules])"
+        "import socket, sys\n"
+        "def refuse(*args, **kwargs): raise OSError('no network')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "from scenarios.datasets.adult_age import adult_with_age\n"
+        "from scenarios.datasets.networks import alarm_network, child_network, survey_network\n"
+        "print(len(adult_with_age(None)))\n"
+        "for load in (survey_network, alarm_network, child_network): print(len(load(None).names))\n"
+        "print([name for name in ('pooch', 'requests') if name in sys.modules])"
     )
     run = subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
+        [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
     )
-    assert run.stdout.strip() == "[]"
+    assert run.stdout.split("\n") == ["32561", "6", "37", "20", "[]", ""]
+    assert not list(tmp_path.iterdir())
 
 
 # The town

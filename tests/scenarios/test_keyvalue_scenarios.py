@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.keyvalue import synthetic
 from scenarios.errors import UsageError
 from scenarios.keyvalue import truth_of
 from scenarios.loading import find_scenario
 from scenarios.scenario import Context, Finished
+from tests.raw_data import RAW, needs
 from tests.scenarios.command import sottovoce
 
 SMALL = {"n": 2000, "parties": 20}
@@ -70,11 +69,9 @@ def test_movielens_is_read_from_a_given_folder(tmp_path: Path) -> None:
         finished("movielens", data=tmp_path, keys=4)
 
 
-@pytest.mark.skipif(
-    not (Path(os.environ.get(VARIABLE, "")) / "movielens").is_dir(), reason="no MovieLens here"
-)
+@needs("movielens/ratings.csv")
 def test_movielens_with_every_movie() -> None:
-    found = finished("movielens", keys=9724, parties=61)
+    found = finished("movielens", data=RAW, keys=9724, parties=61)
     values = json.loads(json.dumps(found.values(), allow_nan=False))
     unheard = [row for row in values["keys"] if row["reports"] == 0]
     assert len(unheard) > 9000

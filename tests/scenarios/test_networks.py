@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import io
 import itertools
 import math
-import os
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 import numpy as np
-import pooch
 import pytest
-import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -24,16 +19,10 @@ from numpy.typing import NDArray
 from protocol.errors import SurveyError
 from protocol.randomness import WORDS, Stream
 from scenarios.datasets import DatasetError
-from scenarios.datasets import networks as networks_module
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.bif import Variable
-from scenarios.datasets.networks import (
-    SHA256,
-    Network,
-    alarm_network,
-    child_network,
-    survey_network,
-)
+from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
+from scenarios.datasets.sources import VARIABLE, packaged
+from tests.raw_data import RAW, needs
 from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
@@ -54,28 +43,6 @@ variable A { type discrete [ 2 ] { a0, a1 }; }
 probability ( B | A ) { (a0) 0.5, 0.25, 0.25; (a1) 0, 0.125, 0.875; }
 probability ( A ) { table 0.75, 0.25; }
 """
-
-
-def folder() -> Path | None:
-    """The folder of the three files, if this machine has them; none is ever downloaded here."""
-    named = os.environ.get(VARIABLE)
-    for path in (Path(named), Path(named) / "bnlearn") if named else ():
-        if all((path / f"{name}.bif").is_file() for name in LOADERS):
-            return path
-    return None
-
-
-REAL = folder()
-needs_files = pytest.mark.skipif(REAL is None, reason=f"{VARIABLE} names no folder that has them")
-
-
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise requests.exceptions.ConnectionError("this test is offline")
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", refuse)
-    monkeypatch.delenv(VARIABLE, raising=False)
 
 
 # Small networks against enumeration
@@ -257,16 +224,12 @@ def test_cycles_and_nothing_are_refused() -> None:
 # The three networks
 
 
-@needs_files
 @pytest.mark.parametrize(
     ("name", "m", "categories", "uneven"),
     [("survey", 6, 14, []), ("alarm", 37, 105, ["HREKG", "HRSAT"]), ("child", 20, 60, [])],
 )
-def test_the_file(name: str, m: int, categories: int, uneven: list[str]) -> None:
-    assert REAL is not None
-    file = f"{name}.bif"
-    assert hashlib.sha256((REAL / file).read_bytes()).hexdigest() == SHA256[file]
-    network = LOADERS[name](REAL)
+def test_the_packaged_network(name: str, m: int, categories: int, uneven: list[str]) -> None:
+    network = LOADERS[name](None)
     assert network.survey().title == name.capitalize()
     assert len(network.names) == m
     assert sum(network.survey().sizes) == categories
@@ -286,10 +249,9 @@ def with_wrong_entry(network: Network, place: int) -> Network:
     return Network(network.title, tuple(wrong))
 
 
-@needs_files
 @pytest.mark.parametrize("name", LOADERS)
 def test_samples_follow_the_exact_distribution(name: str) -> None:
-    network = LOADERS[name](REAL)
+    network = LOADERS[name](None)
     n = 40_000
     records = network.sample(n, seeded(5))
     root = network.parents.index(())
@@ -329,8 +291,9 @@ def test_a_file_in_a_folder_is_read(
     assert network == Network.from_bif("Alarm", TINY)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert alarm_network(None) == network
-    with pytest.raises(DatasetError, match=f"no network: neither .*child.bif.*{VARIABLE}"):
-        child_network(None)
+    with pytest.raises(DatasetError, match=r"expected a file child\.bif or bnlearn/child\.bif or"):
+        child_network(tmp_path)
+    assert child_network(None) == Network.from_bif("Child", packaged("child.bif").decode())
 
 
 @pytest.mark.parametrize(
@@ -351,44 +314,8 @@ def test_another_file_is_refused(tmp_path: Path, file: str, content: bytes, mess
     assert "\n" not in str(caught.value)
 
 
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """The tiny network is served, compressed; the list has the requests."""
-    asked: list[str] = []
-
-    def serve(self: object, url: str, output: io.BytesIO, *args: object, **kwargs: object) -> None:
-        asked.append(url)
-        output.write(gzip.compress(TINY.encode()))
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", serve)
-    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
-    digest = hashlib.sha256(TINY.encode()).hexdigest()
-    monkeypatch.setattr(networks_module, "SHA256", {"child.bif": digest, "alarm.bif": "0" * 64})
-    return asked
-
-
-def test_without_a_folder_the_file_is_fetched_once(served: list[str], tmp_path: Path) -> None:
-    assert child_network(None) == Network.from_bif("Child", TINY)
-    (url,) = served
-    assert url.endswith("/pgmpy/utils/example_models/child.bif.gz")
-    assert child_network(None) == Network.from_bif("Child", TINY)
-    assert len(served) == 1
-    # What is cached is checked, and fetched anew if it is not the file any more.
-    (tmp_path / "cache" / "sottovoce" / "child.bif").write_text(TINY.replace("tiny", "other"))
-    assert child_network(None) == Network.from_bif("Child", TINY)
-    assert len(served) == 2
-
-
-def test_a_wrong_checksum_and_no_connection_say_what_to_do(
-    served: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(DatasetError, match=f"alarm.bif cannot be downloaded .*{VARIABLE}"):
-        alarm_network(None)
-    assert len(served) == 1
-
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise requests.exceptions.ConnectionError("no route")
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", refuse)
-    with pytest.raises(DatasetError, match=r"child.bif .* \(ConnectionError\)"):
-        child_network(None)
+@needs(*(f"bnlearn/{name}.bif" for name in LOADERS))
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_packaged_network_is_the_raw_one(name: str) -> None:
+    assert packaged(f"{name}.bif") == (RAW / "bnlearn" / f"{name}.bif").read_bytes()
+    assert LOADERS[name](None) == LOADERS[name](RAW)

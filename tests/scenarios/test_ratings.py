@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ import requests
 from protocol.keyvalues import values_of
 from scenarios.datasets import DatasetError
 from scenarios.datasets import ratings as ratings_module
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.ratings import (
     FILE,
     HEADER,
@@ -29,32 +27,23 @@ from scenarios.datasets.ratings import (
     movielens,
     read_movielens,
 )
+from scenarios.datasets.sources import VARIABLE
+from tests.raw_data import RAW, needs
 
 NAN = math.nan
 LINES = ["7,10,5.0,1", "3,20,0.5,2", "3,10,2.5,3", "9,20,4.0,4"]
 EXCERPT = "\n".join([HEADER, *LINES, ""]).encode()
 
 
-def real_folder() -> Path | None:
-    """The folder of the whole file, if this machine has it; it is never downloaded here."""
-    named = os.environ.get(VARIABLE)
-    folder = Path(named) / "movielens" if named else None
-    return folder if folder is not None and (folder / FILE).is_file() else None
-
-
-REAL = real_folder()
-
-
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test of this file goes to the network or depends on the caller's environment."""
+    """No test of this file goes to the network."""
 
     def refuse(*args: object, **kwargs: object) -> None:
         raise requests.exceptions.ConnectionError("this test is offline")
 
     monkeypatch.setattr(pooch.HTTPDownloader, "__call__", refuse)
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
-    monkeypatch.delenv(VARIABLE, raising=False)
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
@@ -100,12 +89,11 @@ def test_an_excerpt_in_a_folder_is_read(
             ratings.clients(first, last)
 
 
-@pytest.mark.skipif(REAL is None, reason=f"no {FILE}: {VARIABLE} names no folder that has it")
+@needs("movielens/ratings.csv")
 def test_the_whole_file() -> None:
-    assert REAL is not None
-    content = (REAL / FILE).read_bytes()
+    content = (RAW / "movielens" / FILE).read_bytes()
     assert hashlib.sha256(content).hexdigest() == SHA256
-    ratings = movielens(REAL.parent)
+    ratings = movielens(RAW)
     assert (ratings.users, len(ratings.items), len(ratings.values)) == (610, 9_724, 100_836)
     population = ratings.population()
     assert population.shares.shape == (9_724, 10)

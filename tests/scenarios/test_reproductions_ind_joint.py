@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from matplotlib.figure import Figure
 from protocol.estimators.independent import product_mean_squared_error
 from protocol.estimators.joint import mean_squared_error
 from protocol.randomizers import KeepUniform
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.correlated import correlated_counts
 from scenarios.errors import UsageError
 from scenarios.reproduction import Reproduced, Row
@@ -24,7 +22,6 @@ from scenarios.reproductions.ind_joint_errors import joint_wins
 from scenarios.scenario import Context
 
 SCENARIOS = {s.name: s for s in (*ind_joint.SCENARIOS, *ind_joint_figures.SCENARIOS)}
-WITH_ADULT = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set")
 
 
 def reproduce(name: str, *, seed: int = 1, by_messages: bool = False, **given: Any) -> Reproduced:
@@ -91,7 +88,6 @@ def test_example_has_the_corrected_values_beside_the_printed_ones() -> None:
 # Table 1
 
 
-@WITH_ADULT
 def test_table_1_without_sampling_is_the_printed_one() -> None:
     done = reproduce("ind-joint-table-1", mode="exact", runs=7)
     assert done.runs == 1
@@ -108,7 +104,6 @@ def test_table_1_without_sampling_is_the_printed_one() -> None:
     assert [row.settings["d"] for row in done.rows] == [[2, 2], [2, 5], [16, 15]]
 
 
-@WITH_ADULT
 def test_table_1_with_sampling_has_the_error_of_a_run() -> None:
     done = reproduce("ind-joint-table-1", runs=200)
     assert done.runs == 200
@@ -132,7 +127,6 @@ def figure(number: int, **given: Any) -> list[Row]:
     return list(reproduce("ind-joint-figures", figure=number, runs=20, **given).rows)
 
 
-@WITH_ADULT
 def test_all_figures_are_there() -> None:
     done = reproduce("ind-joint-figures", runs=3)
     numbers = [row.settings["figure"] for row in done.rows]
@@ -228,7 +222,6 @@ def test_one_table_alone_has_its_cells() -> None:
     assert data.measured == pytest.approx({"cramers_v": 0.5007, "mse": 0, "mae": 0}, abs=1e-4)
 
 
-@WITH_ADULT
 def test_figures_of_adult_with_age() -> None:
     data, *true = figure(9)
     assert data.settings["attributes"] == ["sex", "age"]
@@ -275,7 +268,6 @@ def test_figures_by_messages() -> None:
     assert [row.settings["figure"] for row in together.rows] == [1, 2, 3, 4]
 
 
-@WITH_ADULT
 def test_adult_by_messages() -> None:
     done = reproduce("ind-joint-table-1", by_messages=True, parties=20, mode="exact")
     assert done.runs == 1
@@ -315,9 +307,9 @@ def test_parameters_are_checked(name: str, given: dict[str, Any]) -> None:
 
 DRAWN = [
     pytest.param("ind-joint-example", {}, 6, id="example"),
-    pytest.param("ind-joint-table-1", {}, 1, id="table", marks=WITH_ADULT),
+    pytest.param("ind-joint-table-1", {}, 1, id="table"),
     # Panels, and a scale beside each heat map.
-    pytest.param("ind-joint-figures", {}, 12 + 4, id="figures", marks=WITH_ADULT),
+    pytest.param("ind-joint-figures", {}, 12 + 4, id="figures"),
     pytest.param("ind-joint-figures", {"figure": 8, "mode": "exact"}, 1, id="curve"),
 ]
 

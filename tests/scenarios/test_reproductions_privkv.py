@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 from protocol.estimators.keyvalue import em, moment, tally
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from scenarios.datasets import ratings as data
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.keyvalue import SYNTHETIC, Population, synthetic
 from scenarios.datasets.ratings import movielens
+from scenarios.datasets.sources import VARIABLE
 from scenarios.errors import UsageError
 from scenarios.loading import find_scenario
 from scenarios.reproduction import Reproduced, Row
@@ -35,10 +34,11 @@ from scenarios.reproductions.privkv_setting import (
 )
 from scenarios.reproductions.privkv_tables import TABLE_4, TABLE_5
 from scenarios.scenario import Context
+from tests.raw_data import RAW, needs
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
 
-WITH_DATA = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set")
+WITH_DATA = needs("movielens/ratings.csv")
 
 TOWN = Population(
     name="town",
@@ -308,7 +308,8 @@ def test_estimated_distributions(number: int) -> None:
 
 
 @WITH_DATA
-def test_movielens() -> None:
+def test_movielens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(RAW))
     frequencies, means = rows_of(7, runs=2), rows_of(8, runs=2)
     for rows in (frequencies, means):
         assert [row.settings["epsilon"] for row in rows] == list(EPSILONS)
@@ -369,5 +370,5 @@ def test_figures_that_are_not_there_are_refused(figure: Any) -> None:
 
 @WITH_DATA
 def test_movielens_is_as_sparse_as_in_the_paper() -> None:
-    population = movielens(None).population()
+    population = movielens(RAW).population()
     assert population.frequencies.mean() == pytest.approx(0.017, abs=1e-4)

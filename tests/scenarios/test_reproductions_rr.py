@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.messages import Message
 from protocol.variants import RRIndependent
-from scenarios.datasets.adult import VARIABLE
 from scenarios.datasets.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.report.plots import rendered
@@ -35,8 +33,6 @@ from scenarios.reproductions.rr_setting import (
 from scenarios.scenario import Context, Finished, Scenario
 from scenarios.simulation import simulate
 from tests.scenarios.command import write_adult
-
-WITH_ADULT = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder")
 
 # The tables
 
@@ -101,7 +97,6 @@ def test_a_part_of_a_table_has_the_numbers_of_the_whole(tmp_path: Path) -> None:
         table_1(context, td=0.4)
 
 
-@WITH_ADULT
 def test_table_1_on_adult() -> None:
     """Where errors come from independence between clusters, 200 runs say enough."""
     done = table_1(Context(), runs=200, p=0.7)
@@ -168,7 +163,6 @@ def test_figure_2_has_both_methods_and_errors_at_every_coverage(tmp_path: Path) 
     assert {row.standard_error for row in heard.rows} == {None}
 
 
-@WITH_ADULT
 def test_figure_2_on_adult() -> None:
     done = run_figure(2, Context(), 200)
     found: dict[Any, Any] = {
@@ -201,7 +195,6 @@ def test_figure_3_takes_the_best_thresholds_of_table_1() -> None:
     assert found == [(50, 0.3), (50, 0.3), (50, 0.1), (100, 0.3)]
 
 
-@WITH_ADULT
 @pytest.mark.slow
 def test_figure_3_on_adult_agrees_with_the_law_of_counts() -> None:
     done = run_figure(3, Context(), 40)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -186,15 +185,6 @@ def test_keys_of_a_scenarios_own() -> None:
     assert sottovoce("run", f"{OWN}:roll-call", "--json").json["own"] == 1
 
 
-def adult_folder(tmp_path: Path) -> tuple[Path, int]:
-    """The real data, if they are at hand, or else some in their format."""
-    given = os.environ.get("SOTTOVOCE_DATA")
-    if given and any((Path(given) / name).is_file() for name in ("adult.data", "adult/adult.data")):
-        return Path(given), 32_561
-    write_adult(tmp_path, 4000)
-    return tmp_path, 4000
-
-
 def near_the_truth(result: dict[str, Any]) -> None:
     estimate, truth = result["estimate"], result["truth"]["marginals"]
     for name, cells in truth.items():
@@ -204,13 +194,12 @@ def near_the_truth(result: dict[str, Any]) -> None:
 
 
 def test_all_eight_attributes_of_adult_at_once(tmp_path: Path) -> None:
-    data, k = adult_folder(tmp_path / "data")
     out = tmp_path / "out"
     result = sottovoce(
-        *("run", "adult-joint", "--data", data, "--set", "p=0.7", "--set", "parties=40"),
+        *("run", "adult-joint", "--set", "p=0.7", "--set", "parties=40"),
         *("--out", out, "--json", "--transport", "local"),
     ).json
-    assert result["respondents"] == k
+    assert result["respondents"] == 32_561
     assert len(result["estimate"]["pairs"]) == 28
     near_the_truth(result)
     epsilon = math.log1p(1_814_400 * 0.7 / 0.3)
