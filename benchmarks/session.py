@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import trio
@@ -17,7 +16,6 @@ from protocol.setting import Setting, setting_of
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports import Report
-from scenarios.datasets.adult import VARIABLE, adult
 from scenarios.datasets.town import town
 from scenarios.simulation import TransportName, simulate
 from transports.memory import open_memory
@@ -119,8 +117,8 @@ def recording() -> Benchmark:
 
 
 def _records() -> Records:
-    """Adult if its folder is named, else a town of the same size."""
-    return adult(None) if os.environ.get(VARIABLE) else town(RESPONDENTS, seed=SEED)
+    """A town as large as Adult."""
+    return town(RESPONDENTS, seed=SEED)
 
 
 def _what(records: Records) -> str:
