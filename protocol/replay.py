@@ -133,6 +133,7 @@ class _Role:
         self._machine: Machine | None = None
         self._heard: dict[PartyId, deque[tuple[int, Envelope]]] = {}
         self._spoken: deque[Envelope] = deque()
+        self._given = 0
         self._compared = 0
         self._extra: list[int] = []
         self._extras = 0
@@ -247,11 +248,14 @@ class _Role:
         waiting = machine.awaited
         if machine.finished or waiting is None:
             return False
-        if waiting.noted:
+        # Too much from the aggregator ends a party's role in the middle of any wait.
+        if waiting.noted and not (recorded is not None and self._declines(recorded)):
             if not self._close(machine, waiting, number, recorded):
                 return False
         elif (earliest := self._earliest()) is not None:
-            machine.receive(earliest, 0.0)
+            self._give(machine, earliest)
+        elif waiting.noted:
+            return False
         else:
             gone = [name for name in waiting.senders if name in departed]
             # Nobody is told of a departure by the record's end, and nothing is held against that.
@@ -281,16 +285,21 @@ class _Role:
             entries = () if number is None else (number,)
             self._differ(f"closing of {waiting.kind.kind()!r}: {error}", *entries)
             return False
-        for envelope in counted:
-            machine.receive(envelope, 0.0)
+        given = {self._give(machine, envelope): envelope for envelope in counted}
         if machine.awaited is waiting:
             machine.close_gather(0.0)
-        fed = {(envelope.sender, envelope.seq) for envelope in counted}
         for kept in machine.kept:
-            if (kept.sender, kept.seq) in fed:
-                self._differ(f"{kept.sender} #{kept.seq}: {kept.reason}", *entries_of(number))
+            if kept.seq in given:
+                text = f"{kept.sender} #{given[kept.seq].seq}: {kept.reason}"
+                self._differ(text, *entries_of(number))
                 return False
         return True
+
+    def _give(self, machine: Machine, envelope: Envelope) -> int:
+        """Give the role an envelope, with a new number: what was counted is given before others."""
+        self._given += 1
+        machine.receive(msgspec.structs.replace(envelope, seq=self._given), 0.0)
+        return self._given
 
     def _counted(self, waiting: Gather, recorded: Envelope) -> list[Envelope]:
         """The envelopes that the open gather counted, by the record.

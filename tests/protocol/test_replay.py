@@ -355,3 +355,30 @@ def test_counts_in_words_of_64_bits_are_exact() -> None:
     off = msgspec.structs.replace(result, weights=np.array([5, 8], np.uint64))
     assert _alike(small, small)
     assert not _alike(small, off)
+
+
+def test_what_was_sent_before_what_was_counted_follows_too() -> None:
+    """Members may be heard in another order than they spoke; the aggregator, and a party."""
+
+    async def swapped(me: Me) -> None:
+        await me.gather(Word, (AGGREGATOR,))
+        turn = await me.receive(Turn, AGGREGATOR, round=0)
+        await me.send(AGGREGATOR, Turn(1, turn.text))
+        await me.send(AGGREGATOR, Word(me.id))
+
+    async def ask(me: Me) -> Message:
+        await me.broadcast(me.roster.parties, Turn(0, "x"))
+        await me.broadcast(me.roster.parties, Word("y"))
+        words = await me.gather(Word, me.roster.parties)
+        turns = await me.gather(Turn, tuple(words), round=1)
+        return Word(" ".join(turns))
+
+    setting, entries = run(talk(party=swapped, aggregator=ask))
+    assert replayed(setting, entries).follows is True
+    known = Disclosure(
+        member=TWO,
+        stream=setting.streams.stream(TWO, ROLE_STREAM),
+        identity=setting.identities[TWO],
+        records=setting.holdings[TWO],
+    )
+    assert replay_member(setting.charter, known, entries).follows is True
