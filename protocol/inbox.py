@@ -8,27 +8,23 @@ from typing import NamedTuple
 from protocol.charter import Charter
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import (
+    AGGREGATOR,
     KERNEL_KINDS,
     NO_ROUND,
     Closed,
+    Declined,
     Envelope,
     Head,
     Left,
     Message,
     PartyId,
 )
-from protocol.roles import Gather
-
-EARLY_PER_SENDER = 64
-"""How many messages of one sender may wait for a role that does not await them yet."""
+from protocol.roles import EARLY_PER_SENDER, Gather, Topic, topic_of
 
 KEPT = 1024
 """How many refused messages are remembered; later ones are only counted."""
 
 _NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind(), Head.kind())
-
-Topic = tuple[str, int]
-"""What a gather is about: a kind and a round."""
 
 
 class Kept(NamedTuple):
@@ -59,7 +55,7 @@ class Waiting:
 
 
 class Inbox:
-    """Sorts what comes for one member. Nothing that comes in raises.
+    """Sorts what comes for one member.
 
     Attributes:
         waiting: the open gather, if there is one.
@@ -84,7 +80,7 @@ class Inbox:
         self._charter = charter
         self._me = me
         self._early: dict[Topic, dict[PartyId, tuple[Envelope, Message]]] = {}
-        self._early_count: dict[PartyId, int] = {}
+        self._early_count: dict[tuple[PartyId, str], int] = {}
         self._asked: dict[Topic, set[PartyId]] = {}
         self._heard: dict[PartyId, int] = {}
         self.waiting: Waiting | None = None
@@ -119,11 +115,16 @@ class Inbox:
     def accept(self, envelope: Envelope, message: Message) -> bool:
         """Put a message where it belongs: with the open gather, or aside until it is awaited.
 
+        What there is no room for is set aside, unless the aggregator said it: its questions say
+        what answers cost, and a ledger could not tell which of them the role had got.
+
         Returns:
-            Whether the role will get it, now or later.
+            Whether it is in time, and the first of its sender, kind and round.
+
+        Raises:
+            RemoteProtocolError: there is no room for what the aggregator says.
         """
-        sender = envelope.sender
-        topic = (envelope.kind, _round_of(message))
+        sender, topic = envelope.sender, topic_of(message)
         waiting = self.waiting
         if waiting is not None and waiting.topic == topic and sender in waiting.pending:
             waiting.pending.discard(sender)
@@ -132,15 +133,21 @@ class Inbox:
         if sender in self._asked.get(topic, ()):
             self.keep(envelope, "late or repeated: this sender's answer is no longer awaited")
             return False
-        early = self._early.setdefault(topic, {})
-        if sender in early:
+        if sender in self._early.get(topic, ()):
             self.keep(envelope, "repeated: one of this kind and round is waiting already")
             return False
-        if self._early_count.get(sender, 0) >= EARLY_PER_SENDER:
-            self.keep(envelope, "too many messages of this sender are waiting")
-            return False
-        early[sender] = (envelope, message)
-        self._early_count[sender] = self._early_count.get(sender, 0) + 1
+        each = sender, envelope.kind
+        waiting_too = self._early_count.get(each, 0)
+        if waiting_too >= EARLY_PER_SENDER:
+            self.keep(envelope, "too many messages of this kind and sender are waiting")
+            if sender == AGGREGATOR:
+                raise RemoteProtocolError(
+                    f"the aggregator sent more than {EARLY_PER_SENDER} that were not awaited",
+                    field=envelope.kind,
+                )
+            return True
+        self._early.setdefault(topic, {})[sender] = (envelope, message)
+        self._early_count[each] = waiting_too + 1
         return True
 
     def open(self, effect: Gather, now: float) -> Waiting:
@@ -165,7 +172,7 @@ class Inbox:
             for sender in senders & early.keys():
                 _, waiting.answers[sender] = early.pop(sender)
                 senders.discard(sender)
-                self._early_count[sender] -= 1
+                self._early_count[sender, topic[0]] -= 1
         senders.difference_update(self.gone)
         self.waiting = waiting
         return waiting
@@ -199,6 +206,8 @@ class Inbox:
             raise RemoteProtocolError("after the end of the role")
         if envelope.kind in _NOT_BETWEEN_MEMBERS:
             raise RemoteProtocolError("not a kind that members send each other", field="kind")
+        if envelope.kind == Declined.kind() and self._me != AGGREGATOR:
+            raise RemoteProtocolError("a refusal is for the aggregator", field="kind")
         return self._charter.codec.decode(envelope.kind, envelope.body)
 
     def _check(self, effect: Gather) -> None:
@@ -214,11 +223,6 @@ class Inbox:
         for sender in effect.senders:
             if sender == self._me or sender not in self._charter.roster:
                 raise LocalProtocolError(f"{sender!r} is no member that one can hear from")
-
-
-def _round_of(message: Message) -> int:
-    round_: int = getattr(message, "round", NO_ROUND)
-    return round_
 
 
 def _deadline(effect: Gather, now: float) -> float | None:

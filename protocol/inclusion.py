@@ -8,6 +8,7 @@ from protocol.audit import Chunks, charter_of
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
+from protocol.hearing import Hearing
 from protocol.local import LINK_CLOSED
 from protocol.messages import (
     AGGREGATOR,
@@ -21,7 +22,6 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.privacy.events import Derived, Public
-from protocol.roles import Seen
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import CanonicalDigest, Delivered, Departed, Entry, Sent
 from protocol.transcript.heads import head_of
@@ -93,8 +93,7 @@ class _Reading:
         self._canonical = canonical
         self._party = party
         self._standings = Standings([name for name, _ in charter.roster.members])
-        self._seen = Seen()
-        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._hearing = Hearing(charter)
         self._leaves: list[bytes] = []
         self._sent: dict[int, Counted] = {}
         self._came: dict[Topic, Counted] = {}
@@ -113,7 +112,9 @@ class _Reading:
                 if envelope.sender == self._party:
                     self._said(envelope, entry.envelope)
                 elif envelope.recipient == self._party:
-                    self._under_way[envelope.sender, envelope.seq] = envelope
+                    message = self._decoded(envelope)
+                    if message is not None:
+                        self._hearing.sent(envelope, message)
                 elif _is_closing(envelope):
                     self._standings.add(envelope.body)
             case Delivered() if entry.sender == self._party:
@@ -122,10 +123,7 @@ class _Reading:
                 if report is not None:
                     self._came.setdefault(report.topic, report)
             case Delivered():
-                heard = self._under_way.pop((entry.sender, entry.seq), None)
-                message = None if heard is None else self._decoded(heard)
-                if message is not None:
-                    self._seen.add(entry.sender, message)
+                self._hearing.delivered(entry)
             case Departed():
                 if entry.party == self._party:
                     self._departed = entry.reason
@@ -138,11 +136,13 @@ class _Reading:
         elif isinstance(message, Declined):
             self._declined = message.reason
         elif message is not None and envelope.recipient == AGGREGATOR:
-            event = event_of(self._charter.variant, message, self._seen)
+            event = event_of(self._charter.variant, message, self._hearing.of(self._party))
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             if not isinstance(event, Public | Derived):
                 self._reported = True
                 self._sent[envelope.seq] = Counted(envelope.seq, topic, self._leaves[-1])
+        elif message is not None:
+            self._hearing.sent(envelope, message)
 
     def _decoded(self, envelope: Envelope) -> Message | None:
         try:

@@ -5,7 +5,8 @@ Rules
 2. Late, repeated, unexpected and malformed messages are kept with the reason, away from the role.
 3. A role that raises, or awaits what is no effect, ends as a ``LocalProtocolError``.
 4. The same stream and the same received envelopes give the same messages.
-5. A party that has its key ends, well or declining, with the signed head of all that it has said.
+5. A party's role to which the aggregator says more than may wait ends: nothing of it is dropped.
+6. A party that has its key ends, well or declining, with the signed head of all that it has said.
 """
 
 from __future__ import annotations
@@ -156,6 +157,8 @@ class Machine:
 
     def start(self, now: float) -> None:
         """Run the role up to its first wait."""
+        if self.finished:
+            return  # What came before the start was too much.
         variant = self.charter.variant
         if self._records is None:
             self._role = variant.aggregator(self._side, self.charter.roster.parties)
@@ -174,9 +177,16 @@ class Machine:
         message = inbox.admit(envelope, over=self.finished)
         if isinstance(message, Declined):
             self.gone(sender, f"declined: {message.reason}", now)
-        elif message is not None and inbox.accept(envelope, message):
+        elif message is not None:
+            try:
+                new = inbox.accept(envelope, message)
+            except RemoteProtocolError as flood:
+                self._stop_role()
+                self._end(flood)
+                return
             # The aggregator's messages are never charged, and what it hears may fill the memory.
-            if self._records is not None and heeded(self.charter.variant, type(message)):
+            # A ledger notes by the same rule (protocol.hearing): change both.
+            if new and self._records is not None and heeded(self.charter.variant, type(message)):
                 self._seen.add(sender, message)
             self._close_if_complete(now)
 

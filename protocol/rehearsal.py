@@ -10,12 +10,12 @@ from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError
 from protocol.exchange import Exchange
 from protocol.fates import FateRule, deliver_all
+from protocol.hearing import Hearing
 from protocol.local import ROLE_STREAM, run_locally
 from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.privacy.events import PrivacyEvent
 from protocol.privacy.ledger import Ledger, LedgerWriter
-from protocol.roles import Seen
 from protocol.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.reader import TranscriptReader
@@ -144,18 +144,19 @@ class Rehearsal:
         heard: dict[PartyId, list[Envelope]] = {}
         before: dict[Slot, int] = {}
         events: dict[Slot, PrivacyEvent] = {}
-        seen: dict[PartyId, Seen] = {}
+        hearing = Hearing(self.charter)
         for entry in self.entries():
             if isinstance(entry, Sent):
                 envelope = decode_envelope(entry.envelope)
                 slot = envelope.sender, envelope.seq
                 before[slot] = len(heard.get(envelope.sender, ()))
-                known = seen.setdefault(envelope.sender, Seen())
-                events[slot] = event_of(self.charter.variant, self.message(envelope), known)
+                message, seen = self.message(envelope), hearing.of(envelope.sender)
+                events[slot] = event_of(self.charter.variant, message, seen)
+                hearing.sent(envelope, message)
             elif isinstance(entry, Delivered):
                 envelope = self.sent[entry.sender, entry.seq]
                 heard.setdefault(entry.recipient, []).append(envelope)
-                seen.setdefault(entry.recipient, Seen()).add(entry.sender, self.message(envelope))
+                hearing.delivered(entry)
         return heard, before, events
 
     def ledger(self, observer: PartyId) -> Ledger:

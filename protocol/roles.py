@@ -14,12 +14,23 @@ import msgspec
 
 from protocol.arrays import encode_message
 from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Message, PartyId
 from protocol.privacy.events import PrivacyEvent
 from protocol.randomness import Stream
 from protocol.roster import Identity, Roster
 
 M = TypeVar("M", bound=Message)
+
+EARLY_PER_SENDER = 64
+"""How many messages of one kind of one sender may wait for a role that does not await them yet."""
+
+Topic = tuple[str, int]
+"""What a gather is about: a kind and a round."""
+
+
+def topic_of(message: Message) -> Topic:
+    """The kind and the round of a message; ``NO_ROUND`` of a kind that carries none."""
+    return message.kind(), getattr(message, "round", NO_ROUND)
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -49,32 +60,50 @@ def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
 
 
 class Seen:
-    """The messages that had been delivered to a member, in order.
+    """The messages that had reached a member's role or wait for it, in order.
 
     Of one sender, kind and round only the first is here: a machine never hands its role another.
+    What came when a wait for it had run out is not here. Of one kind of one peer, a sender that is
+    not the aggregator, none is here once there were more than ``EARLY_PER_SENDER``: which of them
+    reached the role cannot be told.
     """
 
-    __slots__ = ("_messages", "_topics")
+    __slots__ = ("_count", "_messages")
 
     def __init__(self) -> None:
-        self._messages: list[tuple[PartyId, Message]] = []
-        self._topics: set[tuple[PartyId, type[Message], int | None]] = set()
+        self._messages: dict[tuple[PartyId, Topic], Message] = {}
+        self._count: dict[tuple[PartyId, str], int] = {}
 
     def add(self, sender: PartyId, message: Message) -> None:
-        """Note a delivery."""
-        topic = (sender, type(message), getattr(message, "round", None))
-        if topic not in self._topics:
-            self._topics.add(topic)
-            self._messages.append((sender, message))
+        """Note what another member said."""
+        topic = topic_of(message)
+        if (sender, topic) in self._messages:
+            return
+        # What the aggregator asks is always here: of that, a machine drops nothing.
+        if sender != AGGREGATOR:
+            each = sender, topic[0]
+            count = self._count[each] = self._count.get(each, 0) + 1
+            if count == EARLY_PER_SENDER + 1:
+                for came_from, other in list(self._messages):
+                    if (came_from, other[0]) == each:
+                        del self._messages[came_from, other]
+            if count > EARLY_PER_SENDER:
+                return
+        self._messages[sender, topic] = message
+
+    def drop(self, sender: PartyId, topic: Topic) -> None:
+        """Take out what was noted and never reached the role."""
+        if self._messages.pop((sender, topic), None) is not None and sender != AGGREGATOR:
+            self._count[sender, topic[0]] -= 1
 
     def __iter__(self) -> Iterator[tuple[PartyId, Message]]:
-        return iter(self._messages)
+        return ((sender, message) for (sender, _), message in self._messages.items())
 
     def last(
         self, kind: type[M], sender: PartyId | None = None, *, round: int | None = None
     ) -> M | None:
         """The latest message of a kind, or None; of one sender or one round if these are given."""
-        for came_from, message in reversed(self._messages):
+        for (came_from, _), message in reversed(self._messages.items()):
             if (
                 type(message) is kind
                 and sender in (None, came_from)

@@ -53,7 +53,10 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
     name: ClassVar[str] = ""
     heeds: ClassVar[tuple[type[Message], ...] | None] = None
-    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all."""
+    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all.
+
+    What another party said can be missing there (``Seen``), and ``reveals`` must not count on it.
+    """
 
     survey: Survey
     quorum: int = 1

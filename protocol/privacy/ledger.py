@@ -17,6 +17,7 @@ import msgspec
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
+from protocol.hearing import Hearing
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.privacy.events import (
@@ -30,7 +31,6 @@ from protocol.privacy.events import (
     Randomized,
 )
 from protocol.privacy.views import Coalition
-from protocol.roles import Seen
 from protocol.sharing.messages import Partial, Upload
 from protocol.transcript.entries import Delivered, Entry, Refused, Sent
 from protocol.variant import event_of
@@ -119,10 +119,7 @@ class LedgerWriter:
     def __init__(self, charter: Charter, observers: Iterable[Observer] = (AGGREGATOR,)) -> None:
         self._charter = charter
         self._accountant = PureAccountant()
-        heeds = charter.variant.heeds
-        self._heeded = charter.codec.names if heeds is None else [kind.kind() for kind in heeds]
-        self._seen: dict[PartyId, Seen] = {}
-        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._hearing = Hearing(charter)
         self._passed: list[tuple[PartyId, Charge]] = []
         self._seen_by: dict[Observer, list[int]] = {observer: [] for observer in observers}
         self._derived_until = dict.fromkeys(self._seen_by, 0)
@@ -139,7 +136,7 @@ class LedgerWriter:
         if isinstance(entry, Sent):
             self._sent(envelope or decode_envelope(entry.envelope))
         elif isinstance(entry, Delivered):
-            self._delivered(entry)
+            self._hearing.delivered(entry)
         elif isinstance(entry, Refused):
             self._refused(entry)
 
@@ -197,8 +194,6 @@ class LedgerWriter:
 
     def _sent(self, envelope: Envelope) -> None:
         sender = envelope.sender
-        if envelope.recipient != RECORD:
-            self._under_way[sender, envelope.seq] = envelope
         try:
             message = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
@@ -208,6 +203,7 @@ class LedgerWriter:
             summed = False
         else:
             event = self._event(envelope, message)
+            self._hearing.sent(envelope, message)
             summed = isinstance(message, Upload | Partial)
             if summed:
                 self.summed = event
@@ -226,7 +222,7 @@ class LedgerWriter:
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
         """What a message tells; the answers themselves if its variant cannot say."""
-        variant, seen = self._charter.variant, self._seen.get(envelope.sender, Seen())
+        variant, seen = self._charter.variant, self._hearing.of(envelope.sender)
         try:
             return event_of(variant, message, seen)
         except Exception as error:
@@ -246,19 +242,6 @@ class LedgerWriter:
             if _observes_all(observer):
                 seen.append(len(self._passed))
         self._passed.append((party, charge))
-
-    def _delivered(self, entry: Delivered) -> None:
-        envelope = self._under_way.get((entry.sender, entry.seq))
-        if envelope is None or entry.repeat:
-            return
-        del self._under_way[entry.sender, entry.seq]
-        if entry.recipient == AGGREGATOR or envelope.kind not in self._heeded:
-            return
-        try:
-            message = self._charter.codec.decode(envelope.kind, envelope.body)
-        except RemoteProtocolError:
-            return
-        self._seen.setdefault(entry.recipient, Seen()).add(entry.sender, message)
 
 
 def merged(ledgers: Sequence[Ledger]) -> Ledger:

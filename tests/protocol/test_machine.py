@@ -14,7 +14,7 @@ from protocol.errors import (
     PrivacyError,
     QuorumError,
 )
-from protocol.inbox import EARLY_PER_SENDER, KEPT
+from protocol.inbox import KEPT
 from protocol.machine import Machine
 from protocol.messages import (
     AGGREGATOR,
@@ -30,7 +30,7 @@ from protocol.messages import (
 )
 from protocol.privacy.events import PrivacyEvent, Public
 from protocol.records import Records
-from protocol.roles import Me, Seen
+from protocol.roles import EARLY_PER_SENDER, Me, Seen
 from protocol.variant import Variant
 from tests.protocol.simulation import (
     SURVEY,
@@ -334,7 +334,7 @@ def test_a_sender_cannot_fill_the_memory() -> None:
         hear(machine, ONE, Turn(i, "x"), seq=i)
     assert machine.kept_count == KEPT + 10
     assert len(machine.kept) == KEPT
-    assert set(reasons(machine)) == {"too many messages of this sender are waiting"}
+    assert set(reasons(machine)) == {"too many messages of this kind and sender are waiting"}
     hear(machine, TWO, Turn(0, "x"))
     assert machine.kept_count == KEPT + 10
     hear(machine, ONE, Word("a"), seq=flood)
