@@ -10,7 +10,8 @@ from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.local import LINK_CLOSED
-from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Declined, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Closed, Declined, Envelope, PartyId
+from protocol.roles import EARLY_PER_SENDER, Topic, topic_of
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 
 
@@ -22,7 +23,7 @@ class Closing(msgspec.Struct, frozen=True):
         awaited, counted: from how many, and how many of them were counted.
         missing: who was awaited and not counted.
         left_out: who of those had been heard before the gather closed. A machine counts everybody
-            it has heard, so this is no accident.
+            it has heard, so this is no accident; who had sent more than may wait is not among them.
         unheard: who was counted without having been heard before the gather closed.
         entry: where the closing stands in the transcript, counted from 0.
         evidence: where the deliveries stand that were left out.
@@ -71,7 +72,10 @@ class CompletenessWriter:
         self._lost = 0
         self._entries = 0
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
-        self._heard: dict[tuple[str, int], dict[PartyId, int]] = {}
+        self._heard: dict[Topic, dict[PartyId, int]] = {}
+        # Of kinds with a round: how many messages of a sender may wait, and which found no room.
+        self._waiting: dict[tuple[PartyId, str], int] = {}
+        self._crowded: set[tuple[PartyId, Topic]] = set()
         self._declined: dict[PartyId, int] = {}
 
     def add(self, entry: Entry) -> None:
@@ -122,8 +126,14 @@ class CompletenessWriter:
             return  # Nobody could have counted it.
         # Who has declined says nothing more that could be counted, whether the refusal came or not.
         if envelope.seq < self._declined.get(sender, envelope.seq + 1):
-            topic = envelope.kind, getattr(message, "round", NO_ROUND)
-            self._heard.setdefault(topic, {}).setdefault(sender, self._entries - 1)
+            topic = topic_of(message)
+            heard = self._heard.setdefault(topic, {})
+            if sender not in heard and hasattr(message, "round"):
+                each = sender, envelope.kind
+                waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
+                if waiting > EARLY_PER_SENDER:
+                    self._crowded.add((sender, topic))
+            heard.setdefault(sender, self._entries - 1)
 
     def _close(self, envelope: Envelope) -> None:
         roster = self._charter.roster
@@ -137,8 +147,14 @@ class CompletenessWriter:
         self._answered.update(counted)
         there = set(counted)
         missing = tuple(name for name in awaited if name not in there)
-        heard = self._heard.get((closed.of, closed.round), {})
-        left_out = tuple(name for name in missing if name in heard)
+        topic = closed.of, closed.round
+        heard = self._heard.get(topic, {})
+        for name in awaited:
+            if name in heard and (name, closed.of) in self._waiting:
+                self._waiting[name, closed.of] -= 1
+        left_out = tuple(
+            name for name in missing if name in heard and (name, topic) not in self._crowded
+        )
         self._closings.append(
             Closing(
                 closed.of,
