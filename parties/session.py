@@ -76,7 +76,7 @@ async def run_session(
                 endings[me] = "did not end in time"
                 await run_machine(driven, link)
                 endings[me] = DONE if driven.failure is None else str(driven.failure)
-        except OSError as error:
+        except ConnectionError as error:
             endings[me] = f"could not connect: {error}"
 
     async with trio.open_nursery() as nursery:

@@ -82,5 +82,5 @@ class Hub(Protocol):
         """A member's link, closed when the block ends.
 
         Raises:
-            OSError: refused, or out of reach; it says why in one line.
+            ConnectionError: refused, or out of reach; it says why in one line.
         """

@@ -52,7 +52,8 @@ async def connect_tcp(
         tls: for TLS, a context of ``transports.tls.client_context``.
 
     Raises:
-        OSError: nobody answers, the connection breaks, or the switch (or this side) refuses it.
+        ConnectionError: nobody answers, the connection breaks, or the switch (or this side) refuses
+            it; it says why in one line.
     """
     limits = limits or Limits()
     wire: trio.abc.Stream | None = None
@@ -65,7 +66,7 @@ async def connect_tcp(
                 check_peer(secured, AGGREGATOR)
             connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits, patient=True)
             await _enter(connection, charter, identity)
-    except (*_ENDS, trio.TooSlowError, RemoteProtocolError) as error:
+    except (*_ENDS, trio.TooSlowError, RemoteProtocolError, OSError) as error:
         if wire is not None:
             await trio.aclose_forcefully(wire)
         raise ConnectionError(_why_refused(error)) from error
@@ -103,6 +104,8 @@ async def _say(connection: Connection, step: handshake.Hello | handshake.Proof) 
 
 def _why_refused(error: BaseException) -> str:
     """One line for a person who cannot connect."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
     if isinstance(error, trio.TooSlowError):
         return "no welcome in time"
     if isinstance(error, trio.EndOfChannel):

@@ -391,7 +391,7 @@ async def _refused(hub: Hub, what: str) -> None:
     try:
         async with hub.connect(_A):
             pass
-    except OSError as error:
+    except ConnectionError as error:
         require(bool(str(error)) and "\n" not in str(error), f"{what}: refused without a reason")
         return
-    raise AssertionError(f"{what}: was not refused with an OSError")
+    raise AssertionError(f"{what}: was not refused with a ConnectionError")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -132,6 +133,24 @@ async def test_the_aggregator_waits_for_parties_to_join(
     assert run.endings[FIRST] == "could not connect: nobody there"
     assert ending in run.endings[SECOND]
     assert counted(run.result) == count
+
+
+async def test_a_file_that_cannot_be_written_is_no_lost_connection(autojump_clock: object) -> None:
+    class Full(Unreachable):
+        @asynccontextmanager
+        async def connect(self, member: PartyId) -> AsyncGenerator[Link]:
+            if member == FIRST:
+                raise OSError(errno.ENOSPC, "no space left", "transcript")
+            async with super().connect(member) as link:
+                yield link
+
+    where = town(2)
+    async with open_memory(Switch(Exchange(where.charter))) as hub:
+        with pytest.raises(ExceptionGroup) as caught:
+            await run_session(where.charter, Full(hub), where.streams, where.holdings)
+    [error] = caught.value.exceptions
+    assert isinstance(error, OSError)
+    assert error.filename == "transcript"
 
 
 async def test_a_party_that_declines_is_counted_out_and_says_why(autojump_clock: object) -> None:
