@@ -17,6 +17,7 @@ from protocol.transcript.evidence import Equivocation
 from protocol.transcript.extension import MAGIC as EXTENSION
 from protocol.transcript.reader import TranscriptReader
 from scenarios.errors import UsageError
+from scenarios.files import write_whole
 
 SUFFIX = ".checkpoint.json"
 """What takes the place of a transcript's suffix in the name of its checkpoint."""
@@ -43,7 +44,7 @@ def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> N
     if checkpoint is None:
         path.unlink(missing_ok=True)
         return
-    path.write_bytes(_published(checkpoint))
+    write_whole(path, _published(checkpoint), private=True)
 
 
 def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> tuple[Path, ...]:
@@ -68,7 +69,7 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
     folder.mkdir(parents=True, exist_ok=True)
     for path in contents:
         if path not in there:
-            path.write_bytes(contents[path])
+            write_whole(path, contents[path])
     return tuple(contents)
 
 
@@ -123,7 +124,7 @@ def write_evidence(evidence: Equivocation, path: Path) -> None:
     """Write two signatures that contradict each other, for others to check."""
     values = {k: v.hex() for k, v in msgspec.structs.asdict(evidence).items()}
     encoded = msgspec.json.encode({"format": _EVIDENCE, **values})
-    path.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
+    write_whole(path, msgspec.json.format(encoded, indent=1) + b"\n")
 
 
 def evidence_of(content: bytes, path: Path) -> Equivocation:

@@ -6,7 +6,9 @@ import contextlib
 import datetime
 import hashlib
 import os
+import shutil
 import ssl
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,8 +41,8 @@ from protocol.survey import Attribute, Survey
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant, build, parameters_of
 from protocol.variants import RRIndependent, RRJoint
-from scenarios.checkpoints import write_checkpoint
 from scenarios.errors import UsageError
+from scenarios.files import PRIVATE_FOLDER, make_folder, naming, open_private, write_once
 from scenarios.loading import built_in_variant
 from scenarios.notices import Notebook, noting
 from scenarios.outcomes import Outcome
@@ -123,10 +125,12 @@ def read_plan(path: Path) -> Plan:
 def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> int:
     """Make every member's folder: charter, authority, certificate and identity key.
 
-    Whoever runs this has seen all private keys. Nothing is overwritten.
+    Whoever runs this has seen all private keys. Nothing is overwritten. All folders appear at the
+    end, for their owner alone.
 
     Raises:
         UsageError: a bad id, an id twice, or a folder that is there already.
+        OSError: a file cannot be written; none is left.
     """
     try:
         names = [AGGREGATOR, *(party_id(name) for name in parties)]
@@ -150,13 +154,21 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> in
     now = datetime.datetime.now(datetime.UTC)
     authority = Authority(Ed25519PrivateKey.generate(), now=now, days=days)
     encoded = msgspec.json.format(msgspec.json.encode(charter), indent=1)
-    for identity in identities:
-        folder = out / identity.name
-        folder.mkdir(parents=True)
-        (folder / CHARTER).write_bytes(encoded)
-        (folder / AUTHORITY).write_bytes(authority.pem)
-        (folder / CERTIFICATE).write_bytes(authority.issue(identity))
-        _write_private(folder / KEY, private_pem(identity.private_key))
+    make_folder(out)
+    with naming(out):
+        new = Path(tempfile.mkdtemp(dir=out, prefix=".new."))
+        try:
+            for identity in identities:
+                folder = new / identity.name
+                folder.mkdir(PRIVATE_FOLDER)
+                _write_private(folder / CHARTER, encoded)
+                _write_private(folder / AUTHORITY, authority.pem)
+                _write_private(folder / CERTIFICATE, authority.issue(identity))
+                _write_private(folder / KEY, private_pem(identity.private_key))
+            for name in names:
+                os.rename(new / name, out / name)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     return len(identities)
 
 
@@ -190,21 +202,33 @@ def aggregate_survey(
     transcript: Path,
     joining: float,
     listening: Callable[[str], object],
+    publish: Callable[[Outcome], object] | None = None,
 ) -> Outcome:
     """Wait for the parties over TLS, ask, publish, and record it all.
 
     Args:
         joining: how long to wait for parties to connect, in seconds.
         listening: is told where the aggregator listens.
+        publish: is handed what it came to while nobody else can write beside the transcript.
 
     Raises:
-        UsageError: the folder is a party's, or its files do not belong together.
+        UsageError: the folder is a party's, or its files do not belong together; or the transcript
+            has the name of a real survey's record, which is never replaced.
         OSError: one cannot listen there, or not write the transcript.
         ProtocolError: the survey failed, for example for want of a quorum.
     """
+    check_aggregator(member)
+    return trio.run(_aggregate, member, host, port, transcript, joining, listening, publish)
+
+
+def check_aggregator(member: Member) -> None:
+    """Make sure that a folder is the aggregator's.
+
+    Raises:
+        UsageError: it is a party's.
+    """
     if member.identity.name != AGGREGATOR:
         raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")
-    return trio.run(_aggregate, member, host, port, transcript, joining, listening)
 
 
 async def _aggregate(
@@ -214,14 +238,15 @@ async def _aggregate(
     path: Path,
     joining: float,
     listening: Callable[[str], object],
+    publish: Callable[[Outcome], object] | None,
 ) -> Outcome:
     started = time.perf_counter()
     charter = member.charter
     allow_connections(len(charter.roster))
     tls = _tls_context(member, server_context)
-    with growing(path) as file:
+    with growing(path) as record:
         header = charter.header(transport="tls", program=program())
-        recorder = Recorder(file.write, header, signer=member.identity)
+        recorder = Recorder(record.write, header, signer=member.identity)
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
             # Whoever has come or answered early is silent until the others have.
@@ -229,6 +254,7 @@ async def _aggregate(
             switch = Switch(exchange, Limits(idle=max(Limits().idle, silence)))
             opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
             async with opened as (hub, bound):
+                record.keep()
                 listening(f"{host}:{bound}")
                 async with hub.connect(AGGREGATOR) as link:
                     await hub.joined(charter.roster.parties, within=joining)
@@ -239,21 +265,24 @@ async def _aggregate(
                 with trio.move_on_after(LINGER):
                     await hub.emptied()
             result = outcome_of(machine)
-    write_checkpoint(recorder.checkpoint, path)
-    gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
-    return Outcome(
-        charter=charter,
-        result=result,
-        transcript=Transcript(path),
-        digest=recorder.digest(),
-        endings={name: gone.get(name, DONE) for name in charter.roster.parties},
-        records=None,
-        seed=None,
-        transport="tls",
-        messages=exchange.messages,
-        bytes=exchange.bytes,
-        seconds=time.perf_counter() - started,
-    )
+        record.finish(recorder.checkpoint)
+        gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
+        outcome = Outcome(
+            charter=charter,
+            result=result,
+            transcript=Transcript(path),
+            digest=recorder.digest(),
+            endings={name: gone.get(name, DONE) for name in charter.roster.parties},
+            records=None,
+            seed=None,
+            transport="tls",
+            messages=exchange.messages,
+            bytes=exchange.bytes,
+            seconds=time.perf_counter() - started,
+        )
+        if publish is not None:
+            publish(outcome)
+    return outcome
 
 
 def answer_survey(
@@ -272,7 +301,8 @@ def answer_survey(
     Raises:
         UsageError: the folder is the aggregator's or its files do not belong together, or the
             records are not of this survey.
-        OSError: no connection, or a file in the folder cannot be written; it says where, and why.
+        OSError: no connection; it says to where, and why. Or a file in the folder cannot be
+            written; it says which one.
     """
     charter = member.charter
     if member.identity.name == AGGREGATOR:
@@ -297,9 +327,8 @@ def answer_survey(
             noting(member.folder / f"notices-{session}") as notebook,
         ):
             return trio.run(_answer, member, host, port, held, streams, memory, notebook, budget)
-    except OSError as error:
-        where = error.filename or f"{host}:{port}"
-        raise OSError(f"{where}: {error.strerror or error}") from error
+    except ConnectionError as error:
+        raise ConnectionError(f"{host}:{port}: {error}") from error
 
 
 def answering_key(secret: bytes, records: Records) -> bytes:
@@ -370,12 +399,9 @@ def _read_identity(folder: Path, roster: Roster) -> Identity:
 def _own_secret(folder: Path) -> bytes:
     path = folder / SECRET
     if not path.exists():
-        # Whole or not at all: half a secret would lock the party out.
-        new = folder / f"{SECRET}.{os.urandom(8).hex()}"
-        _write_private(new, os.urandom(SECRET_BYTES))
+        # Half a secret would lock the party out.
         with contextlib.suppress(FileExistsError):
-            os.link(new, path)
-        new.unlink()
+            write_once(path, os.urandom(SECRET_BYTES))
     secret = path.read_bytes()
     if len(secret) != SECRET_BYTES:
         raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
@@ -383,5 +409,6 @@ def _own_secret(folder: Path) -> bytes:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(descriptor, "wb") as file:
         file.write(content)

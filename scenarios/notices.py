@@ -6,7 +6,8 @@ import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+
+from scenarios.files import GrowingFile, open_private
 
 BLOCK = 1024
 """The file grows by so many bytes at a time, so that its size does not tell what is in it."""
@@ -22,13 +23,11 @@ class Notebook:
     """A party's notices of one session.
 
     Args:
-        file: open for appending, nobody else's.
-        path: where it is, for complaints.
+        file: open at its end, nobody else's.
     """
 
-    def __init__(self, file: BinaryIO, path: Path) -> None:
+    def __init__(self, file: GrowingFile) -> None:
         self._file = file
-        self._path = path
 
     def write(self, notices: Sequence[str]) -> None:
         """Add what was noted in one answer: an entry as large as if it had been nothing.
@@ -40,11 +39,8 @@ class Notebook:
         content = (_HEAD + noted).encode()
         # The entry ends with a line of spaces.
         padded = content + b" " * (-(len(content) + 1) % BLOCK) + b"\n"
-        try:
-            self._file.write(padded)
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self._path)) from error
+        self._file.write(padded)
+        self._file.sync()
 
 
 @contextmanager
@@ -57,6 +53,8 @@ def noting(path: Path) -> Generator[Notebook]:
     Raises:
         OSError: it cannot be opened.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(handle, "ab", buffering=0) as file:
-        yield Notebook(file, path)
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        yield Notebook(GrowingFile(descriptor, path))
+    finally:
+        os.close(descriptor)

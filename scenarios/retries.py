@@ -7,7 +7,6 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 import trio
@@ -15,6 +14,7 @@ import trio
 from parties.actor import Channel
 from protocol.messages import SWITCH, Envelope
 from scenarios.errors import UsageError
+from scenarios.files import GrowingFile, lock, naming, open_private, sync_folder
 
 KEY_BYTES = 32
 
@@ -23,12 +23,13 @@ class Memory:
     """What a party heard in one session, as digests in a file, and with which records it answered.
 
     Args:
-        file: open for reading and writing, nobody else's.
+        file: open for writing at its end, nobody else's.
+        before: what it holds already.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: GrowingFile, before: bytes) -> None:
         self._file = file
-        self._before = file.read()[KEY_BYTES:]
+        self._before = before
         self._now = b""
 
     def heard(self, envelope: Envelope) -> bool:
@@ -39,7 +40,8 @@ class Memory:
             return False
         if len(self._now) > len(self._before):
             # On disk before it is acted on: a crash must not make this party forget.
-            _append(self._file, self._now[len(self._before) :])
+            self._file.write(self._now[len(self._before) :])
+            self._file.sync()
             self._before = self._now
         return True
 
@@ -54,22 +56,29 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
 
     Raises:
         UsageError: other records have answered in this session, or another program is answering.
+        OSError: the file cannot be written; it says which one, whatever the block made of it.
     """
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:
-        _lock(file, path)
-        earlier = file.read(KEY_BYTES)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        lock(descriptor, path, f"{path.parent}: another program is answering from this folder")
+        with naming(path):
+            earlier = file.read()
         # A shorter one is of a program that died before it could answer.
-        if len(earlier) == KEY_BYTES and earlier != key:
+        if len(earlier) >= KEY_BYTES and earlier[:KEY_BYTES] != key:
             raise UsageError(
                 f"{path.parent}: other records have answered in this session, "
                 "and a second report would tell more than one"
             )
+        growing = GrowingFile(descriptor, path)
         if len(earlier) < KEY_BYTES:
-            file.seek(0)
-            file.truncate()
-            _append(file, key)
-        file.seek(0)
-        yield Memory(file)
+            with naming(path):
+                file.seek(0)
+                file.truncate()
+            growing.write(key)
+            growing.sync()
+            sync_folder(path.parent)
+        with growing.surfacing():
+            yield Memory(growing, earlier[KEY_BYTES:])
 
 
 class SameAgain:
@@ -111,20 +120,3 @@ class SameAgain:
                     "and two answers would tell more than one"
                 )
         return envelopes
-
-
-def _append(file: BinaryIO, content: bytes) -> None:
-    file.seek(0, os.SEEK_END)
-    file.write(content)
-    os.fsync(file.fileno())
-
-
-def _lock(file: BinaryIO, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return  # No such locks on this system.
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise UsageError(f"{path.parent}: another program is answering from this folder") from error

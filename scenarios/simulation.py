@@ -25,7 +25,6 @@ from protocol.records import Records
 from protocol.setting import Setting, setting_of
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant
-from scenarios.checkpoints import write_checkpoint
 from scenarios.errors import UsageError
 from scenarios.outcomes import Outcome
 from scenarios.transcripts import Transcript, Unfiled, growing
@@ -73,12 +72,14 @@ def simulate(
         parties: over how many the records are spread; by default one per respondent.
         rules: faults to inject (``transports.faults``), decided by the seed.
         budget: the most that a party spends per respondent, in nats.
-        path: where to write the transcript; by default it stays in memory.
+        path: where to write the transcript; by default it stays in memory. A simulation that is
+            there is replaced, the record of a real survey never.
         watch: is handed the exchange before the run, to follow its counters.
 
     Raises:
         ProtocolError: the survey failed, for example for want of a quorum.
-        UsageError: parameters that do not fit together.
+        UsageError: parameters that do not fit together, or a real survey's record at the path.
+        OSError: the transcript cannot be written.
     """
     if transport != "local":
 
@@ -272,10 +273,11 @@ def _recorder(
         recorder = Recorder(unfiled.write, header, signer=setting.identities[AGGREGATOR])
         yield recorder, lambda: Transcript(unfiled=unfiled)
         return
-    with growing(path) as file:
-        recorder = Recorder(file.write, header, signer=setting.identities[AGGREGATOR])
+    with growing(path) as record:
+        recorder = Recorder(record.write, header, signer=setting.identities[AGGREGATOR])
+        record.keep()
         yield recorder, lambda: Transcript(path)
-    write_checkpoint(recorder.checkpoint, path)
+        record.finish(recorder.checkpoint)
 
 
 def _exchange(setting: Setting, recorder: Recorder, rules: Sequence[Fault]) -> Exchange:

@@ -40,6 +40,7 @@ from scenarios.cli.survey import Amount
 from scenarios.conspirators import coalition_of, silent_taps, stranger
 from scenarios.disclosures import disclosures
 from scenarios.errors import UsageError
+from scenarios.files import write_whole
 from scenarios.loading import built_in_variant, find_variant
 from scenarios.transcripts import Transcript, open_transcript
 
@@ -273,7 +274,6 @@ def _notes(found: Audit) -> tuple[str, ...]:
 
 
 def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path) -> None:
-    from scenarios.cli.run import write_whole
     from scenarios.report.page import page
     from scenarios.report.rounds import rounds_of
 

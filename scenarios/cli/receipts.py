@@ -28,9 +28,9 @@ from protocol.transcript.standing import Topic
 from protocol.variant import Variant
 from scenarios.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.cli.inspect import json_option, print_json, reader_of, transcript_argument
-from scenarios.cli.run import write_whole
 from scenarios.deployment import read_member
 from scenarios.errors import UsageError, printable
+from scenarios.files import write_whole
 from scenarios.loading import built_in_variant, find_variant
 from scenarios.transcripts import Transcript, open_transcript
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -22,15 +20,21 @@ from protocol.messages import AGGREGATOR
 from protocol.randomness import Streams, secret_of, session_of
 from protocol.records import Records
 from scenarios.checkpoints import checkpoint_path
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, printable
+from scenarios.files import make_folder, write_whole
 from scenarios.loading import all_scenarios, find_scenario
 from scenarios.reproduction import Reproduced
 from scenarios.scenario import Context, Finished, Scenario
 from scenarios.simulation import TRANSPORTS, TransportName
-from scenarios.transcripts import PARTIAL
+from scenarios.transcripts import PARTIAL, RESULT, TRANSCRIPT, discard, make_way
 
-TRANSCRIPT = "transcript.svt"
-RESULT = "result.json"
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="If the record of a real survey is in the folder of --out, move it aside, with its "
+    "checkpoint and result, into a new folder beside it. Without it the command is refused: such "
+    "a record is never replaced.",
+)
 
 
 @click.command("list")
@@ -85,8 +89,10 @@ def list_() -> None:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Write {TRANSCRIPT}, its checkpoint and {RESULT} into this folder; a run that fails "
-    f"leaves {TRANSCRIPT}{PARTIAL}. By default nothing is written.",
+    f"leaves {TRANSCRIPT}{PARTIAL}. The record of a simulation that is there is replaced. By "
+    "default nothing is written.",
 )
+@force_option
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
 @click.option(
     "--plot",
@@ -111,6 +117,7 @@ def run(
     transport: TransportName,
     seed: int,
     out: Path | None,
+    force: bool,
     as_json: bool,
     plot: Path | None,
     synthetic: Path | None,
@@ -126,6 +133,8 @@ def run(
     parameters = found.configure(_given(config, settings))
     if by_messages and not found.reproduces:
         raise UsageError(f"--by-messages: {found.name!r} is no reproduction: its parties are live")
+    if force and out is None:
+        raise UsageError("--force: it takes an --out")
     if plot is not None:
         from scenarios.report.plots import check_plot
 
@@ -136,8 +145,9 @@ def run(
             raise UsageError(f"--synthetic: {found.name!r} estimates no distribution to draw from")
         synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces
-    if out is not None and not live:
-        out.mkdir(parents=True, exist_ok=True)
+    if out is not None:
+        make_folder(out)
+        clear(out, force=force)
     with _progress(found, transport if live else None, silent=as_json) as (watch, progress):
         context = Context(
             seed=seed,
@@ -153,16 +163,13 @@ def run(
         seconds = time.perf_counter() - started
         if by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
-        if out is not None:
-            # They belonged to the run that has just been replaced.
-            (out / RESULT).unlink(missing_ok=True)
-            if done.outcome is None:
-                (out / TRANSCRIPT).unlink(missing_ok=True)
-                checkpoint_path(out / TRANSCRIPT).unlink(missing_ok=True)
+        if out is not None and done.outcome is None:
+            # It belonged to the run that has just been replaced.
+            discard(out / TRANSCRIPT)
         text = json.dumps(_result(found.name, parameters, done), indent=1, allow_nan=False)
     written = []
     if out is not None:
-        write_whole(out / RESULT, text + "\n")
+        write_whole(out / RESULT, text + "\n", private=True)
         recorded = out / TRANSCRIPT
         written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
         written.append(out / RESULT)
@@ -221,28 +228,15 @@ def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> Non
         console.print(part)
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that is there whole or not at all; text is encoded as UTF-8.
+def clear(out: Path, *, force: bool) -> None:
+    """See to it that a folder can take a record; say so if one was moved aside.
 
     Raises:
-        UsageError: something else than a file has that name.
+        UsageError: it holds the record of a real survey, or another program writes there.
     """
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{path}: is there already and is no file")
-    encoded = content.encode() if isinstance(content, str) else content
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            file.write(encoded)
-            file.close()
-            # Temporary files are private; a result is an ordinary file.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(file.name, 0o666 & ~mask)
-            os.replace(file.name, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(file.name)
-            raise
+    moved = make_way(out / TRANSCRIPT, force=force)
+    if moved is not None:
+        click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
 
 
 def _given(config: Path | None, settings: Sequence[str]) -> dict[str, Any]:

@@ -9,16 +9,21 @@ from typing import Any
 
 import click
 
+from scenarios.cli.run import clear, force_option
 from scenarios.deployment import (
     Member,
     Plan,
     aggregate_survey,
     answer_survey,
+    check_aggregator,
     make_keys,
     read_member,
     read_plan,
 )
 from scenarios.errors import UsageError
+from scenarios.files import write_whole
+from scenarios.outcomes import Outcome
+from scenarios.transcripts import RESULT, TRANSCRIPT
 
 
 class Amount(click.FloatRange):
@@ -94,8 +99,10 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
     required=True,
-    help="Where transcript.svt, its checkpoint and result.json are written.",
+    help="Where transcript.svt, its checkpoint and result.json are written; a run that fails "
+    "leaves transcript.svt.partial.",
 )
+@force_option
 @click.option(
     "--joining",
     type=Amount(min=0),
@@ -105,24 +112,29 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     "the others.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
-def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: bool) -> None:
+def aggregate(
+    folder: Path, listen: str, out: Path, force: bool, joining: float, as_json: bool
+) -> None:
     """Ask, as the aggregator whose keys are in FOLDER, and publish the result."""
     member: Member = read_member(folder)
     host, port = _address(listen)
+    check_aggregator(member)
+    clear(out, force=force)
+
+    def publish(outcome: Outcome) -> None:
+        write_whole(out / RESULT, _result(outcome) + "\n", private=True)
+
     outcome = aggregate_survey(
         member,
         host=host,
         port=port,
-        transcript=out / "transcript.svt",
+        transcript=out / TRANSCRIPT,
         joining=joining,
         listening=lambda where: click.echo(f"listening on {where}", err=True),
+        publish=publish,
     )
-    from scenarios.cli.run import RESULT, write_whole
-
-    text = json.dumps(outcome.summary(), indent=1, allow_nan=False)
-    write_whole(out / RESULT, text + "\n")
     if as_json:
-        click.echo(text)
+        click.echo(_result(outcome))
         return
     from rich.console import Console
 
@@ -132,6 +144,10 @@ def aggregate(folder: Path, listen: str, out: Path, joining: float, as_json: boo
     console = Console()
     for part in outcome_report("survey", Finished(outcome=outcome)):
         console.print(part)
+
+
+def _result(outcome: Outcome) -> str:
+    return json.dumps(outcome.summary(), indent=1, allow_nan=False)
 
 
 @click.command()

@@ -132,25 +132,33 @@ def test_a_file_is_the_transcript_without_one(tmp_path: Path) -> None:
 
 
 def test_a_growing_file_replaces_nothing_before_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "t.svt"
-    path.write_bytes(b"earlier")
+    path, partial = tmp_path / "t.svt", tmp_path / "t.svt.partial"
+    simulate(VARIANT, RECORDS, path=path)
+    earlier = path.read_bytes()
+    checkpoint = tmp_path / "t.checkpoint.json"
 
-    def failing(error: Exception) -> None:
+    def failing(error: Exception, *, begun: bool) -> None:
         with growing(path) as file:
-            file.write(b"half")
+            file.write(earlier[:-1])
+            if begun:
+                file.keep()
             raise error
 
+    for error in (ZeroDivisionError("one"), OSError("two")):
+        with pytest.raises(type(error), match=str(error)):
+            failing(error, begun=False)
+        assert not partial.exists()
     with pytest.raises(ZeroDivisionError):
-        failing(ZeroDivisionError())
-    assert path.read_bytes() == b"earlier"
-    assert (tmp_path / "t.svt.partial").read_bytes() == b"half"
-    with pytest.raises(OSError, match="full"):
-        failing(OSError("full"))
-    assert list(tmp_path.iterdir()) == [path]
+        failing(ZeroDivisionError(), begun=True)
+    assert partial.read_bytes() == earlier[:-1]
     with growing(path) as file:
-        file.write(b"whole")
-        assert path.read_bytes() == b"earlier"
-    assert path.read_bytes() == b"whole"
+        file.write(earlier * 2)
+        assert path.read_bytes() == earlier
+        assert checkpoint.exists()
+        file.finish(None)
+        assert path.read_bytes() == earlier * 2
+        assert not checkpoint.exists()
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_outcome_shows_no_secret_and_escapes_the_rest() -> None:
