@@ -45,7 +45,9 @@ class Completeness(msgspec.Struct, frozen=True):
 
     Args:
         parties: how many the roster has.
-        answered: how many of them were counted in at least one gather.
+        counted: how many of them were counted with what the estimate is made of, in whichever
+            round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
+            variant leaves out answers that do not fit what it asked; these are not told apart.
         closings: every gather of the aggregator.
         departed: who left otherwise than by closing its link, and why.
         refused: how often something was refused, by reason.
@@ -53,7 +55,7 @@ class Completeness(msgspec.Struct, frozen=True):
     """
 
     parties: int
-    answered: int
+    counted: int
     closings: tuple[Closing, ...]
     departed: Mapping[PartyId, str]
     refused: Mapping[str, int]
@@ -66,7 +68,7 @@ class CompletenessWriter:
     def __init__(self, charter: Charter) -> None:
         self._charter = charter
         self._closings: list[Closing] = []
-        self._answered: set[PartyId] = set()
+        self._counted: dict[str, set[PartyId]] = {}
         self._departed: dict[PartyId, str] = {}
         self._refused: dict[str, int] = {}
         self._lost = 0
@@ -109,9 +111,14 @@ class CompletenessWriter:
 
     def completeness(self) -> Completeness:
         """Who took part so far."""
+        contribution = self._charter.variant.contribution
+        if contribution is not None:
+            kind = contribution.kind()
+        else:
+            kind = self._closings[-1].kind if self._closings else ""
         return Completeness(
             parties=len(self._charter.roster.parties),
-            answered=len(self._answered),
+            counted=len(self._counted.get(kind, ())),
             closings=tuple(self._closings),
             departed=dict(self._departed),
             refused=dict(self._refused),
@@ -144,7 +151,7 @@ class CompletenessWriter:
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
         except (RemoteProtocolError, ValueError):
             return  # A replay says that this closing does not follow.
-        self._answered.update(counted)
+        self._counted.setdefault(closed.of, set()).update(counted)
         there = set(counted)
         missing = tuple(name for name in awaited if name not in there)
         topic = closed.of, closed.round

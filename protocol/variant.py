@@ -89,6 +89,15 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         """What the published result says about the respondents."""
         raise NotImplementedError
 
+    @property
+    def contribution(self) -> type[Message] | None:
+        """The kind of message that puts a party into the estimate.
+
+        Whoever was counted with one, in any round, is in it. None stands for the kind that the
+        aggregator waits for last.
+        """
+        return None
+
     def claims(self) -> tuple[Claim, ...]:
         """What the protocol's authors claim of its privacy."""
         return ()

@@ -20,7 +20,7 @@ from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.local import DONE
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, Message, PartyId
 from protocol.privacy.ledger import Ledger, LedgerWriter
 from protocol.records import Records
 from protocol.variant import Variant
@@ -84,9 +84,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self._read[1]
 
     @property
-    def answered(self) -> int:
-        """How many parties were counted."""
-        return self.completeness.answered
+    def counted(self) -> int:
+        """How many parties the estimate is made of."""
+        return self.completeness.counted
 
     @functools.cached_property
     def _read(self) -> tuple[Ledger, Completeness]:
@@ -124,7 +124,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             "transport": self.transport,
             "respondents": self.estimate.n if self.records is None else len(self.records),
             "parties": len(self.endings),
-            "answered": self.answered,
+            "counted": self.counted,
+            "rounds": [
+                {
+                    "kind": closing.kind,
+                    "round": None if closing.round == NO_ROUND else closing.round,
+                    "awaited": closing.awaited,
+                    "counted": closing.counted,
+                }
+                for closing in self.completeness.closings
+            ],
             "estimate": {
                 "respondents": self.estimate.n,
                 "projection": projection,
@@ -158,7 +167,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         title = html.escape(self.variant.survey.title)
         return (
             f"<h4>{title}: {html.escape(self.variant.name)}</h4>"
-            f"<p>{self.answered} of {len(self.endings)} parties answered over "
+            f"<p>estimated from {self.counted} of {len(self.endings)} parties, over "
             f"{html.escape(self.transport)}; {self.messages} messages, {self.bytes} bytes; "
             f"epsilon {self.ledger.record_epsilon:.4g} per record; "
             f"digest <code>{self.digest.hex()}</code></p>{tables}"

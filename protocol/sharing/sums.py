@@ -102,6 +102,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
     attempt: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
+    @property
+    def contribution(self) -> type[Message]:
+        """The kind of message that puts a party's counts into the total."""
+        return Partial if self.profile == "literal" else Upload
+
     def degree(self, parties: int) -> Degree:
         """How many neighbours everybody has among so many parties, and how many can unmask.
 

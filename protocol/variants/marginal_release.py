@@ -87,6 +87,11 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         """The bits of one report."""
         return report_bits(self.method, d=self.plan.d, k=self.k)
 
+    @property
+    def contribution(self) -> type[Message]:
+        """The report."""
+        return Bits
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, report."""
         request = await me.receive(Request, AGGREGATOR)

@@ -106,6 +106,11 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             len(self.survey.names), epsilon=self.epsilon, rounds=self.repeats
         )
 
+    @property
+    def contribution(self) -> type[Message]:
+        """The report; one of the first round is enough."""
+        return KeyReport
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, report; in further rounds, on the same keys."""
         request = await me.receive(Request, AGGREGATOR)

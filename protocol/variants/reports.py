@@ -144,6 +144,11 @@ class Blockwise(Variant, frozen=True):
         """A partition of the attributes, each part with its randomizer."""
         raise NotImplementedError
 
+    @property
+    def contribution(self) -> type[Message]:
+        """The report."""
+        return Report
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, consent, report."""
         ask = await me.receive(Ask, AGGREGATOR)

@@ -140,6 +140,11 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """Whether dependences are learned from independently randomized reports (4.1)."""
         return self.dependence in ("rr", "rr-debiased")
 
+    @property
+    def contribution(self) -> type[Message]:
+        """The report by clusters, not what the dependences were learned from."""
+        return Report
+
     async def party(self, me: Me, records: Records) -> None:
         """Learn the clusters, make sure of them, report."""
         if self.by_reports:

@@ -148,6 +148,11 @@ class Tallied(Variant, frozen=True, kw_only=True):
         """How the vector is laid out."""
         return layout_of(self.survey, self.tables)
 
+    @property
+    def contribution(self) -> type[Message]:
+        """The counts under masks."""
+        return self.sums.contribution
+
     async def party(self, me: Me, records: Records) -> None:
         """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
         sums, parties = self.sums, len(me.roster.parties)

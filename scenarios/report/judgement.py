@@ -109,9 +109,9 @@ def _with_entries(finding: Finding) -> str:
 
 def _taking_part(audit: Audit) -> Iterator[str]:
     complete = audit.completeness
-    were = "was" if complete.answered == 1 else "were"
+    were = "was" if complete.counted == 1 else "were"
     parties = count(complete.parties, "party", "parties")
-    yield f"{complete.answered:,} of {parties} {were} counted"
+    yield f"{complete.counted:,} of {parties} {were} counted for the estimate"
     yield from map(_closing_line, complete.closings[:_LISTED])
     if len(complete.closings) > _LISTED:
         yield f"  and {count(len(complete.closings) - _LISTED, 'more round')}"

@@ -8,10 +8,10 @@ from math import isinf
 
 from protocol.audit import Audit
 from protocol.completeness import Closing
-from protocol.messages import AGGREGATOR, NO_ROUND, RECORD
+from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.figures import NONE, count, cut, epsilon, odds, size, upper
 from scenarios.report.page_parts import Cell, Check, Fact, Grid, Section, State, rest, some
-from scenarios.report.rounds import Round
+from scenarios.report.rounds import Round, waits_of
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
 
@@ -50,13 +50,17 @@ def _record_checks(audit: Audit) -> Iterable[Check]:
             "whole would pass."
         )
         yield Check("care", "Its digest", says, "integrity")
-    counted = f"{complete.answered:,} of {count(complete.parties, 'party', 'parties')}"
+    counted = f"{complete.counted:,} of {count(complete.parties, 'party', 'parties')}"
     if any(closing.left_out or closing.unheard for closing in complete.closings):
-        says = f"{counted} were counted, and not all as they should have been."
+        says = (
+            f"{counted} were counted for the estimate, and not everybody was counted as it should "
+            "have been."
+        )
         yield Check("bad", "The count", says, "members")
     else:
-        state: State = "good" if complete.answered == complete.parties else "care"
-        yield Check(state, "The count", f"{counted} were counted.", "members")
+        state: State = "good" if complete.counted == complete.parties else "care"
+        says = f"{counted} were counted for the estimate."
+        yield Check(state, "The count", says, "members")
     replay = audit.replay
     if replay is None:
         yield Check("bad", "The result", "Nothing was published.", "findings")
@@ -131,7 +135,7 @@ def facts_of(audit: Audit, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     loss = audit.ledger.record_epsilon
     bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
     return (
-        Fact("Parties counted", f"{complete.answered:,}", f"of {complete.parties:,}"),
+        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.parties:,}"),
         Fact("Respondents", f"{audit.estimate.n:,}" if audit.estimate else NONE, "in the result"),
         Fact("ε per respondent", epsilon(loss, least=audit.partial), bound),
         Fact("Messages", f"{messages:,}", f"{size(octets)} in {count(len(rounds), 'round')}"),
@@ -180,12 +184,12 @@ def _found(found: object) -> tuple[Cell, ...]:
 def members(audit: Audit) -> Section:
     """Who was counted, who was not, and why."""
     complete = audit.completeness
-    everyone = complete.answered == complete.parties
+    everyone = complete.counted == complete.parties
     parties = count(complete.parties, "party", "parties")
     lead = (
-        f"All {parties} were counted."
+        f"All {parties} were counted for the estimate."
         if everyone and complete.parties > 1
-        else f"{complete.answered:,} of {parties} were counted."
+        else f"{complete.counted:,} of {parties} were counted for the estimate."
     )
     notes = []
     if complete.lost:
@@ -233,26 +237,14 @@ def members(audit: Audit) -> Section:
 
 def _closings(closings: Sequence[Closing]) -> Grid:
     """Every gather; where there are many, all of one kind in one row."""
-    if len(closings) <= CLOSINGS:
-        groups = [[closing] for closing in closings]
-    else:
-        by_kind: dict[str, list[Closing]] = {}
-        for closing in closings:
-            by_kind.setdefault(closing.kind, []).append(closing)
-        groups = list(by_kind.values())
+    waits = waits_of(closings, at_most=CLOSINGS)
     rows = []
-    for group in groups[:CLOSINGS]:
-        first = group[0]
-        name = cut(first.kind)
-        if len(group) > 1:
-            name += f", {len(group):,} times"
-        elif first.round != NO_ROUND:
-            name += f", round {first.round}"
+    for name, group in waits[:CLOSINGS]:
         missing = [who for closing in group for who in closing.missing]
         odd = [who for closing in group for who in (*closing.left_out, *closing.unheard)]
         rows.append(
             (
-                name,
+                cut(name),
                 f"{sum(closing.awaited for closing in group):,}",
                 f"{sum(closing.counted for closing in group):,}",
                 some(map(cut, missing), len(missing), 3) or "nobody",
@@ -265,5 +257,5 @@ def _closings(closings: Sequence[Closing]) -> Grid:
         caption="What the aggregator waited for, and whom it counted",
         columns=("Kind", "#Awaited", "#Counted", "Missing", "Counted wrongly", "Entry"),
         rows=tuple(rows),
-        more=rest(len(groups), CLOSINGS, "kinds"),
+        more=rest(len(waits), CLOSINGS, "kinds"),
     )

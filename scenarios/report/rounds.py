@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.codec import Codec, decode_envelope
+from protocol.completeness import Closing
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Envelope, PartyId
 from protocol.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 
@@ -34,6 +35,25 @@ class Round:
 
     flows: list[Flow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Sequence[Closing]]]:
+    """What the aggregator waited for, each wait with a name in words.
+
+    Where there are more than ``at_most``, all of one kind are together.
+    """
+    if len(closings) <= at_most:
+        return [
+            (c.kind if c.round == NO_ROUND else f"{c.kind}, round {c.round}", (c,))
+            for c in closings
+        ]
+    by_kind: dict[str, list[Closing]] = {}
+    for closing in closings:
+        by_kind.setdefault(closing.kind, []).append(closing)
+    return [
+        (kind if len(alike) == 1 else f"{kind}, {len(alike):,} times", alike)
+        for kind, alike in by_kind.items()
+    ]
 
 
 class RoundWriter:

@@ -107,7 +107,7 @@ def test_an_honest_run_is_accepted(honest: tuple[bytes, bytes, Setting]) -> None
     assert found.verification.compared
     assert found.replay is not None
     assert found.replay.follows is True
-    assert (found.completeness.parties, found.completeness.answered) == (PARTIES, PARTIES)
+    assert (found.completeness.parties, found.completeness.counted) == (PARTIES, PARTIES)
     assert found.completeness.lost == 0
     assert found.estimate is not None
     assert found.estimate.n == PARTIES
@@ -214,7 +214,7 @@ def test_a_closing_that_names_nobody(honest: tuple[bytes, bytes, Setting], count
 
     found = audited(doctored(file, "Closed", change))
     assert not found.accepted
-    assert found.completeness.answered == 0
+    assert found.completeness.counted == 0
     assert any("does not follow" in str(finding) for finding in found.findings)
 
 
@@ -246,7 +246,7 @@ def test_who_is_missing_was_not_left_out(verdict: Verdict) -> None:
     file, _, _ = recorded(fate=losing(ONE, TWO, verdict=verdict))
     found = audited(file)
     assert found.accepted
-    assert found.completeness.answered == PARTIES - 2
+    assert found.completeness.counted == PARTIES - 2
     [closing] = found.completeness.closings
     assert closing.missing == (ONE, TWO)
     assert closing.left_out == ()

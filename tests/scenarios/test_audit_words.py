@@ -117,7 +117,7 @@ def test_attributes_of_one_figure_share_a_line(tmp_path: Path) -> None:
 
 def test_one_is_no_plural(tmp_path: Path) -> None:
     said = sottovoce("run", "quickstart", "--set", "residents=1", "--out", tmp_path)
-    assert "1 of 1 party answered for 1 respondent over memory" in " ".join(said.out.split())
+    assert "estimated from 1 of 1 party, 1 respondent, over memory" in " ".join(said.out.split())
     said = sottovoce("audit", tmp_path / "transcript.svt")
     assert "1 of 1 party was counted" in said.out
     assert "the published result of 1 respondent follows" in said.out

@@ -102,7 +102,7 @@ def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_a_survey_among_processes(surveys: list[Path]) -> None:
     result = msgspec.json.decode((surveys[0] / "result.json").read_bytes())
     assert (result["transport"], result["seed"]) == ("tls", None)
-    assert (result["parties"], result["answered"], result["respondents"]) == (3, 3, 6)
+    assert (result["parties"], result["counted"], result["respondents"]) == (3, 3, 6)
     assert result["trouble"] == {}
     assert "truth" not in result
     assert result["privacy"]["record_epsilon"] == pytest.approx(2.0, abs=1e-9)

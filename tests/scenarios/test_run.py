@@ -20,7 +20,8 @@ KEYS = {
     "transport",
     "respondents",
     "parties",
-    "answered",
+    "counted",
+    "rounds",
     "estimate",
     "truth",
     "error",
@@ -82,7 +83,7 @@ def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) 
     assert (result["scenario"], result["variant"]) == ("quickstart", "rr-independent")
     assert result["parameters"] == {"p": 0.6, "residents": 300, "parties": 50}
     assert (result["seed"], result["respondents"]) == (3, 300)
-    assert (result["parties"], result["answered"]) == (50, 50)
+    assert (result["parties"], result["counted"]) == (50, 50)
     assert result["traffic"].keys() == {"messages", "bytes"}
     # 50 questions, 50 reports, 50 heads, one closing, one result.
     assert result["traffic"]["messages"] == 152
@@ -132,7 +133,7 @@ def test_what_is_unbounded_is_null_with_its_reasons(tmp_path: Path) -> None:
 def test_a_text_report(tmp_path: Path) -> None:
     said = sottovoce(*QUICK, "--seed", 3, "--out", tmp_path / "new" / "folder")
     assert said.code == 0
-    assert "300 of 300 parties answered for 300 respondents over memory" in said.out
+    assert "estimated from 300 of 300 parties, 300 respondents, over memory" in said.out
     assert "protects nobody" in said.out
     assert "heart disease" in said.out
     assert (tmp_path / "new" / "folder" / "result.json").is_file()
@@ -156,7 +157,7 @@ def test_the_seed_decides_everything() -> None:
 @pytest.mark.parametrize("p", ["1e-18", "0.9999999999999999"])
 def test_extremes_are_numbers(residents: int, p: str) -> None:
     setting = ("--set", f"residents={residents}", "--set", f"p={p}")
-    assert sottovoce("run", "quickstart", "--json", *setting).json["answered"] == residents
+    assert sottovoce("run", "quickstart", "--json", *setting).json["counted"] == residents
 
 
 def test_a_scenario_as_a_script_and_as_a_file(tmp_path: Path) -> None:
@@ -240,12 +241,12 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     ).json
     gone = result["trouble"]["crashed"]
     assert 5 < gone < 40
-    assert (result["parties"], result["answered"]) == (200, 200 - gone)
-    assert result["estimate"]["respondents"] == 2 * result["answered"]
+    assert (result["parties"], result["counted"]) == (200, 200 - gone)
+    assert result["estimate"]["respondents"] == 2 * result["counted"]
     audit = sottovoce("audit", out / "transcript.svt", "--json").json
     complete = audit["completeness"]
     assert audit["accepted"] is True
-    assert (complete["parties"], complete["answered"]) == (200, 200 - gone)
+    assert (complete["parties"], complete["counted"]) == (200, 200 - gone)
     [closing] = complete["closings"]
     assert len(closing["missing"]) == gone
     assert closing["left_out"] == []

@@ -34,7 +34,7 @@ def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
     outcome = simulate(VARIANT, RECORDS, transport=transport, rules=rules)
     cut_off = outcome.trouble["link cut"]
     assert 0 < cut_off < 24
-    assert outcome.answered == outcome.estimate.n == 24 - cut_off
+    assert outcome.counted == outcome.estimate.n == 24 - cut_off
     assert outcome.digest == simulate(VARIANT, RECORDS, rules=rules).digest
     assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
 
@@ -42,7 +42,7 @@ def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_delays_lose_nobody(transport: TransportName) -> None:
     outcome = simulate(VARIANT, RECORDS, transport=transport, rules=(delay(0.01),))
-    assert (outcome.answered, outcome.trouble) == (24, {})
+    assert (outcome.counted, outcome.trouble) == (24, {})
     assert outcome.digest == simulate(VARIANT, RECORDS).digest
 
 
@@ -63,7 +63,7 @@ def test_a_party_keeps_to_its_budget(transport: TransportName) -> None:
     with pytest.raises(QuorumError):
         simulate(VARIANT, RECORDS, transport=transport, budget=0.1)
     outcome = simulate(VARIANT, RECORDS, transport=transport, budget=7.0)
-    assert outcome.answered == 24
+    assert outcome.counted == 24
 
 
 def test_one_crash_by_name() -> None:
@@ -89,7 +89,7 @@ def test_inside_a_notebook() -> None:
 
 async def test_inside_a_trio_program() -> None:
     outcome = await simulate_async(VARIANT, RECORDS, transport="tcp")
-    assert outcome.answered == 24
+    assert outcome.counted == 24
     with pytest.raises(UsageError, match="call simulate"):
         await simulate_async(VARIANT, RECORDS, transport="local")
     with pytest.raises(RuntimeError):
