@@ -140,18 +140,23 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
 
 
 def _dependence(found: Dependences) -> dict[str, Any]:
+    errors = found.standard_errors
     return {
         "measure": found.measure,
         "method": found.method,
         "attributes": list(found.names),
         "matrix": found.matrix.tolist(),
-        "standard_errors": found.errors.tolist(),
+        "standard_errors": errors if errors is None else errors.tolist(),
+        **({"biased": found.biased} if found.biased else {}),
         "epsilon": found.epsilon if math.isfinite(found.epsilon) else None,
     }
 
 
 def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[str, float | None]]:
-    """The median errors of count queries, by coverage; None where one is infinite."""
+    """The median errors of count queries, by coverage; None where it is not known.
+
+    A relative error is not, where half of the sets or more are of nobody.
+    """
     names, n = estimate.survey.names, len(records)
     places = list(combinations(range(len(names)), 2))
     tables = {(i, j): estimate.table(names[i], names[j]).values * n for i, j in places}

@@ -28,6 +28,9 @@ from protocol.survey import Attribute, Survey
 # A smaller share of a row or column is the rounding of a zero: no respondent stands for it.
 _EMPTY = 1e-12
 
+_ATTENUATED = "randomized answers depend less on each other than the answers do"
+_APPROXIMATE = "the bias that randomizing brings is taken off only in part"
+_NOISY = "noise in the estimated tables adds to dependences, and clipping takes from them"
 
 Measured: TypeAlias = tuple[float, Floats | None]
 """A measure of a table, and its slope: the derivative by every share, shifted so that its mean over
@@ -41,7 +44,7 @@ class Measure:
     Attributes:
         name: what results call it.
         measured: of shares of shape (r_i, r_j), none negative, with a total of 1.
-        largest: its greatest value, which caps the standard errors.
+        largest: its greatest value, which caps the deviations.
     """
 
     name: str
@@ -134,12 +137,12 @@ def measure_for(first: Attribute, second: Attribute, measure: str | Measure = "a
 
 
 class Dependence(NamedTuple):
-    """How strongly two attributes depend on each other, and the standard error of that."""
+    """How strongly two attributes depend on each other, and how much that varies by chance."""
 
     first: str
     second: str
     value: float
-    error: float
+    deviation: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -151,53 +154,62 @@ class Dependences:
         measure: the name of the measure; ``auto`` if it was chosen pair by pair.
         method: how it was learnt, for a reader.
         matrix: shape (m, m), symmetric and finite. In the diagonal stands 1, whatever the measure.
-        errors: shape (m, m), symmetric: standard errors given the respondents' answers, 0 for
-            exact counts and in the diagonal.
+        deviations: shape (m, m), symmetric: the standard deviations of the matrix given the
+            respondents' answers, 0 for exact counts and in the diagonal. They are about its own
+            mean: where that is not the true dependence they are no standard errors.
         epsilon: what it cost each respondent, by sequential composition; infinite for exact counts.
+        biased: why the mean of the matrix is not the true dependence; empty if it is.
 
     Raises:
-        ValueError: what is not so, or a negative error or epsilon.
+        ValueError: what is not so, or a negative deviation or epsilon.
     """
 
     names: tuple[str, ...]
     measure: str
     method: str
     matrix: Floats
-    errors: Floats
+    deviations: Floats
     epsilon: float
+    biased: str = ""
 
     def __post_init__(self) -> None:
         m = len(self.names)
-        for field in ("matrix", "errors"):
+        for field in ("matrix", "deviations"):
             array = np.array(getattr(self, field), np.float64)
             if array.shape != (m, m) or not np.array_equal(array, array.T):
                 raise ValueError(f"{field} of shape {array.shape}: expected symmetric ({m}, {m})")
             array.flags.writeable = False
             object.__setattr__(self, field, array)
-        if not (np.isfinite(self.matrix).all() and (self.errors >= 0).all() and self.epsilon >= 0):
-            raise ValueError("a dependence is not finite, or an error or epsilon is negative")
+        spread = self.deviations
+        if not (np.isfinite(self.matrix).all() and (spread >= 0).all() and self.epsilon >= 0):
+            raise ValueError("a dependence is not finite, or a deviation or epsilon is negative")
 
     def __repr__(self) -> str:
         spent = f"epsilon={self.epsilon:.6g}"
         return f"<Dependences: m={len(self.names)}, {self.measure}, {self.method}, {spent}>"
+
+    @property
+    def standard_errors(self) -> Floats | None:
+        """What the matrix may be off by, shape (m, m); None where it is biased."""
+        return None if self.biased else self.deviations
 
     def pairs(self) -> Iterator[Dependence]:
         """Every pair of attributes by falling dependence, ties in the order of the attributes."""
         pairs = combinations(range(len(self.names)), 2)
         # The sort is stable, so ties stay in the order of the attributes.
         for i, j in sorted(pairs, key=lambda pair: -float(self.matrix[pair])):
-            value, error = float(self.matrix[i, j]), float(self.errors[i, j])
-            yield Dependence(self.names[i], self.names[j], value, error)
+            value, deviation = float(self.matrix[i, j]), float(self.deviations[i, j])
+            yield Dependence(self.names[i], self.names[j], value, deviation)
 
     def _repr_html_(self) -> str:
         """The matrix as an HTML table, with every text escaped."""
         names = [html.escape(name) for name in self.names]
         head = "".join(f"<th>{name}</th>" for name in ("", *names))
         body = ""
-        for name, *row in zip(names, self.matrix, self.errors, strict=True):
-            cells = (f"{value:.3f} &plusmn; {error:.3f}" for value, error in zip(*row, strict=True))
-            body += f"<tr><th>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        caption = f"<caption>{html.escape(repr(self))}</caption>"
+        for name, row in zip(names, self.matrix, strict=True):
+            body += f"<tr><th>{name}</th>{''.join(f'<td>{value:.3f}</td>' for value in row)}</tr>"
+        biased = f"; biased: {self.biased}" if self.biased else ""
+        caption = f"<caption>{html.escape(repr(self) + biased)}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -209,7 +221,7 @@ def dependences(
     method: str,
     epsilon: float,
 ) -> Dependences:
-    """From exact counts of every pair of attributes (section 4.2); the errors are 0.
+    """From exact counts of every pair of attributes (section 4.2); nothing varies by chance.
 
     Args:
         tables: counts of shape (r_i, r_j) in the order of ``combinations(survey.names, 2)``.
@@ -224,21 +236,21 @@ def dependences(
     if [table.shape for table in tables] != shapes:
         raise ValueError(f"tables of shapes {[t.shape for t in tables]}, expected {shapes}")
     given = iter(tables)
-    return _gathered(survey, measure, lambda _, m: (m(next(given)), 0.0), method, epsilon)
+    return _gathered(survey, measure, lambda _, m: (m(next(given)), 0.0), method, epsilon, "")
 
 
 def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto") -> Dependences:
     """The measure of the randomized reports themselves, as section 4.1 prints it.
 
     It is biased: keep probabilities p_i and p_j make V about ``p_i p_j`` times as large, and n
-    reports add a floor of about ``sqrt((max r - 1) / n)``. The errors, by the delta method, are
-    those of the reports' own measure and know of no bias.
+    reports add a floor of about ``sqrt((max r - 1) / n)``. The deviations, by the delta method, are
+    those of the reports' own measure.
 
     Raises:
         ValueError: an unknown measure, or a table of more than 2**27 cells.
     """
     value = partial(_of_reports, estimate)
-    return _gathered(estimate.survey, measure, value, "raw", epsilon_of(estimate))
+    return _gathered(estimate.survey, measure, value, "raw", epsilon_of(estimate), _ATTENUATED)
 
 
 def debiased_dependences(
@@ -248,8 +260,9 @@ def debiased_dependences(
 
     ``V = sqrt(max(0, V_Y**2 - (r_i - 1)(r_j - 1) / (n min(r_i - 1, r_j - 1)))) / (p_i p_j)``, at
     most 1, with V_Y that of the reports. It is approximate: the margins that V divides by stay
-    those of the reports. The error follows from that of ``V_Y**2`` by the delta method; near 0,
-    where a root has no slope, it is the root of that error, which is somewhat too large.
+    those of the reports, so some bias is left, which more reports do not lessen. The deviation
+    follows from that of ``V_Y**2`` by the delta method; near 0, where a root has no slope, it is
+    the root of that, which is somewhat too large.
 
     Raises:
         ValueError: as ``raw_dependences``, or Cramer's V of an attribute that has no keep
@@ -272,7 +285,9 @@ def debiased_dependences(
             kept *= keep.keep
         return min(1.0, root / kept), min(1.0, wide / kept)
 
-    return _gathered(estimate.survey, measure, value, "debiased", epsilon_of(estimate))
+    return _gathered(
+        estimate.survey, measure, value, "debiased", epsilon_of(estimate), _APPROXIMATE
+    )
 
 
 def unmixed_dependences(
@@ -280,9 +295,10 @@ def unmixed_dependences(
 ) -> Dependences:
     """The measure of every estimated pair table, after its projection by clip-and-rescale.
 
-    The errors are by the delta method, with clipped cells left out. They do not know the bias that
-    noise adds to V, up to ``sqrt(sum_ab var_ab / (pi_a pi_b) / min(r_i - 1, r_j - 1))``. Where the
-    measure has no slope (V of 0, a constant attribute) the error is the measure's largest value.
+    It is biased: noise adds to V, up to
+    ``sqrt(sum_ab var_ab / (pi_a pi_b) / min(r_i - 1, r_j - 1))``, and clipping takes from it. The
+    deviations are by the delta method, with clipped cells left out. Where the measure has no slope
+    (V of 0, a constant attribute) they are its largest value.
 
     Raises:
         ValueError: an unknown measure, a table that the estimate cannot give, or no epsilon, which
@@ -292,7 +308,9 @@ def unmixed_dependences(
         if not isinstance(estimate, JointEstimate):
             raise ValueError("epsilon is needed: this estimate does not say what it cost")
         epsilon = epsilon_of(estimate)
-    return _gathered(estimate.survey, measure, partial(_unmixed, estimate), "unmixed", epsilon)
+    return _gathered(
+        estimate.survey, measure, partial(_unmixed, estimate), "unmixed", epsilon, _NOISY
+    )
 
 
 def pairwise_dependences(
@@ -312,7 +330,9 @@ def pairwise_dependences(
         raise ValueError("expected one estimate of each pair of attributes, in their order")
     given = iter(estimates)
     epsilon = math.fsum(map(epsilon_of, estimates))
-    return _gathered(survey, measure, lambda *a: _unmixed(next(given), *a), "pairs", epsilon)
+    return _gathered(
+        survey, measure, lambda *a: _unmixed(next(given), *a), "pairs", epsilon, _NOISY
+    )
 
 
 def epsilon_of(estimate: JointEstimate) -> float:
@@ -326,15 +346,16 @@ def _gathered(
     value_of: Callable[[tuple[str, str], Measure], tuple[float, float]],
     method: str,
     epsilon: float,
+    biased: str,
 ) -> Dependences:
     m = len(survey.names)
-    matrix, errors = np.eye(m), np.zeros((m, m))
+    matrix, deviations = np.eye(m), np.zeros((m, m))
     for i, j in combinations(range(m), 2):
         chosen = measure_for(survey.attributes[i], survey.attributes[j], measure)
         both = [i, j], [j, i]
-        matrix[both], errors[both] = value_of((survey.names[i], survey.names[j]), chosen)
+        matrix[both], deviations[both] = value_of((survey.names[i], survey.names[j]), chosen)
     name = measure if isinstance(measure, str) else measure.name
-    return Dependences(survey.names, name, method, matrix, errors, epsilon)
+    return Dependences(survey.names, name, method, matrix, deviations, epsilon, biased)
 
 
 def _unmixed(estimate: Estimate, pair: tuple[str, str], measure: Measure) -> tuple[float, float]:

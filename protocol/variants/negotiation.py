@@ -145,13 +145,14 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     def _joined(self, parts: list[Dependences]) -> Dependences:
         """The dependences of single pairs as one matrix; one report was enough for all."""
         m = len(self.survey.names)
-        matrix, errors = np.eye(m), np.zeros((m, m))
+        matrix, deviations = np.eye(m), np.zeros((m, m))
         for (i, j), part in zip(combinations(range(m), 2), parts, strict=True):
             matrix[[i, j], [j, i]] = part.matrix[0, 1]
-            errors[[i, j], [j, i]] = part.errors[0, 1]
+            deviations[[i, j], [j, i]] = part.deviations[0, 1]
         epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
         names = self.survey.names
-        return Dependences(names, parts[0].measure, self.dependence, matrix, errors, epsilon)
+        first = parts[0]
+        return replace(first, names=names, matrix=matrix, deviations=deviations, epsilon=epsilon)
 
     def _clustered(self, learned: Dependences) -> Negotiated:
         attributes = combinations(self.survey.attributes, 2)

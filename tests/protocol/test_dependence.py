@@ -1,4 +1,4 @@
-"""Measures of dependence and their errors: closed forms, expected reports, repeated runs."""
+"""Measures of dependence and their deviations: closed forms, expected reports, repeated runs."""
 
 from __future__ import annotations
 
@@ -145,12 +145,14 @@ def test_dependences_of_exact_counts() -> None:
     found = dependences([weak, strong, weak], survey, method="secure-sum", epsilon=math.inf)
     assert found.names == ("a", "b", "c")
     np.testing.assert_allclose(found.matrix, [[1, 0.2, 0.6], [0.2, 1, 0.2], [0.6, 0.2, 1]])
-    np.testing.assert_array_equal(found.errors, np.zeros((3, 3)))
+    np.testing.assert_array_equal(found.deviations, np.zeros((3, 3)))
+    assert found.standard_errors is found.deviations
+    assert found.biased == ""
     assert [pair[:2] for pair in found.pairs()] == [("a", "c"), ("a", "b"), ("b", "c")]
     strongest = next(found.pairs())
     assert strongest.value == pytest.approx(0.6)
-    assert strongest.error == 0
-    assert not any(array.flags.writeable for array in (found.matrix, found.errors))
+    assert strongest.deviation == 0
+    assert not any(array.flags.writeable for array in (found.matrix, found.deviations))
     assert repr(found) == "<Dependences: m=3, auto, secure-sum, epsilon=inf>"
     with pytest.raises(ValueError, match="shapes"):
         dependences([weak, strong], survey, method="exact", epsilon=math.inf)
@@ -164,11 +166,12 @@ def test_the_table_for_a_notebook_escapes_names() -> None:
     assert "&lt;b&gt;" in page
     assert "&lt;m&gt;" in page
     assert "<b>" not in page
-    assert page.count("0.250 &plusmn; 0.000") == 2
+    assert page.count("<td>0.250</td>") == 2
+    assert "biased" not in page
 
 
 @pytest.mark.parametrize(
-    ("matrix_", "errors", "epsilon"),
+    ("matrix_", "deviations", "epsilon"),
     [
         (np.eye(3), np.eye(2), 1.0),
         (np.eye(2), np.eye(3), 1.0),
@@ -181,10 +184,10 @@ def test_the_table_for_a_notebook_escapes_names() -> None:
     ],
 )
 def test_dependences_that_cannot_be_are_refused(
-    matrix_: Floats, errors: Floats, epsilon: float
+    matrix_: Floats, deviations: Floats, epsilon: float
 ) -> None:
     with pytest.raises(ValueError, match=r"symmetric|not finite, or"):
-        Dependences(("a", "b"), "auto", "x", np.array(matrix_), np.array(errors), epsilon)
+        Dependences(("a", "b"), "auto", "x", np.array(matrix_), np.array(deviations), epsilon)
 
 
 # Randomized reports, in exact proportion to their law
@@ -215,7 +218,7 @@ def test_unmixed_dependences_are_the_truth_on_expected_reports(
         found = unmixed_dependences(estimate, measure=measure)
         assert found.matrix[0, 1] == pytest.approx(measure(TABLE), rel=1e-9)
         assert found.measure == measure.name
-        assert 0 < found.errors[0, 1] < 0.1
+        assert 0 < found.deviations[0, 1] < 0.1
     epsilons = [block.randomizer.epsilon for block in blocks]
     assert unmixed_dependences(estimate).epsilon == math.fsum(epsilons) == epsilon_of(estimate)
     assert unmixed_dependences(estimate, epsilon=3.5).epsilon == 3.5
@@ -238,8 +241,8 @@ def test_debiased_cramers_v_takes_the_floor_off_and_divides_by_the_keep_probabil
     square = cramers_v(reported) ** 2 - 2 * 3 / (counts.n * 2)
     debiased = debiased_dependences(estimate)
     assert debiased.matrix[0, 1] == pytest.approx(math.sqrt(square) / 0.45, rel=1e-12)
-    expected_error = raw.matrix[0, 1] * raw.errors[0, 1] / math.sqrt(square) / 0.45
-    assert debiased.errors[0, 1] == pytest.approx(expected_error, rel=1e-12)
+    expected_error = raw.matrix[0, 1] * raw.deviations[0, 1] / math.sqrt(square) / 0.45
+    assert debiased.deviations[0, 1] == pytest.approx(expected_error, rel=1e-12)
     # Nearer to the truth than what the reports show.
     truth = cramers_v(TABLE)
     assert abs(debiased.matrix[0, 1] - truth) < abs(raw.matrix[0, 1] - truth) / 5
@@ -247,7 +250,7 @@ def test_debiased_cramers_v_takes_the_floor_off_and_divides_by_the_keep_probabil
     assert pearsons == pytest.approx(pearson(TABLE), rel=1e-9)
 
 
-def test_debiased_cramers_v_below_the_floor_is_0_with_an_error_that_does_not_vanish() -> None:
+def test_debiased_cramers_v_below_the_floor_is_0_and_may_deviate_from_it() -> None:
     codes = np.argwhere(np.ones((3, 4))).repeat(5, axis=0).astype(np.uint8)
     codes[0] = (1, 1)
     estimate = JointEstimate(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes))
@@ -255,7 +258,28 @@ def test_debiased_cramers_v_below_the_floor_is_0_with_an_error_that_does_not_van
     assert raw.matrix[0, 1] > 0
     assert debiased.matrix[0, 1] == 0
     # About what noise alone would give: the floor of 60 reports is 0.22, over 0.45.
-    assert 0.2 < debiased.errors[0, 1] <= 1
+    assert 0.2 < debiased.deviations[0, 1] <= 1
+
+
+@pytest.mark.parametrize(
+    "learn", [raw_dependences, debiased_dependences, unmixed_dependences], ids=lambda f: f.__name__
+)
+def test_what_randomizing_biases_has_no_standard_errors(
+    learn: Callable[..., Dependences],
+) -> None:
+    found = learn(JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200)))
+    assert found.biased
+    assert found.standard_errors is None
+    assert (found.deviations[~np.eye(2, dtype=bool)] > 0).all()
+    assert found.biased in found._repr_html_()
+    assert "&plusmn;" not in found._repr_html_()
+
+
+def test_no_interval_around_dependences_of_reports_holds_the_truth() -> None:
+    counts = expected(SURVEY, KEEPS, TABLE, 1200)
+    raw = raw_dependences(JointEstimate(SURVEY, KEEPS, counts))
+    # In this many expected reports chance is next to nothing, and the bias is what it was.
+    assert cramers_v(TABLE) - raw.matrix[0, 1] > 10 * raw.deviations[0, 1]
 
 
 def test_debiasing_needs_attributes_that_are_kept_by_themselves() -> None:
@@ -279,17 +303,17 @@ def test_estimated_tables_are_clipped_and_rescaled_first() -> None:
     assert slope is not None
     per_answer = np.where(raw > 0, slope, 0) / raw[raw > 0].sum()
     expected_error = estimate.query(("a", "b"), per_answer).standard_error
-    assert found.errors[0, 1] == pytest.approx(expected_error, rel=1e-12)
+    assert found.deviations[0, 1] == pytest.approx(expected_error, rel=1e-12)
     assert raw[raw > 0].sum() > 1.1
 
 
-def test_where_nothing_is_known_the_error_is_the_largest_value() -> None:
+def test_where_nothing_is_known_the_deviation_is_the_largest_value() -> None:
     codes = np.array([[0, 1], [0, 1]], np.uint8)
     estimate = JointEstimate(SURVEY, TOGETHER, Counts.of(codes, SURVEY.sizes))
     for learn in (raw_dependences, unmixed_dependences):
         found = learn(estimate)
-        assert (found.matrix[0, 1], found.errors[0, 1]) == (0, 1)
-    assert raw_dependences(estimate, measure="pearson").errors[0, 1] == 1
+        assert (found.matrix[0, 1], found.deviations[0, 1]) == (0, 1)
+    assert raw_dependences(estimate, measure="pearson").deviations[0, 1] == 1
 
 
 def test_an_estimate_of_another_kind_must_be_told_its_cost() -> None:
@@ -314,13 +338,13 @@ def test_pairs_that_are_randomized_one_by_one_cost_their_sum() -> None:
     one_by_one = [unmixed_dependences(estimate) for estimate in estimates]
     for (i, j), alone in zip(combinations(range(3), 2), one_by_one, strict=True):
         assert found.matrix[i, j] == found.matrix[j, i] == alone.matrix[0, 1]
-        assert found.errors[i, j] == alone.errors[0, 1]
+        assert found.deviations[i, j] == alone.deviations[0, 1]
     assert found.epsilon == math.fsum(alone.epsilon for alone in one_by_one)
     with pytest.raises(ValueError, match="one estimate of each pair"):
         pairwise_dependences(survey, estimates[::-1])
 
 
-# Standard errors
+# Deviations
 
 PARTLY = [
     [0.7, 0.1, 0.15, 0.05],
@@ -331,7 +355,7 @@ PARTLY = [
 
 
 def linear(weights: Floats) -> Measure:
-    """A measure whose error has an exact closed form."""
+    """A measure whose deviation has an exact closed form."""
 
     def measured(shares: Floats) -> tuple[float, Floats]:
         value = float(np.sum(shares * weights))
@@ -349,7 +373,7 @@ def linear(weights: Floats) -> Measure:
         ((Block(("c", "b"), keep(4, 0.5)), Block(("a",), matrix([[0.9, 0.1], [0.3, 0.7]]))), 80),
     ],
 )
-def test_errors_of_the_reports_measure_have_their_closed_form(
+def test_deviations_of_the_reports_measure_have_their_closed_form(
     blocks: tuple[Block, ...], scale: int
 ) -> None:
     survey = survey_of(2, 2, 2)
@@ -362,7 +386,7 @@ def test_errors_of_the_reports_measure_have_their_closed_form(
         per_report = summing(survey, names) @ weights.ravel()
         variances = law @ per_report**2 - (law @ per_report) ** 2
         exact = float(answers @ variances) / answers.sum() / counts.n
-        assert found.errors[i, j] ** 2 == pytest.approx(exact, rel=1e-9)
+        assert found.deviations[i, j] ** 2 == pytest.approx(exact, rel=1e-9)
 
 
 N = 6000
@@ -380,7 +404,7 @@ RUNS = 5000
         (raw_dependences, "covariance", KEEPS),
     ],
 )
-def test_errors_are_those_of_repeated_runs(
+def test_deviations_are_those_of_repeated_runs(
     learn: Callable[..., Dependences], measure: str, blocks: tuple[Block, ...]
 ) -> None:
     answers = TABLE.ravel() * N // TABLE.sum()
@@ -392,7 +416,7 @@ def test_errors_are_those_of_repeated_runs(
     for run, table in enumerate(np.asarray(tables)):
         counts = Counts(SURVEY.sizes, codes, table, int(table.sum()))
         found = learn(JointEstimate(SURVEY, blocks, counts), measure=measure)
-        values[run], squares[run] = found.matrix[0, 1], found.errors[0, 1] ** 2
+        values[run], squares[run] = found.matrix[0, 1], found.deviations[0, 1] ** 2
     deviations = (values - values.mean()) ** 2
     assert mean_p_value(deviations, squares.mean()) > ALPHA
     assert mean_p_value(deviations, squares.mean() * WRONG**2) < ALPHA

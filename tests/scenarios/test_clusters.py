@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 from itertools import combinations
 from pathlib import Path
@@ -16,6 +17,7 @@ from protocol.estimators.dependence import dependences
 from protocol.records import Records
 from protocol.variants import RRClusters
 from scenarios.datasets.adult import adult
+from tests.pages import Page
 from tests.scenarios.command import sottovoce
 
 RESPONDENTS = 2000
@@ -69,6 +71,45 @@ def test_negotiation_and_release_are_both_charged(dependence: str, pilots: int) 
     assert result["dependence"]["epsilon"] == pytest.approx(learned, abs=1e-9)
     assert result["privacy"]["record_epsilon"] == pytest.approx(learned + released, abs=1e-6)
     assert result["privacy"]["record_epsilon"] <= learned + released + 1e-9
+
+
+@pytest.mark.parametrize("dependence", ["rr", "rr-debiased", "pair-rr"])
+def test_biased_dependences_have_no_standard_errors(dependence: str) -> None:
+    found = run(f"dependence={dependence}")["dependence"]
+    assert found["standard_errors"] is None
+    assert found["biased"]
+
+
+def test_exact_dependences_have_standard_errors_of_0() -> None:
+    found = run("dependence=secure-sum")["dependence"]
+    assert found["standard_errors"] == np.zeros((8, 8)).tolist()
+    assert "biased" not in found
+
+
+def test_who_vanished_between_two_rounds_is_not_in_the_estimate(tmp_path: Path) -> None:
+    settings = ("--set", "dependence=rr", "--set", "drop=0.4", "--set", "parties=50")
+    arguments = ("run", "adult-clusters", "--set", f"records={RESPONDENTS}", *settings)
+    said = sottovoce(*arguments, "--out", tmp_path, "--transport", "local")
+    result = json.loads((tmp_path / "result.json").read_text())
+    gone = result["trouble"]["crashed"]
+    assert 10 < gone < 30
+    assert result["counted"] == 50 - gone
+    assert result["estimate"]["respondents"] == RESPONDENTS // 50 * (50 - gone)
+    assert result["rounds"] == [
+        {"kind": "PilotReport", "round": None, "awaited": 50, "counted": 50},
+        {"kind": "Report", "round": None, "awaited": 50, "counted": 50 - gone},
+    ]
+    words = " ".join(said.out.split())
+    assert f"estimated from {50 - gone} of 50 parties, {40 * (50 - gone):,} respondents" in words
+    assert f"PilotReport: 50 of 50 counted Report: {50 - gone} of 50 counted" in words
+    transcript, page = tmp_path / "transcript.svt", tmp_path / "audit.html"
+    audited = sottovoce("audit", transcript, "--html", page).out
+    assert f"{50 - gone} of 50 parties were counted for the estimate" in audited
+    complete = sottovoce("audit", transcript, "--json").json["completeness"]
+    assert (complete["counted"], complete["parties"]) == (50 - gone, 50)
+    shown = Page(page.read_text()).said
+    assert shown.count(f"{50 - gone} of 50 parties were counted for the estimate.") == 2
+    assert "50 of 50 parties were counted" not in shown
 
 
 def test_errors_are_measured_against_the_truth() -> None:
