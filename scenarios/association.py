@@ -7,6 +7,7 @@ table there and here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -168,7 +169,7 @@ def sampled_counts(
 
 
 class Rejections(NamedTuple):
-    """How often a test rejected H0, and the standard error of that share.
+    """How often a test rejected H0, and the standard error of that share, NaN of one table.
 
     Of tables for which H0 holds it is the test's size, of others its power.
     """
@@ -182,7 +183,8 @@ def rejections(result: TestResult, level: float = 0.05) -> Rejections:
     """The share of the tables of a result for which H0 is rejected at this level."""
     rejected = result.rejects(level)
     rate = float(rejected.mean())
-    return Rejections(rate, float(np.sqrt(rate * (1 - rate) / rejected.size)), rejected.size)
+    error = math.sqrt(rate * (1 - rate) / rejected.size) if rejected.size > 1 else math.nan
+    return Rejections(rate, error, rejected.size)
 
 
 def rejection_rate(

@@ -31,7 +31,7 @@ EstimatedTables: TypeAlias = Callable[[Pair, int], Floats]
 
 
 class Median(NamedTuple):
-    """A median, and its standard error; infinite where there are too few values to tell."""
+    """A median, and its standard error; NaN where there are too few values to tell."""
 
     value: float
     standard_error: float
@@ -172,16 +172,16 @@ def median(values: Floats) -> Median:
     n = ranked.size
     value = float((ranked[(n - 1) // 2] + ranked[n // 2]) / 2)
     if value == math.inf:
-        return Median(value, math.inf)
+        return Median(value, math.nan)
     if values.ndim == 1:
         share_error = 0.5 / math.sqrt(n)
     elif len(values) < 2:
-        return Median(value, math.inf)
+        return Median(value, math.nan)
     else:
         # A value that is the median itself counts half.
         below = (np.sign(value - values) + 1).mean(axis=1) / 2
         share_error = float(below.std(ddof=1)) / math.sqrt(len(values))
     rank = math.floor((n + 1) / 2 - _Z * n * share_error)
     if rank < 1 or ranked[n - rank] == math.inf:
-        return Median(value, math.inf)
+        return Median(value, math.nan)
     return Median(value, float(ranked[n - rank] - ranked[rank - 1]) / (2 * _Z))

@@ -51,12 +51,18 @@ class Compared(NamedTuple):
         """Whether measured and printed are more than three standard errors apart.
 
         Within half a unit of the last printed digit, or within round-off, they never differ: that
-        is what decides for figures without a standard error.
+        is what decides for figures without a standard error. Whether one differs whose error is
+        unknown cannot be told.
         """
-        if self.printed is None or self.measured == self.printed:
+        if self.printed is None or self.measured == self.printed or self.unknown:
             return False
         allowed = max(TOLERANCE * (self.standard_error or 0.0), _rounding(self.printed))
         return not abs(self.measured - self.printed) <= allowed
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the figure is an estimate whose standard error is not known."""
+        return self.standard_error is not None and math.isnan(self.standard_error)
 
     @property
     def ratio(self) -> float | None:
@@ -73,8 +79,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         settings: what tells this row from the others, such as ``p`` and ``attributes``.
         measured: a figure, or several by their names; may be infinite.
-        standard_error: of ``measured``; None, or without a name, for what is no estimate, and
-            infinite for an estimate whose error is not known, which then differs from nothing.
+        standard_error: of ``measured``; None, or without a name, for what is no estimate, and NaN
+            for an estimate whose error is unknown, which then differs from nothing.
         printed: by the paper; None, or without a name, where it prints nothing.
         remark: why measured and printed disagree, or what else a reader has to know.
 

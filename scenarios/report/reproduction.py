@@ -43,8 +43,8 @@ def reproduction_report(done: Reproduced, *, seconds: float) -> Iterator[Rendera
     outcome = done.outcome
     if outcome is not None:
         yield _text(
-            f"by messages: {outcome.answered:,} of {len(outcome.endings):,} parties answered over "
-            f"{outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
+            f"by messages: estimated from {outcome.counted:,} of {len(outcome.endings):,} parties, "
+            f"over {outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
         )
         yield _text(f"digest {outcome.digest.hex()}")
 
@@ -94,7 +94,7 @@ def _cells(figure: Compared) -> list[Text]:
     error, printed, ratio = figure.standard_error, figure.printed, figure.ratio
     return [
         Text(_number(figure.measured) + mark, style=style),
-        Text("" if error is None else _number(error, digits=2)),
+        Text("unknown" if figure.unknown else "" if error is None else _number(error, digits=2)),
         # As the paper has it, with all of its digits.
         Text("" if printed is None else f"{printed:.7g}"),
         Text("" if ratio is None else _number(ratio, digits=3)),

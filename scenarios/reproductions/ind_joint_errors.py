@@ -95,7 +95,7 @@ class Reported:
         """Mean over the runs of each estimator's errors, and the standard errors of these means.
 
         Keys ``rr_ind_mse``, ``rr_ind_joint_mse``, ``rr_ind_mae`` and ``rr_ind_joint_mae``: mean
-        squared and mean absolute error per cell. Of a single draw the standard errors are infinite,
+        squared and mean absolute error per cell. Of a single draw the standard errors are NaN,
         and of what is not drawn they are missing.
         """
         of_runs = {}
@@ -150,7 +150,7 @@ def _means(
     if not random:
         return means, {}
     errors = {
-        name: float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+        name: float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
         for name, values in of_runs.items()
     }
     return means, errors

@@ -7,6 +7,7 @@ of reports are drawn from their law: no respondent is run but by messages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated, TypeAlias
@@ -269,10 +270,10 @@ def _test_rows(method: Method, cells: Counts, found: Sequence[Floats]) -> list[R
     return rows
 
 
-def _standard_errors(names: Sequence[str], values: Floats) -> dict[str, float] | None:
-    """Of the means over the runs, the first axis; None of a single run."""
+def _standard_errors(names: Sequence[str], values: Floats) -> dict[str, float]:
+    """Of the means over the runs, the first axis; NaN of a single run."""
     if len(values) < 2:
-        return None
+        return dict.fromkeys(names, math.nan)
     errors = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return dict(zip(names, errors.tolist(), strict=True))
 

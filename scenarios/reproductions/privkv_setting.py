@@ -211,9 +211,9 @@ def expected_squared_error(population: Population, randomizer: PrivKV, n: int) -
     return float((held * (1 - held)).mean()) * inverse / slope**2
 
 
-def standard_errors(values: Mapping[Method, Floats]) -> dict[str, float] | None:
-    """Of the means over runs; None of a single run."""
+def standard_errors(values: Mapping[Method, Floats]) -> dict[str, float]:
+    """Of the means over runs; NaN of a single run."""
     runs = len(next(iter(values.values())))
     if runs < 2:
-        return None
+        return dict.fromkeys(values, math.nan)
     return {name: float(of.std(ddof=1)) / math.sqrt(runs) for name, of in values.items()}

@@ -228,7 +228,7 @@ def _live(place: _Place, context: Context) -> Reproduced:
     row = Row(
         settings={"population": model, **place.shown},
         measured={method: float(of.mean()) for method, of in errors.items()},
-        standard_error=dict.fromkeys(errors, math.inf),
+        standard_error=dict.fromkeys(errors, math.nan),
         printed={method: printed[method] for method in errors},
     )
     return Reproduced(reproduction=place.name, runs=1, rows=(row,), notes=(LIVE,), outcome=outcome)

@@ -145,7 +145,7 @@ def _row(one: Setting, errors: Errors, *, by_messages: bool = False) -> Row:
     row = Row(
         settings={"p": one.p, "td": one.td, "tv": one.tv},
         measured=found.value,
-        standard_error=math.inf if by_messages else found.standard_error,
+        standard_error=math.nan if by_messages else found.standard_error,
         printed=one.printed,
     )
     return row if by_messages else msgspec.structs.replace(row, remark=_remark(one.p, row))

@@ -308,9 +308,8 @@ def _draw(axes: Axes, rows: Sequence[Row], place: int, label: str, style: str) -
     xs = [float(row.settings["epsilon"]) for row in rows]
     measured = [found["squared error"].measured for found in figures]
     errors = [found["squared error"].standard_error or 0.0 for found in figures]
-    shown = [error if math.isfinite(error) else 0.0 for error in errors]
     colour = COLOURS[place]
-    axes.errorbar(xs, measured, yerr=shown, fmt=MARKERS[place], color=colour, capsize=2)
+    axes.errorbar(xs, measured, yerr=errors, fmt=MARKERS[place], color=colour, capsize=2)
     expected = [found["in closed form"].measured for found in figures]
     axes.plot(xs, expected, style, color=colour, label=label)
     axes.set_xscale("log")

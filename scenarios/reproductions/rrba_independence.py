@@ -264,7 +264,10 @@ def _drawn(rows: Sequence[Row]) -> list[Row]:
 
 def _row(ways: int, method: str, power: float, accepted: float, parameters: Parameters) -> Row:
     runs, size = parameters.runs, 2**ways
-    errors = [math.sqrt(share * (1 - share) / runs) for share in (power, accepted)]
+    errors = [
+        math.sqrt(share * (1 - share) / runs) if runs > 1 else math.nan
+        for share in (power, accepted)
+    ]
     printed = PRINTED[method][WAYS.index(ways)] if method in PRINTED else None
     local = method.startswith("RRBA") and method != "RRBA at the true epsilon"
     epsilon = true_epsilon(parameters.p, size, mix=parameters.mix) if local else parameters.epsilon

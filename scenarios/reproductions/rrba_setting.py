@@ -155,8 +155,8 @@ def collected(
 
 
 def standard_error(values: Floats) -> float:
-    """Of a mean over runs; infinite for a single run."""
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    """Of a mean over runs; NaN for a single run."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 
 def mean_and_error(values: Floats | NDArray[np.int64]) -> tuple[float, float]:

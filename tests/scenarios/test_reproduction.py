@@ -54,6 +54,7 @@ def one(parameters: Parameters, context: Context) -> Reproduced:
             printed=0.4),
         Row(settings={"p": 0.5, "tv": 50}, measured=0.5, standard_error=0.01, printed=0.4),
         Row(settings={"p": 0.7, "tv": 50}, measured=0.5),
+        Row(settings={"p": 0.9}, measured=0.5, standard_error=math.nan, printed=0.4),
     )
     for done in range(1, 5):
         context.progress(done, 4)
@@ -143,7 +144,9 @@ def test_what_is_compared_has_been_measured(what: str, measured: Any, other: Any
         (math.inf, 0.1, 0.3, True),
         (math.nan, 0.1, 0.3, True),
         (math.inf, None, math.inf, False),
-        (0.5, math.inf, 0.1, False),
+        # Nothing differs by an unknown error.
+        (0.5, math.nan, 0.1, False),
+        (math.inf, math.nan, 0.1, False),
     ],
 )
 def test_what_differs(
@@ -231,6 +234,8 @@ def test_json_is_exactly_the_result(own: Path, tmp_path: Path) -> None:
     assert result["rows"][2]["tv"] == 50
     assert result["rows"][2]["remark"].endswith("10.0 standard errors")
     assert (result["rows"][3]["standard_error"], result["rows"][3]["printed"]) == (None, None)
+    assert result["rows"][4]["standard_error"] is None
+    assert result["rows"][4]["remark"] == ""
     assert said.out == (tmp_path / "result.json").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
@@ -246,6 +251,7 @@ def test_text_has_footnotes_and_marks(own: Path, monkeypatch: pytest.MonkeyPatch
     assert table[1] == ["0.3", "a", "", "0.4100", "0.010", "0.4", "1.02", ""]
     assert table[2] == ["0.5", "", "50", "0.5000*", "0.010", "0.4", "1.25", "[2]"]
     assert table[3] == ["0.7", "", "50", "0.5000", "", "", "", ""]
+    assert table[4] == ["0.9", "", "", "0.5000", "unknown", "0.4", "1.25", ""]
     assert any(line.startswith("[1] a misprint [not markup]") for line in lines)
     assert any(line.startswith("[2] measured less printed is 0.1, 10.0 standard") for line in lines)
     assert "what holds for all" in lines
@@ -280,7 +286,7 @@ def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path
     }
     assert sottovoce("verify", tmp_path / "transcript.svt").code == 0
     said = sottovoce(*arguments, "--transport", "local")
-    assert "by messages: 30 of 30 parties answered over local" in said.out
+    assert "by messages: estimated from 30 of 30 parties, over local" in said.out
     assert "transcript.svt" in said.out
     # What the next run did not make does not stay beside its result.
     assert sottovoce("run", f"{own}:own-one", "--out", tmp_path).code == 0

@@ -19,7 +19,7 @@ def test_one_row_is_run_by_messages(number: int, row: int) -> None:
     found = reproduce(f"privkv-table-{number}", by_messages=True)
     (only,) = found.rows
     assert found.outcome is not None
-    assert found.outcome.answered == 100
+    assert found.outcome.counted == 100
     table = TABLE_4 if number == 4 else TABLE_5
     assert isinstance(only.printed, dict)
     assert only.printed == dict(zip(("em", "privkv"), table["Gaussian"][row][:2], strict=True))

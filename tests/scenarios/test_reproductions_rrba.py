@@ -146,7 +146,7 @@ def test_a_survey_by_messages_stops_by_the_printed_rule(data: Path) -> None:
         first = found(row)["first"]
         assert first % rrba_convergence.SIZES[0] == 0
         assert 36 <= first < 3600
-        assert done.outcome.answered == first
+        assert done.outcome.counted == first
 
 
 # Table 4
@@ -196,7 +196,7 @@ def test_table_4_tells_good_tests_from_bad_ones() -> None:
 def test_table_4_by_messages_tests_the_reports_of_live_parties() -> None:
     done = run("rrba-table-4", Context(by_messages=True), n=1000, block=100, v=0.6)
     assert done.outcome is not None
-    assert done.outcome.answered == 1000
+    assert done.outcome.counted == 1000
     (row,) = done.rows
     assert found(row)["p-value"] < 1e-6
     assert found(row)["epsilon"] == pytest.approx(math.log1p(40))
@@ -273,7 +273,7 @@ def test_errors_by_messages_are_those_of_live_parties(data: Path) -> None:
     context = Context(data=data, by_messages=True)
     done = run("rrba-table-6", context, n=800, block=100)
     assert done.outcome is not None
-    assert done.outcome.answered == 800
+    assert done.outcome.counted == 800
     figures = found(done.rows[0])
     assert 0 < figures["l2, raw"] < 3 * figures["root of expected squared l2"]
     assert run("rrba-figure-7", context, n=800, block=100).rows == done.rows
@@ -312,7 +312,7 @@ def test_the_uniform_table_and_one_group_win_at_equal_epsilon(data: Path) -> Non
 def test_one_group_by_messages(data: Path) -> None:
     done = run("rrba-honest", Context(data=data, by_messages=True), n=600, block=100)
     assert done.outcome is not None
-    assert done.outcome.answered == 600
+    assert done.outcome.counted == 600
     figures = found(done.rows[0])
     assert 0.2 < figures["squared error"] / figures["in closed form"] < 3
 
