@@ -144,13 +144,7 @@ def _run(parameters: Shared, context: Context, records: Records, parties: int | 
         )
     return Finished(
         outcome=outcome,
-        rows=[
-            {
-                shown: "-" if _says_nothing(name, key[name]) else key[name]
-                for shown, name in SHOWN.items()
-            }
-            for key in keys
-        ],
+        rows=[{shown: _shown(name, key[name]) for shown, name in SHOWN.items()} for key in keys],
         extra={"keys": keys},
         error=squared,
         notes=tuple(notes),
@@ -174,6 +168,12 @@ def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[
             estimate.survey.names, estimate.counts[0].sum(axis=1).tolist(), rows, strict=True
         )
     ]
+
+
+def _shown(name: str, value: Any) -> Any:
+    if _says_nothing(name, value):
+        return "-"
+    return "unknown" if name in RANGES and value is None else value
 
 
 def _says_nothing(name: str, error: float | None) -> bool:
@@ -233,7 +233,7 @@ def draw_keys(figure: Figure, estimate: KeyValueTables, frequencies: Floats, mea
         axes.errorbar(
             values[:shown],
             places,
-            xerr=np.where(np.isfinite(errors), errors, 0)[:shown],
+            xerr=errors[:shown],
             fmt="o",
             markersize=3,
             color="#0072B2",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.survey import Survey
 
 
@@ -22,8 +22,9 @@ class Group:
     Attributes:
         names: the attributes.
         shares: the raw estimate, of the attributes' shape.
-        errors: its standard errors, of the same shape.
-        reported: the observed shares of the reports, of the same shape.
+        errors: its standard errors, of the same shape, NaN where they are unknown.
+        reported: the observed shares of the reports that it is made of, of the same shape; NaN
+            where they are not known.
         keep: the keep probability that they were drawn with.
         n: the number of reports.
     """
@@ -43,7 +44,7 @@ class GroupedEstimate(Estimate):
     A table that several groups can give is their mean, weighted by their reports. Each group's
     respondents count as a random sample, so both kinds of standard error are the same, and take in
     who was asked what. They treat groups as independent, which they are where a respondent answers
-    one.
+    one. From a single report they are unknown, and where all reports on a group are the same.
 
     Args:
         survey: what was asked.
@@ -78,13 +79,17 @@ class GroupedEstimate(Estimate):
         """Of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
-        values = sum((group.n * _marginal(group.shares, group, names) for group in found), 0.0) / n
-        variance = sum((group.n**2 * _variance(group, names) for group in found), 0.0)
-        errors = np.sqrt(variance) / n
+        values = np.zeros(self.sizes_of(names))
+        variance, most = np.zeros_like(values), np.zeros_like(values)
+        for group in found:
+            values += group.n * _marginal(group.shares, group, names)
+            variance += group.n**2 * _variance(group, names)
+            most += group.n / group.keep**2
+        errors = standard_errors(variance if n > 1 else np.zeros_like(values), most) / n
         raw = Table(
             names=names,
             categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=np.ascontiguousarray(values),
+            values=values / n,
             standard_errors=errors,
             population_errors=errors.copy(),
             n=n,
@@ -96,13 +101,16 @@ class GroupedEstimate(Estimate):
         given = self.checked_weights(names, weights)
         found = self._holding(names)
         n = sum(group.n for group in found)
-        value = variance = 0.0
+        value = variance = squares = 0.0
         for group in found:
             value += group.n * float((_marginal(group.shares, group, names) * given).sum())
             reported = _marginal(group.reported, group, names)
             mean, square = float((reported * given).sum()), float((reported * given**2).sum())
             variance += group.n * max(0.0, square - mean**2) / group.keep**2
-        return Estimated(value / n, float(np.sqrt(variance)) / n)
+            squares += group.n * square / group.keep**2
+        if np.ptp(given) == 0:
+            return Estimated(value / n, 0.0)
+        return Estimated(value / n, standard_error(variance / n**2, squares / n**2))
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair that some group holds."""

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.estimators.tables import standard_errors
 from protocol.estimators.unmixing import Floats
 from protocol.randomizers.binary import MAX_ATTRIBUTES, coefficients, submasks
 
@@ -177,7 +178,7 @@ class Coefficients:
         with R the noise of a report and ``kappa = (o/(m m') - 1/n) n/(n-1)`` given the data (finite
         population sampling), ``o/(m m')`` if the respondents are themselves sampled. The products
         of thetas are estimated without bias: the product of two estimates is too large by Cov.
-        Infinite where that takes more reports than there are.
+        NaN where that takes more reports than there are.
 
         Args:
             population: whether the respondents are a random sample of a population.
@@ -201,28 +202,33 @@ class Coefficients:
         known = np.minimum(self.reports[:, :, None], self.reports[:, None, :]) >= least
         found: Floats = np.divide(raw, 1 - kappa, out=np.zeros_like(raw), where=known)
         # An unknown covariance beside an unknown variance decides nothing.
-        found[:, place, place] = np.where(known[:, place, place], found[:, place, place], np.inf)
+        found[:, place, place] = np.where(known[:, place, place], found[:, place, place], np.nan)
         found[:, 0, :] = found[:, :, 0] = 0.0
         return found
 
     def table_covariance(self, *, population: bool) -> Floats:
         """The covariance matrices of the marginals' cells, shape ``(t, 2**j, 2**j)``.
 
-        All infinite where a coefficient's variance is.
+        All NaN where a coefficient's variance is.
         """
         found = self.covariance(population=population)
         cells = found.shape[-1]
-        unknown = np.isinf(found).any(axis=(1, 2))
+        unknown = np.isnan(found).any(axis=(1, 2))
         found[unknown] = 0.0
         turned = np.ascontiguousarray(wht(found).transpose(0, 2, 1))
         result: Floats = wht(turned)
         result /= cells**2
-        result[unknown] = np.inf
+        result[unknown] = np.nan
         return result
 
     def table_errors(self, *, population: bool) -> Floats:
-        """The standard errors of the marginals' cells, shape ``(t, 2**j)``."""
+        """The standard errors of the marginals' cells, shape ``(t, 2**j)``.
+
+        NaN where the estimated variance is not known or not positive.
+        """
         covariance = self.table_covariance(population=population)
         variances = np.diagonal(covariance, axis1=1, axis2=2)
-        errors: Floats = np.sqrt(np.maximum(variances, 0.0))
-        return errors
+        # The mean cell's variance is a difference of these squares of coefficients as reported.
+        reported = (self.noise.own + 1) / np.maximum(self.reports[:, 1:], 1)
+        scale = reported.sum(axis=1, keepdims=True) / variances.shape[1] ** 2
+        return standard_errors(variances, np.broadcast_to(scale, variances.shape))

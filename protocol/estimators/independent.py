@@ -15,11 +15,14 @@ from protocol.arrays import MAX_TABLE_CELLS
 from protocol.estimators.estimate import Estimate, Floats
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
 from protocol.survey import Survey
 
 E = TypeVar("E", float, Floats)
+
+# Smaller shares are the rounding of 0, which no derivative is made of.
+_LEAST = 1e-12
 
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -86,7 +89,8 @@ class ProductEstimate(Estimate):
         the sum of the groups' own, each times ``prod_{k != g} pi_k(v_k)**2``. With respondents
         sampled from a population it is the variance of h_y over n, in which two groups g and k have
         the covariance ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate.
-        What is left out is of order 1/n**2.
+        What is left out is of order 1/n**2. An error is unknown where one of the joint estimate's
+        is that it takes, or where nothing is left of first order.
 
         Raises:
             SurveyError: an unknown or repeated name.
@@ -98,26 +102,29 @@ class ProductEstimate(Estimate):
         parts = self._parts(names)
         tables = [self.joint.table(*part) for part in parts]
         margins = [self._spread(table.values, names, table.names) for table in tables]
-        given_data, sampled = np.zeros(sizes), np.zeros(sizes)
+        slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
+        given_data, sampled, scale = np.zeros(sizes), np.zeros(sizes), np.zeros(sizes)
         for place, table in enumerate(tables):
-            slope = _product([*margins[:place], *margins[place + 1 :]]) ** 2
+            slope = _product([*slopes[:place], *slopes[place + 1 :]]) ** 2
             own = self._spread(_known(table.standard_errors), names, table.names)
             given_data += slope * own**2
             own = self._spread(_known(table.population_errors), names, table.names)
             sampled += slope * own**2
+            scale += slope * own**2
             for other in range(place):
                 both = [name for name in names if name in parts[place] + parts[other]]
                 together = self._spread(self.joint.table(*both).values, names, both)
                 covariance = (together - margins[place] * margins[other]) / self.n
-                rest = [m for at, m in enumerate(margins) if at not in (place, other)]
-                slopes = _product(rest) ** 2 * margins[place] * margins[other]
-                sampled += 2 * slopes * covariance
+                rest = [m for at, m in enumerate(slopes) if at not in (place, other)]
+                both_slopes = _product(rest) ** 2 * slopes[place] * slopes[other]
+                sampled += 2 * both_slopes * covariance
+                scale += np.abs(2 * both_slopes * covariance)
         raw = Table(
             names=names,
             categories=tuple(self.survey.attribute(name).categories for name in names),
             values=_product(margins),
-            standard_errors=np.sqrt(given_data),
-            population_errors=np.sqrt(np.maximum(sampled, 0.0)),
+            standard_errors=standard_errors(given_data, given_data),
+            population_errors=standard_errors(sampled, scale),
             n=self.n,
         )
         return raw.projected(projection)
@@ -141,13 +148,17 @@ class ProductEstimate(Estimate):
         given = self.checked_weights(names, weights)
         parts = self._parts(names)
         margins = [self._spread(self.joint.table(*part).values, names, part) for part in parts]
-        variance = 0.0
+        variance: float | None = 0.0
         for place, part in enumerate(parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
             others = _product([*margins[:place], *margins[place + 1 :]])
             derivative = (given * others).sum(axis=summed)
-            variance += _known(self.joint.query(part, derivative).standard_error) ** 2
-        return Estimated(float(np.sum(given * _product(margins))), math.sqrt(variance))
+            error = self.joint.query(part, derivative).standard_error
+            variance = None if error is None or variance is None else variance + error**2
+        value = float(np.sum(given * _product(margins)))
+        if np.ptp(given) == 0:
+            return Estimated(value, 0.0)
+        return Estimated(value, math.sqrt(variance) if variance else None)
 
     def _parts(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """The attributes asked for of each group concerned, in the order of ``names``."""

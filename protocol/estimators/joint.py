@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.estimators.unmixing import Floats, Unmixing, unmixing
 from protocol.randomizers import KeepUniform, Randomizer
 from protocol.randomness import WORDS
@@ -107,7 +107,7 @@ class JointEstimate(Estimate):
         ``pi = lambda Q`` with Q the inverse of the randomization matrix. The variance of cell v
         given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
         from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``, both estimated from the
-        observed shares and at least 0.
+        observed shares. Where that is not positive the error is unknown.
 
         Raises:
             SurveyError: an unknown or repeated name.
@@ -128,8 +128,12 @@ class JointEstimate(Estimate):
             names=names,
             categories=tuple(self.survey.attribute(name).categories for name in names),
             values=arranged(estimate),
-            standard_errors=arranged(_root((squares - estimate) / self.n)),
-            population_errors=arranged(_root((squares - estimate**2) / self.n)),
+            standard_errors=arranged(
+                standard_errors((squares - estimate) / self.n, squares / self.n)
+            ),
+            population_errors=arranged(
+                standard_errors((squares - estimate**2) / self.n, squares / self.n)
+            ),
             n=self.n,
         )
         return raw.projected(projection)
@@ -138,7 +142,8 @@ class JointEstimate(Estimate):
         """The mean over the respondents of a weight that depends on some attributes.
 
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
-        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``.
+        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``; where that is not positive it is
+        unknown, as for ``table``. One weight for all has no error.
 
         Args:
             names: the attributes.
@@ -159,8 +164,11 @@ class JointEstimate(Estimate):
             per_report = inverse.apply_transposed(per_report, axis)
             per_report_squared = inverse.apply_transposed(per_report_squared, axis)
         value = float(np.sum(shares * per_report))
+        if np.ptp(given) == 0:
+            return Estimated(value, 0.0)
+        squares = float(np.sum(shares * per_report**2)) / self.n
         variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
-        return Estimated(value, math.sqrt(max(0.0, variance)))
+        return Estimated(value, standard_error(variance, squares))
 
     def _asked(self, names: Sequence[str]) -> _Asked:
         if not names:
@@ -182,10 +190,6 @@ class JointEstimate(Estimate):
             lengths.append(math.prod(self.sizes_of(reported)))
         shares = self.counts.table(tabulated).reshape(lengths) / self.n
         return _Asked(shares, tuple(inverses), tuple(grouped))
-
-
-def _root(variances: Floats) -> Floats:
-    return np.sqrt(np.maximum(variances, 0.0))
 
 
 def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:

@@ -3,7 +3,8 @@
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape
 (..., d, 3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape
-(..., d). A key without a report has no estimate: NaN, with an infinite standard error.
+(..., d). A key without a report has no estimate: NaN. A standard error is NaN, unknown, where there
+is no estimate, from one report, and where all reports that it follows from say the same.
 
 Reports determine three things of a key: the frequency f, and with it the shares of the respondents
 who hold it and whose value becomes +1 or -1. The paper's EM has a fourth, the sign of a missing
@@ -110,8 +111,8 @@ def moment(
     return KeyValueEstimate(
         frequencies=frequencies,
         means=means,
-        frequency_errors=known(frequency_errors),
-        mean_errors=known(mean_errors),
+        frequency_errors=known(frequency_errors, total),
+        mean_errors=known(mean_errors, total),
     )
 
 
@@ -162,7 +163,7 @@ def maximum_likelihood(
 
     Standard errors are by the delta method for the unconstrained estimate at the fitted law. They
     do not know that an estimate on an edge cannot leave the simplex. Where the frequency is 0 there
-    is no mean: NaN, with an infinite standard error.
+    is no mean: NaN, and so is its standard error.
 
     Args:
         counts: as from ``tally``.
@@ -188,8 +189,8 @@ def maximum_likelihood(
     return KeyValueEstimate(
         frequencies=states[..., PLUS] + states[..., MINUS],
         means=means,
-        frequency_errors=known(frequency_errors),
-        mean_errors=known(mean_errors),
+        frequency_errors=known(frequency_errors, total),
+        mean_errors=known(mean_errors, total),
     )
 
 

@@ -12,6 +12,9 @@ from protocol.randomizers.keyvalue import SYMBOLS, KeyValueReports
 
 Floats: TypeAlias = NDArray[np.float64]
 
+# A smaller spread of weights, beside their squares, is the rounding of 0.
+_ROUNDING = 1e-12
+
 
 def tally(reports: KeyValueReports, *, keys: int) -> NDArray[np.int64]:
     """How often each symbol was reported of each key, shape (keys, 3), columns by their codes.
@@ -48,9 +51,13 @@ def checked(counts: ArrayLike) -> Floats:
 
 
 def deviation(gradient: Floats, law: Floats, total: Floats) -> Floats:
-    """The delta method: the deviation of ``shares @ gradient`` for multinomial shares of a law."""
+    """The delta method: the deviation of ``shares @ gradient`` for multinomial shares of a law.
+
+    It is 0 where the law is of symbols that all weigh the same.
+    """
     mean = (law * gradient).sum(axis=-1)
     spread = (law * (gradient - mean[..., np.newaxis]) ** 2).sum(axis=-1)
+    spread = np.where(spread > _ROUNDING * (law * gradient**2).sum(axis=-1), spread, 0.0)
     return np.sqrt(ratio(spread, total))
 
 
@@ -62,6 +69,6 @@ def ratio(above: Floats, below: Any) -> Floats:
     return found
 
 
-def known(errors: Floats) -> Floats:
-    """Standard errors, infinite where there is no estimate."""
-    return np.where(np.isnan(errors), math.inf, errors)
+def known(errors: Floats, reports: Floats) -> Floats:
+    """Standard errors, NaN where the reports do not tell: fewer than two, or all alike."""
+    return np.where((errors > 0) & (reports > 1), errors, math.nan)

@@ -23,6 +23,9 @@ MOST_ITERATIONS = 10_000
 
 _BLOCK = 8192
 
+# Of those who hold a key: with a smaller share of either value the mean is at its edge.
+_EDGE = 1e-3
+
 
 class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Where EM stopped, and what follows from there.
@@ -66,10 +69,17 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
         means = ratio(states[:, 0] - states[:, 1], frequency)
         by_frequency = slopes[..., 0] + slopes[..., 1]
         by_mean = slopes[..., 0] - slopes[..., 1] - means[:, np.newaxis] * by_frequency
+        frequency_errors = known(deviation(by_frequency, shares, total), total)
+        mean_errors = known(ratio(deviation(by_mean, shares, total), frequency), total)
+        # Where EM is drawn to an edge, it hardly moves with the reports, and not for knowing more.
+        held = 1 - self.law[:, ABSENT]
+        drawn = (1 - shares[:, ABSENT] - held[2]) / (held[0] - held[2])
+        inside = (drawn > 0) & (drawn < 1)
+        rarer = np.minimum(states[:, 0], states[:, 1]) > _EDGE * frequency
         shape = self.iterations.shape
         return (
-            known(deviation(by_frequency, shares, total)).reshape(shape),
-            known(ratio(deviation(by_mean, shares, total), frequency)).reshape(shape),
+            np.where(inside, frequency_errors, math.nan).reshape(shape),
+            np.where(inside & rarer, mean_errors, math.nan).reshape(shape),
         )
 
     @property
@@ -78,13 +88,18 @@ class EMEstimate(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True)
 
         By the delta method at the observed shares, for EM as it was run, with its uniform start and
         its early stop: they are smaller than those of ``moment``, and say nothing of the bias that
-        this brings. All iterations are done again for them, when they are first asked for.
+        this brings. They are unknown where the key is reported less often than if nobody held it,
+        or more than if all did, for there EM only tends to 0 or 1. All iterations are done again
+        for them, when they are first asked for.
         """
         return self._errors[0]
 
     @property
     def mean_errors(self) -> Floats:
-        """Standard errors of ``means``, shape (..., d), as those of ``frequency_errors``."""
+        """Standard errors of ``means``, shape (..., d), as those of ``frequency_errors``.
+
+        They are unknown too where all who hold the key have one value, but for a thousandth.
+        """
         return self._errors[1]
 
 

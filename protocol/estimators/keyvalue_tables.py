@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,7 +32,7 @@ class KeyValueTables(Estimate):
     As an estimate of a survey it has of every key the shares of those who miss it and hold it, and
     nothing of keys together: a respondent reports on one. A key without a report has no estimate:
     NaN. Respondents asked for a key count as a random sample, so both kinds of standard error are
-    the same, and take in who was asked what.
+    the same, and take in who was asked what; NaN where they are unknown.
 
     Args:
         asked: the survey with the values.
@@ -77,7 +78,7 @@ class KeyValueTables(Estimate):
 
     @property
     def frequency_errors(self) -> Floats:
-        """Standard errors of ``frequencies``, shape (d,); infinite without a report."""
+        """Standard errors of ``frequencies``, shape (d,); NaN where unknown."""
         return self._found[0].frequency_errors
 
     @property
@@ -87,7 +88,7 @@ class KeyValueTables(Estimate):
 
     @property
     def mean_errors(self) -> Floats:
-        """Standard errors of ``means``, shape (d,); infinite without an estimate."""
+        """Standard errors of ``means``, shape (d,); NaN where unknown."""
         return self._found[1].mean_errors
 
     def by(self, estimator: Estimator) -> KeyValueTables:
@@ -143,8 +144,11 @@ class KeyValueTables(Estimate):
         given = self.checked_weights(names, weights)
         axis = self._axis(tuple(names))
         missing, held = given.tolist()
+        if missing == held:
+            return Estimated(missing, 0.0)
         value = missing + (held - missing) * float(self.frequencies[axis])
-        return Estimated(value, abs(held - missing) * float(self.frequency_errors[axis]))
+        error = abs(held - missing) * float(self.frequency_errors[axis])
+        return Estimated(value, None if math.isnan(error) else error)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """None: a respondent reports on one key."""

@@ -8,7 +8,6 @@ is 1, not estimated, so every table has the total 1.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -21,7 +20,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.hadamard import Coefficients, Noise, low_transform, places_of, wht
 from protocol.estimators.marginal_counts import Counted, MarginalCounts
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Estimated, Table, standard_error
 from protocol.estimators.unmixing import Floats
 from protocol.randomizers.binary import OneHot, coefficients, submasks, subsets
 from protocol.randomizers.marginals import MarginalPlan
@@ -66,7 +65,7 @@ class MarginalEstimate(Estimate):
     Errors *given the data* count the randomization and, where a respondent reports on a part of her
     record that is drawn, the draw of who reports on what, given how many do. All are in closed form
     and their squares unbiased (``Coefficients.covariance``). Where a coefficient is known from less
-    than two reports the error is infinite; what no report is about is estimated as 0, which for a
+    than two reports the error is unknown; what no report is about is estimated as 0, which for a
     whole table is the uniform one.
 
     A table of fewer than k attributes is part of several marginals. In the Marg methods it takes
@@ -177,13 +176,16 @@ class MarginalEstimate(Estimate):
         turned = wht(np.array(given.transpose(np.argsort(order)), order="C").reshape(-1))
         turned /= turned.size
         covariance = found.covariance(population=False)[0]
-        unknown = np.isinf(np.diagonal(covariance))
+        unknown = np.isnan(np.diagonal(covariance))
         value = float(found.values[0] @ turned)
+        if np.ptp(given) == 0:
+            return Estimated(value, 0.0)
         if (turned[unknown] != 0).any():
-            return Estimated(value, math.inf)
+            return Estimated(value, None)
         used = np.where(unknown, 0.0, turned)
-        variance = float(used @ np.where(np.isinf(covariance), 0.0, covariance) @ used)
-        return Estimated(value, math.sqrt(max(0.0, variance)))
+        known = np.where(np.isnan(covariance), 0.0, covariance)
+        scale = float(np.abs(used) @ np.abs(known) @ np.abs(used))
+        return Estimated(value, standard_error(float(used @ known @ used), scale))
 
     def _asked(self, names: Sequence[str]) -> tuple[NDArray[np.uint32], tuple[int, ...]]:
         """The mask of some attributes, and the axes of their table in the survey's order."""

@@ -15,7 +15,31 @@ from numpy.typing import NDArray
 from protocol.estimators.projection import Projection, project
 
 _SHOWN_ROWS = 60
+
+# A variance that is smaller beside what it is the difference of is the rounding of 0.
+_ROUNDING = 1e-12
 _OWN_COLUMNS = ("value", "standard_error")
+
+
+def standard_errors(
+    variances: NDArray[np.float64], scale: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The roots of estimated variances, NaN where one is not positive.
+
+    Whatever was randomized or sampled has an error, so a variance that is estimated at 0 or below
+    says that the reports are too few, or too much alike, to estimate it from.
+
+    Args:
+        variances: as estimated.
+        scale: the size of what they are the differences of, of the same shape.
+    """
+    errors = np.full(variances.shape, np.nan)
+    return np.sqrt(variances, out=errors, where=variances > _ROUNDING * scale)
+
+
+def standard_error(variance: float, scale: float) -> float | None:
+    """The same of one variance; None where it is unknown."""
+    return math.sqrt(variance) if variance > _ROUNDING * scale else None
 
 
 class Estimated(NamedTuple):
@@ -37,9 +61,10 @@ class Table:
         categories: the categories of each.
         values: proportions; raw and signed unless ``projection`` says otherwise.
         standard_errors: of the raw values given the data, so from randomization alone; None where
-            no formula is known.
+            no formula is known. NaN where the reports are too few or too much alike to tell: an
+            error of 0 is that of an exact value.
         population_errors: of the raw values when the respondents are themselves a random sample
-            of a population, so from sampling and randomization; None likewise.
+            of a population, so from sampling and randomization; None and NaN likewise.
         n: the number of reports.
         projection: what was done to the values last. A projection makes them biased and mostly
             more accurate; both kinds of errors stay those of the raw values.
@@ -86,6 +111,8 @@ class Table:
     def rows(self) -> list[dict[str, str | float | None]]:
         """One mapping per cell: each attribute's category, ``value`` and ``standard_error``.
 
+        The error is None where it is unknown.
+
         Raises:
             ValueError: an attribute has the name of one of these two columns.
         """
@@ -106,7 +133,8 @@ class Table:
         """The standard error of every cell, in row-major order."""
         if self.standard_errors is None:
             return [None] * self.values.size
-        return self.standard_errors.ravel().tolist()
+        known = self.standard_errors.ravel().tolist()
+        return [None if math.isnan(error) else error for error in known]
 
     def _repr_html_(self) -> str:
         """The first cells as an HTML table, with every text escaped."""
@@ -116,7 +144,7 @@ class Table:
         body = "".join(
             "<tr>"
             + "".join(f"<td>{html.escape(category)}</td>" for category in cell)
-            + f"<td>{value:.6f}</td><td>{'' if error is None else f'{error:.6f}'}</td></tr>"
+            + f"<td>{value:.6f}</td><td>{'unknown' if error is None else f'{error:.6f}'}</td></tr>"
             for cell, value, error in islice(rows, _SHOWN_ROWS)
         )
         more = f"<p>and {cells - _SHOWN_ROWS} more cells</p>" if cells > _SHOWN_ROWS else ""

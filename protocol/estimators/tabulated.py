@@ -15,13 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ExactEstimate(Estimate):
     """Exact counts of some tables: no error but that of sampling from a population.
+
+    That one is unknown where nobody or everybody is in a cell.
 
     Args:
         survey: what was asked.
@@ -81,7 +83,7 @@ class ExactEstimate(Estimate):
             categories=tuple(self.survey.attribute(name).categories for name in names),
             values=np.ascontiguousarray(shares),
             standard_errors=np.zeros(shares.shape),
-            population_errors=np.sqrt(shares * (1 - shares) / self.n),
+            population_errors=standard_errors(shares * (1 - shares) / self.n, shares / self.n),
             n=self.n,
         )
         return raw.projected(projection)
@@ -137,6 +139,8 @@ class PairwiseEstimate(Estimate):
         errors = _mean_error([table.standard_errors for table in tables])
         # Given the data the pairs' reports are independent; the respondents are the same.
         sampled = np.maximum(values * (1 - values), 0.0) / self.n
+        if self.n < 2:
+            sampled = np.full(values.shape, np.nan)
         raw = Table(
             names=names,
             categories=tables[0].categories,
@@ -151,8 +155,11 @@ class PairwiseEstimate(Estimate):
         """Of one attribute or two."""
         given = self.checked_weights(names, weights)
         found = [estimate.query(names, given) for estimate in self._holding(names)]
-        error = _mean_error([np.float64(answer.standard_error or 0.0) for answer in found])
-        return Estimated(float(np.mean([answer.value for answer in found])), float(error))
+        value = float(np.mean([answer.value for answer in found]))
+        known = [answer.standard_error for answer in found if answer.standard_error is not None]
+        if len(known) < len(found):
+            return Estimated(value, None)
+        return Estimated(value, float(_mean_error([np.float64(error) for error in known])))
 
     def _holding(self, names: Sequence[str]) -> list[JointEstimate]:
         self.survey.axes(names)

@@ -81,7 +81,7 @@ class Released(Message, frozen=True):
         blocks: how many were asked.
         answered: how many respondents have answered.
         shares: the raw estimate, signed.
-        errors: its standard errors; where nobody has reported, 0.
+        errors: its standard errors; 0 where they are unknown.
         counts: how often each cell was reported.
     """
 
@@ -168,6 +168,11 @@ class RRBA(Variant, frozen=True, kw_only=True):
             members = tuple(parties[start : start + size])
             if len(members) == size or self.tail == "keep" or start == 0:
                 yield members
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The answers, to whichever block."""
+        return Answers
 
     async def party(self, me: Me, records: Records) -> None:
         """Hear the block's tables, consent, answer."""
@@ -368,12 +373,15 @@ class RRBA(Variant, frozen=True, kw_only=True):
             start = int(self.plan.cells.starts[number])
             part = slice(start, start + math.prod(shape))
             n = int(result.counts[part].sum())
+            reported = result.counts[part].reshape(shape) / max(n, 1)
+            errors = result.errors[part].reshape(shape)
             groups.append(
                 Group(
                     names=names,
                     shares=result.shares[part].reshape(shape),
-                    errors=result.errors[part].reshape(shape),
-                    reported=result.counts[part].reshape(shape) / max(n, 1),
+                    errors=np.where(errors > 0, errors, np.nan),
+                    # The counts are of all blocks, not of the last two.
+                    reported=reported if self.release == "pooled" else np.full(shape, np.nan),
                     keep=self.plan.thresholds[number] / WORDS,
                     n=n,
                 )

@@ -9,6 +9,7 @@ from itertools import combinations, islice
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from protocol.audit import Audit
 from protocol.estimators.estimate import Estimate
@@ -26,6 +27,8 @@ PAIRS, TRIED, CELLS = 4, 28, 100
 
 WHISKER = 1.96
 """Standard errors on each side: about 95 % where the estimate is about normal."""
+
+UNKNOWN = "unknown"
 
 _SHADES = 7
 
@@ -79,6 +82,10 @@ def estimate(audit: Audit) -> Section:
             said += " The errors are those of randomization alone, given the answers."
         what = "attribute"
         left = rest(len(found.survey.names), len(panels), "attributes in the JSON report")
+    if any(UNKNOWN in row for panel in panels for row in panel.grid.rows):
+        said += (
+            f" An error is {UNKNOWN} where reports are too few, or too much alike, to estimate it."
+        )
     return Section(
         key="estimate",
         title="The published estimate",
@@ -135,8 +142,11 @@ def _panel(
     for label, value, error in rows:
         reach = None if error is None or not math.isfinite(error) else WHISKER * error
         shown = percent if percents else signed
-        half = NONE if reach is None else shown(reach)
-        words = shown(value) if reach is None else _between(value, reach, percents=percents)
+        half = _half(value, reach, percents=percents)
+        if reach is not None:
+            words = _between(value, reach, percents=percents)
+        else:
+            words = shown(value) if exact or half == NONE else f"{shown(value)} ± {half}"
         marks.append(Mark(cut(label), value, reach, words))
         cells.append((cut(label), shown(value)) if exact else (cut(label), shown(value), half))
     limits = (-0.5, 1.5) if percents else (-2.0, 2.0)
@@ -150,6 +160,13 @@ def _panel(
         wide=False,
     )
     return Panel(cut(name), drawn, grid)
+
+
+def _half(value: float, reach: float | None, *, percents: bool) -> str:
+    """The length of a whisker in words."""
+    if reach is not None:
+        return percent(reach) if percents else signed(reach)
+    return UNKNOWN if math.isfinite(value) else NONE
 
 
 def _between(value: float, reach: float, *, percents: bool) -> str:
@@ -193,14 +210,20 @@ def _dependence(table: Table) -> float:
 def _heat(table: Table, place: int, *, exact: bool) -> Heat:
     largest = float(table.values.max(initial=0.0)) or 1.0
     shades = np.clip(np.floor(table.values / largest * _SHADES), 0, _SHADES - 1).astype(int)
-    errors = None if exact else table.standard_errors
+    errors = table.standard_errors
     rows = []
     for i, category in enumerate(table.categories[0]):
         cells: list[tuple[str, str, int]] = []
         for j in range(len(table.categories[1])):
-            error = "" if errors is None else signed(100 * WHISKER * float(errors[i, j]), 1)
+            error = "" if exact else f"±{_cell_error(errors, i, j)}"
             cells.append((signed(100 * float(table.values[i, j]), 1), error, int(shades[i, j])))
         rows.append((cut(category, 24), tuple(cells)))
     first, second = (cut(name) for name in table.names)
     columns = tuple(cut(category, 24) for category in table.categories[1])
     return Heat(f"pair-{place}", (first, second), columns, tuple(rows))
+
+
+def _cell_error(errors: NDArray[np.float64] | None, i: int, j: int) -> str:
+    if errors is None or not math.isfinite(errors[i, j]):
+        return f" {UNKNOWN}"
+    return signed(100 * WHISKER * float(errors[i, j]), 1)

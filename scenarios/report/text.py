@@ -13,16 +13,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from protocol.estimators.tables import Table as Marginal
 from protocol.transcript.entries import Header
 from protocol.transcript.verification import Verification
 from scenarios.errors import printable
 from scenarios.report.figures import count
-from scenarios.report.rounds import Round
+from scenarios.report.rounds import Round, waits_of
 from scenarios.scenario import Finished, Scenario
 
 _FAULTS = 50
 _ATTRIBUTES = 60
 """The most attributes that a table or a line lists."""
+
+_WAITS = 16
+"""Up to so many waits of the aggregator have a line each."""
 
 _NAMED = 12
 """Up to so many attributes are named even if their figures are all the same."""
@@ -60,10 +64,16 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     yield from _rows_report(title, finished) if finished.rows else _marginals(title, finished)
     yield from map(plain, finished.notes)
     yield plain(
-        f"{outcome.answered:,} of {count(len(outcome.endings), 'party', 'parties')} answered for "
-        f"{count(outcome.estimate.n, 'respondent')} over {outcome.transport}, "
+        f"estimated from {outcome.counted:,} of "
+        f"{count(len(outcome.endings), 'party', 'parties')}, "
+        f"{count(outcome.estimate.n, 'respondent')}, over {outcome.transport}, "
         f"in {outcome.seconds:.1f} s"
     )
+    closings = outcome.completeness.closings
+    if len(closings) > 1:
+        for name, alike in waits_of(closings, at_most=_WAITS):
+            awaited, counted = (sum(c.awaited for c in alike), sum(c.counted for c in alike))
+            yield plain(f"  {name}: {counted:,} of {awaited:,} counted")
     for reason, many in outcome.trouble.items():
         yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
     yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")
@@ -197,19 +207,26 @@ def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
         records = finished.reported.recoded(records)
     marginals = finished.reported.marginals(finished.projection)
     for attribute, marginal in islice(marginals.items(), _ATTRIBUTES):
-        figures = [marginal.values]
-        if marginal.standard_errors is not None:
-            figures.append(marginal.standard_errors)
-        if records is not None:
-            figures.insert(0, records.distribution([attribute]))
+        columns = [
+            *([] if records is None else [map(_figure, records.distribution([attribute]))]),
+            map(_figure, marginal.values),
+            _errors(marginal),
+        ]
         shown = attribute
-        for category, *row in zip(marginal.categories[0], *figures, strict=True):
-            table.add_row(plain(shown), plain(category), *map(_figure, row))
+        for category, *row in zip(marginal.categories[0], *columns, strict=True):
+            table.add_row(plain(shown), plain(category), *row)
             shown = ""
         table.add_section()
     yield table
     if len(marginals) > _ATTRIBUTES:
         yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
+
+
+def _errors(marginal: Marginal) -> Iterable[str]:
+    """The standard error of every category, in words where it is not known."""
+    if marginal.standard_errors is None:
+        return ["unknown"] * marginal.values.size
+    return ["unknown" if math.isnan(e) else _figure(e) for e in marginal.standard_errors]
 
 
 def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:

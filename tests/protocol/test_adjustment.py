@@ -348,7 +348,7 @@ def test_an_adjusted_estimate_has_no_standard_errors_and_says_so_everywhere() ->
     assert table.projection == "clip"
     np.testing.assert_allclose(table.values, estimate.table("b", "a").values, rtol=1e-12)
     assert {row["standard_error"] for row in table.rows()} == {None}
-    assert "<td></td>" in table._repr_html_()
+    assert "<td>unknown</td>" in table._repr_html_()
     found = estimate.count({"a": ["a1"], "b": ["b0", "b2"]})
     expected = table.values[[0, 2], 1].sum() * 20_000
     assert found.value == pytest.approx(expected)

@@ -97,9 +97,9 @@ def test_moments_of_round_counts() -> None:
     found = moment([[6, 7, 3], [0, 16, 0]], randomizer)
     np.testing.assert_allclose(found.frequencies, [0.75, 1.5], rtol=1e-15)
     np.testing.assert_allclose(found.means, [0.8, 1.0], rtol=1e-15)
-    errors = [2 * math.sqrt(10 * 6 / 16**3), 0.0]
+    errors = [2 * math.sqrt(10 * 6 / 16**3), math.nan]
     np.testing.assert_allclose(found.frequency_errors, errors, rtol=1e-14)
-    errors = [2 * math.sqrt((1 - 0.16) / 10), 0.0]
+    errors = [2 * math.sqrt((1 - 0.16) / 10), math.nan]
     np.testing.assert_allclose(found.mean_errors, errors, rtol=1e-14)
     assert moment([[0, 16, 0]], randomizer, clip=False).means[0] == pytest.approx(2.0)
     # Without the fakes: f m is 4/16 over 3/4 and 1/2, and f is 0.75.
@@ -272,7 +272,7 @@ def test_iterations_are_limited_and_counted() -> None:
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_standard_errors_of_em_are_by_its_own_derivative(tied: bool) -> None:
-    counts = np.array([[400.0, 350.0, 250.0], [90.0, 6.0, 4.0], [2.0, 5.0, 3.0]])
+    counts = np.array([[400.0, 350.0, 250.0], [60.0, 21.0, 19.0], [4.0, 3.0, 3.0]])
     steps = 40
 
     def run(table: Floats) -> EMEstimate:
@@ -301,14 +301,14 @@ def test_standard_errors_of_keys_that_stop_at_different_times() -> None:
         alone = em(counts[place][np.newaxis], BUDGET)
         np.testing.assert_allclose(found.frequency_errors[place], alone.frequency_errors[0])
         np.testing.assert_allclose(found.mean_errors[place], alone.mean_errors[0])
-    assert found.frequency_errors[1, 1] == found.mean_errors[1, 1] == math.inf
+    assert np.isnan([found.frequency_errors[1, 1], found.mean_errors[1, 1]]).all()
 
 
 # All estimators
 
 
 def test_a_key_without_a_report_has_no_estimate() -> None:
-    counts = np.array([[0, 0, 0], [5, 3, 1], [5, 0, 0]])
+    counts = np.array([[0, 0, 0], [50, 32, 26], [5, 0, 0]])
     for found in (
         moment(counts, BUDGET),
         moment(counts, BUDGET, debias=True),
@@ -319,16 +319,16 @@ def test_a_key_without_a_report_has_no_estimate() -> None:
             values = getattr(found, {"frequency": "frequencies", "mean": "means"}[name])
             errors = getattr(found, f"{name}_errors")
             assert np.isnan(values[0])
-            assert errors[0] == math.inf
+            assert np.isnan(errors[0])
             assert np.isfinite([values[1], errors[1]]).all()
     likeliest = maximum_likelihood(counts, BUDGET)
     assert likeliest.frequencies[2] == 0
     assert np.isnan(moment(counts, BUDGET).means[2])
     assert np.isnan(likeliest.means[2])
-    assert likeliest.mean_errors[2] == math.inf
+    assert np.isnan(likeliest.mean_errors[2])
     empty = em(counts[:1], BUDGET)
     assert np.isnan(empty.frequencies).all()
-    assert np.isinf(empty.frequency_errors).all()
+    assert np.isnan(empty.frequency_errors).all()
 
 
 def test_counts_and_fakes_are_checked() -> None:

@@ -43,7 +43,22 @@ def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
     known = [row for row in values["keys"] if row["frequency"] is not None]
     squared = [(row["frequency"] - row["true_frequency"]) ** 2 for row in known]
     assert values["error"]["frequencies_mse"] == pytest.approx(np.mean(squared))
-    assert found.outcome.answered == 20
+    assert found.outcome.counted == 20
+
+
+@pytest.mark.parametrize("estimator", ["moment", "debiased", "em", "likelihood"])
+def test_an_error_of_one_report_is_unknown(estimator: str) -> None:
+    found = finished("kv-linear", n=60, parties=60, estimator=estimator)
+    values = json.loads(json.dumps(found.values(), allow_nan=False))
+    alone = [i for i, row in enumerate(values["keys"]) if row["reports"] == 1]
+    assert len(alone) > 5
+    for i in alone:
+        assert values["keys"][i]["frequency"] is not None
+        assert values["keys"][i]["frequency_error"] is None
+        assert values["keys"][i]["mean_error"] is None
+        assert found.rows[i]["± held"] == found.rows[i]["± mean"] == "unknown"
+    assert 0 not in {row["frequency_error"] for row in values["keys"]}
+    assert 0 not in {row["mean_error"] for row in values["keys"]}
 
 
 def test_the_truth_is_that_of_the_population() -> None:

@@ -11,7 +11,10 @@ from protocol.privacy.coalitions import worst_coalition
 from protocol.privacy.composition import Composition
 from protocol.replay import Replay
 from protocol.transcript.reader import TranscriptReader
-from tests.pages import Page, audited, independent, page_of, summed
+from protocol.variants import RRBA
+from tests.every_variant import BITS
+from tests.pages import Page, audited, independent, page_of, recorded, summed
+from tests.protocol.simulation import answers
 
 
 def test_exact_shares_have_no_errors() -> None:
@@ -21,6 +24,15 @@ def test_exact_shares_have_no_errors() -> None:
     assert "Whisker" not in read.said
     assert "whisker" not in read.said
     assert "of randomization alone" in Page(page_of(independent())).said
+
+
+def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
+    variant = RRBA(survey=BITS, p=0.5, k=2)
+    read = Page(page_of(recorded(variant, answers(BITS, 1), 1)))
+    assert "± unknown" in read.said
+    assert "An error is unknown where reports are too few, or too much alike" in read.said
+    assert "± 0.0" not in read.said
+    assert "unknown" not in Page(page_of(independent())).said
 
 
 def test_what_a_digest_is_compared_with() -> None:

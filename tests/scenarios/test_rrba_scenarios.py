@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def test_every_transport_gives_one_digest() -> None:
 @pytest.mark.slow
 def test_two_hundred_clients_over_tls() -> None:
     result = run("rrba-alarm", "n=200", "block=50", options=("--transport", "tls"))
-    assert result["answered"] == 200
+    assert result["counted"] == 200
     assert len(result["views"]) == 37
 
 
@@ -127,3 +128,14 @@ def test_parties_that_vanish_leave_the_exact_total_of_the_others() -> None:
     )
     assert said.code == 1
     assert "missing: party-" in said.err
+
+
+def test_the_errors_of_one_answer_are_unknown(tmp_path: Path) -> None:
+    settings = ("--set", "n=1", "--set", "groups=view", "--set", "block=1")
+    arguments = ("run", "rrba-survey", *settings, "--out", tmp_path, "--transport", "local")
+    said = sottovoce(*arguments)
+    assert said.code == 0, said.err
+    result = json.loads((tmp_path / "result.json").read_text())
+    errors = [e for of in result["estimate"]["standard_errors"].values() for e in of.values()]
+    assert set(errors) == {None}
+    assert said.out.count("unknown") == len(errors)
