@@ -183,8 +183,20 @@ def rejections(result: TestResult, level: float = 0.05) -> Rejections:
     """The share of the tables of a result for which H0 is rejected at this level."""
     rejected = result.rejects(level)
     rate = float(rejected.mean())
-    error = math.sqrt(rate * (1 - rate) / rejected.size) if rejected.size > 1 else math.nan
-    return Rejections(rate, error, rejected.size)
+    return Rejections(rate, share_error(rate, rejected.size), rejected.size)
+
+
+def share_error(share: float, trials: int) -> float:
+    """The standard error of a share of independent trials, NaN of a single one.
+
+    Where all came out alike it is that of the share which one trial more of either outcome would
+    make: never 0, and about ``1/trials``.
+    """
+    if trials < 2:
+        return math.nan
+    if share in (0.0, 1.0):
+        share = 1 / (trials + 2)
+    return math.sqrt(share * (1 - share) / trials)
 
 
 def rejection_rate(

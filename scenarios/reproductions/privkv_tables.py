@@ -207,7 +207,7 @@ def _errors(number: int, parameters: Parameters, context: Context) -> Reproduced
             "PrivKV and PrivKVM randomize keys alike, so the errors of their frequencies have one "
             "law. Its mean in closed form is, row by row: "
             + ", ".join(f"{value:.4g}" for value in expected)
-            + "; where the printed ones differ by more than chance, PrivKVM was run otherwise",
+            + "; printed ones of PrivKVM that differ by more than chance are not of this law",
             "the printed figures are means of 10 runs, with standard errors of their own like "
             "those of 10 runs here",
         ),

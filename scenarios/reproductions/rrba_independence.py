@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from protocol.estimators.association import TestResult, naive_test, noise_aware_test, unmixed_counts
 from protocol.records import Records
 from protocol.survey import Attribute, Survey
-from scenarios.association import monte_carlo_test
+from scenarios.association import monte_carlo_test, share_error
 from scenarios.baselines import Scale, laplace_tables, mcindep
 from scenarios.block_laws import Trials, sampled_blocks
 from scenarios.report.plots import plot_rows
@@ -264,10 +264,7 @@ def _drawn(rows: Sequence[Row]) -> list[Row]:
 
 def _row(ways: int, method: str, power: float, accepted: float, parameters: Parameters) -> Row:
     runs, size = parameters.runs, 2**ways
-    errors = [
-        math.sqrt(share * (1 - share) / runs) if runs > 1 else math.nan
-        for share in (power, accepted)
-    ]
+    errors = [share_error(share, runs) for share in (power, accepted)]
     printed = PRINTED[method][WAYS.index(ways)] if method in PRINTED else None
     local = method.startswith("RRBA") and method != "RRBA at the true epsilon"
     epsilon = true_epsilon(parameters.p, size, mix=parameters.mix) if local else parameters.epsilon

@@ -25,6 +25,7 @@ from scenarios.association import (
     rejection_rate,
     rejections,
     sampled_counts,
+    share_error,
 )
 from scenarios.laws import report_once, reported_pairs
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
@@ -227,6 +228,13 @@ def test_rates_have_standard_errors() -> None:
     result = exact_test([[[10, 10], [10, 10]], [[20, 0], [0, 20]]] * 8, ways=2)
     assert rejections(result) == Rejections(0.5, 0.125, 16)
     assert rejections(result, 1.0).rate == 1
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_of_none_or_of_all_is_not_known_without_error(share: float) -> None:
+    assert math.isnan(share_error(share, 1))
+    assert share_error(share, 398) == pytest.approx(math.sqrt(399 / 400**2 / 398))
+    assert share_error(0.5, 16) == 0.125
 
 
 @pytest.mark.parametrize(
