@@ -3,10 +3,10 @@
 Rules
 1. Whatever a role does not wait for yet, waits: one message per (kind, round, sender).
 2. Late, repeated, unexpected and malformed messages are kept with the reason, away from the role.
+   Nothing that the aggregator says is dropped for want of room: a party's role ends first.
 3. A role that raises, or awaits what is no effect, ends as a ``LocalProtocolError``.
 4. The same stream and the same received envelopes give the same messages.
-5. A party's role to which the aggregator says more than may wait ends: nothing of it is dropped.
-6. A party that has its key ends, well or declining, with the signed head of all that it has said.
+5. A party that has its key ends, well or declining, with the signed head of all that it has said.
 """
 
 from __future__ import annotations
