@@ -332,9 +332,11 @@ def _errors_by_messages(parameters: Errors, context: Context) -> Reproduced:
     epsilon = EPSILONS[-1]
     records, outcome, estimate = _by_messages(parameters.n, epsilon, context)
     raw, nearest = distances(estimate, _cells(records))
+    measured = {"raw": raw, "simplex": nearest}
     row = Row(
         settings={"k": 2, "epsilon": epsilon, "method": "InpHT"},
-        measured={"raw": raw, "simplex": nearest},
+        measured=measured,
+        standard_error=dict.fromkeys(measured, math.nan),
     )
     return Reproduced(
         reproduction="marginals-figure-6",

@@ -42,8 +42,9 @@ def test_pair_tables_of_reports_say_what_the_reports_say(way: Dependence, p: flo
     learn = raw_dependences if way == "rr" else debiased_dependences
     whole = learn(JointEstimate(THREEFOLD, variant.negotiation.pilot, counts), measure="auto")
     assert np.allclose(found.matrix, whole.matrix, atol=1e-12)
-    assert np.allclose(found.errors, whole.errors, atol=1e-12)
+    assert np.allclose(found.deviations, whole.deviations, atol=1e-12)
     assert found.epsilon == pytest.approx(whole.epsilon, abs=1e-12)
+    assert found.biased == whole.biased
     assert found.matrix[0, 1] != found.matrix[0, 2]
 
 

@@ -129,7 +129,7 @@ def test_accepted() -> None:
     found = audited(independent())
     loss = found.ledger.record_epsilon
     assert f"learned at most ε = {epsilon(loss)} about each respondent" in read.said
-    assert "All 60 parties were counted." in read.said
+    assert "All 60 parties were counted for the estimate." in read.said
     assert "Nothing is wrong." in read.said
     assert "whoever has the file can undo every randomization" in read.said
     assert found.verification.digest is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,8 @@ def test_by_messages_the_experiment_runs_once(name: str) -> None:
     assert len(done.outcome.endings) == 256
     assert done.outcome.records == taxi(30_000, seed=1)
     for row in done.rows:
-        assert row.standard_error is None
+        assert isinstance(row.standard_error, dict)
+        assert all(math.isnan(error) for error in row.standard_error.values())
     if name.endswith("6"):
         estimate: Any = done.outcome.estimate
         expected = [
