@@ -26,7 +26,7 @@ from protocol.privacy.ledger import LedgerWriter
 from protocol.randomizers import KeepUniform
 from protocol.randomness import Stream, secret_of
 from protocol.records import Records
-from protocol.roster import Roster
+from protocol.roster import KEY_BYTES, Roster
 from protocol.sharing.graph import neighbourhoods, order_of
 from protocol.sharing.messages import (
     PART_BYTES,
@@ -67,8 +67,8 @@ class _Record:
 
     def __init__(self, parties: int) -> None:
         names = (AGGREGATOR, *(PartyId(f"party-{i}") for i in range(parties)))
-        # Nobody checks a key here.
-        roster = Roster(tuple((name, bytes(32)) for name in names))
+        # Nobody signs anything here.
+        roster = Roster(tuple((n, i.to_bytes(KEY_BYTES, "big")) for i, n in enumerate(names, 2)))
         self.variant = PairCounts(survey=ADULT)
         self.charter = Charter(session=SESSION, variant=self.variant, roster=roster)
         self.names = names[1:]

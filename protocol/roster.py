@@ -18,11 +18,44 @@ from protocol.transcript.merkle import leaf_hash, levels_of
 KEY_BYTES = 32
 
 _PRIME = 2**255 - 19
+_SIGN = 1 << 255
+# A point of order 8 has this y or its negative (RFC 8032, section 5.1, for the curve).
+_OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+# The y of every point of order 1, 2, 4 or 8, and all numbers that are y a second time, plus p.
+_UNFIT = frozenset(
+    (0, 1, _PRIME - 1, _OF_ORDER_8, _PRIME - _OF_ORDER_8, *range(_PRIME, _SIGN))
+)
 
 
 def roster_leaf(name: str, key: bytes) -> bytes:
     """A member as a leaf of the roster's Merkle tree; all keys have one length."""
     return key + name.encode()
+
+
+def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
+    """Refuse identity keys of another length, of low order, not canonical, or of two members.
+
+    With a key of low order anybody can sign. A key and its negative, which differ in the sign of x
+    alone, have one holder and agree on the same secrets: they count as one key. Whether a key is a
+    point of the curve at all is not checked, for that takes longer than all the rest of a survey's
+    start: nobody can sign with one that is not.
+
+    Raises:
+        ValueError: says whose key.
+    """
+    for name, key in members:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"the key of {name!r:.80} has {len(key)} bytes, not {KEY_BYTES}")
+    ys = [int.from_bytes(key, "little") % _SIGN for _, key in members]
+    different = set(ys)
+    if not _UNFIT.isdisjoint(different):
+        weak = next(name for (name, _), y in zip(members, ys, strict=True) if y in _UNFIT)
+        raise ValueError(f"the key of {weak!r:.80} is of low order or not canonical")
+    if len(different) != len(ys):
+        first: dict[int, PartyId] = {}
+        for (name, _), y in zip(members, ys, strict=True):
+            if first.setdefault(y, name) is not name:
+                raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have one key")
 
 
 @functools.lru_cache(maxsize=1 << 17)
@@ -100,7 +133,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         members: (id, public Ed25519 key of 32 bytes) of each.
 
     Raises:
-        ValueError: no aggregator first, an id twice, or a key that is no key.
+        ValueError: no aggregator first, an id twice, or what ``check_keys`` refuses.
     """
 
     members: tuple[tuple[PartyId, bytes], ...]
@@ -110,10 +143,9 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
             raise ValueError(f"the first member of a roster is {AGGREGATOR!r}")
         if len(self.position) != len(self.members):
             raise ValueError("a roster names every member once")
-        for name, key in self.members:
+        for name, _ in self.members:
             party_id(name)
-            if len(key) != KEY_BYTES:
-                raise ValueError(f"the key of {name!r} has {len(key)} bytes, not {KEY_BYTES}")
+        check_keys(self.members)
 
     @functools.cached_property
     def position(self) -> dict[PartyId, int]:

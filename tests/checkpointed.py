@@ -69,7 +69,10 @@ def recorded(rounds: Sequence[Sequence[int]]) -> bytes:
     """A record in which these members (by their places) speak, with a closing after each round."""
     header = msgspec.structs.replace(
         HEADER,
-        roster=tuple((name, SIGNER.public if name == AGGREGATOR else b"\1" * 32) for name in NAMES),
+        roster=(
+            (AGGREGATOR, SIGNER.public),
+            *((n, bytes([i]) * 32) for i, n in enumerate(NAMES[1:], 1)),
+        ),
     )
     parts: list[bytes] = []
     recorder = Recorder(parts.append, header, signer=SIGNER)

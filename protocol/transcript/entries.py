@@ -12,7 +12,7 @@ import zstandard
 
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, SESSION_BYTES, PartyId, party_id
-from protocol.roster import KEY_BYTES
+from protocol.roster import check_keys
 from protocol.transcript.merkle import Tree, root_of
 
 FORMAT = 1
@@ -210,7 +210,7 @@ def problems_of(header: Header) -> tuple[str, ...]:
         (names[:1] == [AGGREGATOR], "the aggregator is not the first of the roster"),
         (len(set(names)) == len(names), "a member of the roster occurs twice"),
         (all(map(_is_party_id, names)), "a member of the roster has no valid id"),
-        (all(len(key) == KEY_BYTES for _, key in header.roster), "a key that has not 32 bytes"),
+        *_keys_problem(header.roster),
         (len(set(header.kinds)) == len(header.kinds), "a kind occurs twice"),
         (kernel <= set(header.kinds), "a kind of the kernel is missing"),
         (0 < header.max_body <= MAX_BODY, f"a cap of {header.max_body} bytes on bodies"),
@@ -219,6 +219,13 @@ def problems_of(header: Header) -> tuple[str, ...]:
         (_is_plain(header.parameters) and _is_plain(header.survey), "values that are not plain"),
     )
     return tuple(problem for sound, problem in checks if not sound)
+
+
+def _keys_problem(members: tuple[tuple[PartyId, bytes], ...]) -> Iterator[tuple[bool, str]]:
+    try:
+        check_keys(members)
+    except ValueError as error:
+        yield False, str(error)
 
 
 def _is_party_id(name: str) -> bool:

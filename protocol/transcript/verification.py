@@ -9,8 +9,9 @@ The rules, by the names that faults carry:
  5. ``frame``: a block is stored as one zstandard frame that states its size and keeps to the cap.
  6. ``header-first``: the first block is the header, and no other block is.
  7. ``header``: the header is canonical msgpack of the declared fields, and they are sound: known
-    format and profile, 16 bytes of session, unique valid ids with the aggregator first, keys of 32
-    bytes, unique kinds with the kernel's among them, a cap on bodies within bounds.
+    format and profile, 16 bytes of session, unique valid ids with the aggregator first, unique keys
+    of 32 bytes, canonical and not of low order, unique kinds with the kernel's among them, a cap on
+    bodies within bounds.
  8. ``entries``: a block of entries holds one or more, each canonical msgpack of a known kind of
     entry; the envelope in a ``Sent`` is canonical too, and its number is not negative.
  9. ``session``: every envelope is of the header's session.

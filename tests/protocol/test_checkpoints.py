@@ -107,7 +107,11 @@ def closings(count: int, gap: int, members: int) -> list[int]:
     names = [PartyId(f"party-{i}") for i in range(1, members)]
     signer = Identity(AGGREGATOR, bytes(32))
     header = msgspec.structs.replace(
-        HEADER, roster=((AGGREGATOR, signer.public), *((name, b"\1" * 32) for name in names))
+        HEADER,
+        roster=(
+            (AGGREGATOR, signer.public),
+            *((n, i.to_bytes(32, "big")) for i, n in enumerate(names, 2)),
+        ),
     )
     parts: list[bytes] = []
     recorder = Recorder(parts.append, header, signer=signer)

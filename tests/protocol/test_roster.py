@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
-from protocol.roster import Identity, Roster, agreement_key, roster_leaf
+from protocol.roster import Identity, Roster, agreement_key, is_signature, roster_leaf
 from protocol.transcript.merkle import leaf_hash, levels_of
 from tests.protocol.simulation import STREAMS, roster_of
 
@@ -56,12 +56,83 @@ def test_members_in_order() -> None:
 )
 def test_refused_rosters(names: tuple[str, ...], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Roster(tuple((PartyId(name), bytes(32)) for name in names))
+        Roster(tuple((PartyId(name), bytes([i]) * 32) for i, name in enumerate(names, 1)))
 
 
 def test_keys_have_32_bytes() -> None:
     with pytest.raises(ValueError, match="31 bytes"):
         Roster(((AGGREGATOR, bytes(31)),))
+
+
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+ROOT = pow(2, (P - 1) // 4, P)
+"""A square root of -1."""
+
+
+def y_of_order_8() -> set[int]:
+    """The y of the points whose double has y = 0, by the law of addition (RFC 8032, 5.1.4)."""
+    # y(2Q) = (y^2 + x^2) / (1 - d x^2 y^2) is 0 where x^2 = -y^2; on the curve that leaves
+    # d y^4 + 2 y^2 - 1 = 0, a quadratic equation of y^2.
+    found = set()
+    discriminant = root(4 + 4 * D)
+    assert discriminant is not None
+    for sign in (1, -1):
+        square = (-2 + sign * discriminant) * pow(2 * D, -1, P) % P
+        y = root(square)
+        if y is not None:
+            found |= {y, P - y}
+    return found
+
+
+def root(square: int) -> int | None:
+    """A square root modulo p, if there is one."""
+    candidate = pow(square, (P + 3) // 8, P)
+    for found in (candidate, candidate * ROOT % P):
+        if found * found % P == square % P:
+            return found
+    return None
+
+
+def encodings(y: int) -> list[bytes]:
+    """All ways to write a y, with either sign, in canonical form or not."""
+    ways = [way for way in (y, y + P) if way < 2**255]
+    return [(way | sign << 255).to_bytes(32, "little") for way in ways for sign in (0, 1)]
+
+
+TORSION = {0, 1, P - 1} | y_of_order_8()
+WEAK = [key for y in sorted(TORSION) for key in encodings(y)]
+NOT_CANONICAL = [key for y in range(2**255 - P) for key in encodings(y)[2:]]
+
+
+def test_there_are_eight_points_of_low_order() -> None:
+    # Of y = 1 and y = -1 there is one point each, of all others two.
+    assert len(TORSION) == 5
+    assert len(WEAK) == 14
+    assert len(NOT_CANONICAL) == 38
+
+
+@pytest.mark.parametrize("key", [*WEAK, *NOT_CANONICAL], ids=bytes.hex)
+def test_a_key_of_low_order_or_not_canonical_is_refused(key: bytes) -> None:
+    members = ((AGGREGATOR, Identity(AGGREGATOR, bytes(32)).public), (PartyId("eve"), key))
+    with pytest.raises(ValueError, match="'eve' is of low order or not canonical"):
+        Roster(members)
+
+
+def test_with_a_key_of_zeros_anybody_signs() -> None:
+    """Why such keys are refused: of these few signatures some pass, and nobody has a secret."""
+    forged = [point + bytes(32) for point in WEAK]
+    contents = [bytes([i]) for i in range(16)]
+    assert any(is_signature(s, content, key=bytes(32)) for s in forged for content in contents)
+
+
+def test_one_key_under_two_names_is_refused() -> None:
+    one, two = ROSTER.members[1], ROSTER.members[2]
+    key = one[1]
+    negative = key[:-1] + bytes([key[-1] ^ 0x80])
+    for same in (key, negative):
+        with pytest.raises(ValueError, match="'party-1' and 'party-2' have one key"):
+            Roster((ROSTER.members[0], one, (two[0], same)))
 
 
 def test_signatures() -> None:
@@ -73,8 +144,9 @@ def test_signatures() -> None:
     assert not ROSTER.verify(anna.name, signature[:-1], b"content")
     assert not ROSTER.verify(PartyId("party-2"), signature, b"content")
     assert not ROSTER.verify(PartyId("nobody"), signature, b"content")
-    weak = Roster(((AGGREGATOR, bytes(32)),))
-    assert not weak.verify(AGGREGATOR, signature, b"content")
+    # No point of the curve: nobody can sign with it.
+    nowhere = Roster(((AGGREGATOR, b"\2" + bytes(31)),))
+    assert not nowhere.verify(AGGREGATOR, signature, b"content")
 
 
 def test_keys_do_not_show() -> None:

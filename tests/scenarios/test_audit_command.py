@@ -254,7 +254,7 @@ def test_what_is_refused(
 
 def roster_of(*names: str) -> Roster:
     members = (AGGREGATOR, *map(PartyId, names))
-    return Roster(tuple((name, bytes([i]) * 32) for i, name in enumerate(members)))
+    return Roster(tuple((name, bytes([i]) * 32) for i, name in enumerate(members, 1)))
 
 
 def test_wires_between_names_with_hyphens() -> None:
