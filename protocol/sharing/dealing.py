@@ -30,7 +30,7 @@ def commitment_context(session: bytes, part: int) -> bytes:
 
 
 class Received(NamedTuple):
-    """What a party was dealt.
+    """What a party was dealt. Shares and salts never show.
 
     Args:
         dealt: which neighbours have dealt.
@@ -43,6 +43,9 @@ class Received(NamedTuple):
     good: NDArray[np.bool_]
     shares: Bytes
     salts: Bytes
+
+    def __repr__(self) -> str:
+        return f"<Received: {int(self.good.sum())} good shares of {len(self.good)} neighbours>"
 
 
 def _salts(hidden: bytes, parts: int) -> Bytes:

@@ -1,0 +1,205 @@
+"""Nothing that holds a share, a mask, a key, a seed or a true answer shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import io
+import pkgutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import parties
+import protocol.sharing
+from parties.adversaries import Adversary
+from protocol.disclosure import Disclosure
+from protocol.errors import RemoteProtocolError
+from protocol.machine import Machine
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomness import Stream, Streams, secret_of
+from protocol.records import Records
+from protocol.roles import Me
+from protocol.roster import Identity
+from protocol.setting import setting_of
+from protocol.sharing.dealing import Received
+from protocol.sharing.meeting import Hood
+from protocol.sharing.sealing import Edge
+from protocol.sharing.shamir import reconstruct, share
+from protocol.survey import Attribute, Survey
+from protocol.variants import SecureSumVariant
+from scenarios.deployment import Member
+from scenarios.retries import Memory
+
+MODULES = (
+    "protocol.randomness",
+    "protocol.roster",
+    "protocol.disclosure",
+    "protocol.setting",
+    "protocol.records",
+    "scenarios.deployment",
+)
+
+PUBLIC = {
+    "Bound": "a bound of the graph",
+    "Degree": "how many neighbours there are",
+    "Delivered": "commitments, and who has dealt",
+    "Heard": "a total, as every party is told it",
+    "Meeting": "what parties joined with, as the aggregator was told it",
+    "Plan": "a survey's plan",
+    "Roster": "names and public keys",
+    "SecureSum": "parameters",
+    "Shape": "sizes",
+    "Sum": "a total, as it is published",
+    "Summed": "a total, as every party is told it",
+    "_CharterFile": "a charter",
+    "_Tail": "a law",
+}
+"""Classes of which everything is known to the aggregator anyway; messages are too."""
+
+MARK = 0xA7
+SECRET = bytes([MARK]) * 32
+
+
+def modules() -> Iterator[ModuleType]:
+    for package in (protocol.sharing, parties):
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(found.name)
+    yield from map(importlib.import_module, MODULES)
+
+
+def classes() -> list[type]:
+    """All classes with fields in the modules that handle secrets, but for public ones."""
+    found = [
+        cls
+        for module in modules()
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if cls.__module__ == module.__name__ and fields_of(cls) and not issubclass(cls, Message)
+    ]
+    return [cls for cls in found if cls.__name__ not in PUBLIC]
+
+
+def fields_of(cls: Any) -> tuple[str, ...]:
+    if issubclass(cls, msgspec.Struct):
+        return tuple(cls.__struct_fields__)
+    if dataclasses.is_dataclass(cls):
+        return tuple(field.name for field in dataclasses.fields(cls))
+    return tuple(getattr(cls, "_fields", ()))
+
+
+def is_shown(text: str) -> bool:
+    """Whether a text has the mark: as bytes are written, as numbers, or as hexadecimal digits."""
+    return any(sign in text.lower() for sign in ("\\xa7\\xa7", str(MARK), "a7a7"))
+
+
+def assert_silent(made: object) -> None:
+    for text in (repr(made), str(made), f"{made}", repr((made,)), repr({"it": made})):
+        assert not is_shown(text), text
+
+
+LETTERS = "bcdghjkmnpqrstvw"
+CATEGORIES = tuple(first + second for first in LETTERS for second in LETTERS)
+SURVEY = Survey("Marks", (Attribute(name="mark", categories=CATEGORIES),))
+RECORDS = Records.from_codes(SURVEY, np.full((2, 1), MARK, np.uint8))
+SETTING = setting_of(SecureSumVariant(survey=SURVEY), RECORDS, seed=MARK)
+ANNA, BERT = SETTING.charter.roster.parties
+OCTETS = np.full((3, 2, 32), MARK, np.uint8)
+
+
+def member_named(name: PartyId) -> Member:
+    return Member(folder=Path("."), charter=SETTING.charter, identity=Identity(name, SECRET))
+
+
+def hood() -> Hood:
+    return Hood(
+        me=ANNA,
+        place=0,
+        names=(BERT,),
+        places=np.array([1]),
+        there=np.array([True]),
+        keys=OCTETS[0],
+        mask_keys=OCTETS[0],
+        respondents=2,
+        context=b"context",
+        stream=Stream(SECRET),
+    )
+
+
+def machine() -> Machine:
+    return Machine(
+        SETTING.charter,
+        ANNA,
+        Stream(SECRET),
+        records=SETTING.holdings[ANNA],
+        identity=Identity(ANNA, SECRET),
+    )
+
+
+MADE: dict[str, Callable[[], object]] = {
+    "Received": lambda: Received(*(np.ones(3, np.bool_),) * 2, OCTETS, OCTETS[:, :, :16]),
+    "Hood": hood,
+    "Disclosure": lambda: Disclosure(
+        member=ANNA, stream=Stream(SECRET), identity=Identity(ANNA, SECRET), records=RECORDS
+    ),
+    "Setting": lambda: SETTING,
+    "Records": lambda: RECORDS,
+    "Member": lambda: member_named(AGGREGATOR),
+    "Edge": lambda: Edge(ANNA, BERT, SECRET),
+    "Identity": lambda: Identity(ANNA, SECRET),
+    "Stream": lambda: Stream(SECRET),
+    "Streams": lambda: Streams(SECRET, bytes(16)),
+    "Me": lambda: Me(
+        ANNA,
+        SETTING.charter.roster,
+        Stream(SECRET),
+        session=bytes(16),
+        identity=Identity(ANNA, SECRET),
+    ),
+    "Machine": machine,
+    "Adversary": lambda: Adversary(machine()),
+    "Memory": lambda: Memory(io.BytesIO(SECRET)),
+}
+
+
+def test_every_class_that_may_hold_a_secret_is_made_here() -> None:
+    assert {cls.__name__ for cls in classes()} <= MADE.keys()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_holds_a_secret_does_not_show_it(name: str) -> None:
+    assert_silent(MADE[name]())
+
+
+def complaints() -> Iterator[str]:
+    """What is said if secrets are of a wrong size, do not open, or are not taken."""
+    octets = np.full(32, MARK, np.uint8)
+    places = np.zeros((1, 2), np.int64)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: Stream(SECRET[1:]),
+        lambda: Streams(SECRET[1:], bytes(16)),
+        lambda: Streams(SECRET, SECRET),
+        lambda: Identity(ANNA, SECRET[1:]),
+        lambda: Identity(ANNA, SECRET).agree(bytes(32)),
+        lambda: secret_of(-MARK // 1000),
+        lambda: Edge(ANNA, BERT, SECRET).open("Deal", SECRET, salt=SECRET[:16]),
+        lambda: share(octets, shares=3, threshold=4, stream=Stream(SECRET)),
+        lambda: share(octets.reshape(2, 16), shares=3, threshold=2, stream=Stream(SECRET)),
+        lambda: reconstruct(octets.reshape(1, 2, 16), places),
+        lambda: Ed25519PrivateKey.from_private_bytes(SECRET[1:]),
+    )
+    for call in calls:
+        with pytest.raises((ValueError, RemoteProtocolError)) as caught:
+            call()
+        yield f"{caught.value} {caught.value!r}"
+
+
+def test_complaints_do_not_show_secrets() -> None:
+    for text in complaints():
+        assert not is_shown(text), text
