@@ -252,7 +252,7 @@ def test_many_faults_are_counted_but_not_kept(monkeypatch: pytest.MonkeyPatch) -
 def test_repeats_are_judged_by_recipient_whatever_the_pattern() -> None:
     """The aggregator writes to its parties in runs of every kind; all is delivered twice over."""
     names = [PartyId(f"p{i}") for i in range(7)]
-    roster = (HEADER.roster[0], *((name, bytes(32)) for name in names))
+    roster = (HEADER.roster[0], *((name, bytes([i]) * 32) for i, name in enumerate(names, 1)))
     header = msgspec.structs.replace(HEADER, roster=roster)
     order = [0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 0, 2, 4, 6, 5, 4, 3, 0, 6, 1, 1, 5]
     for wrong in (False, True):
