@@ -22,9 +22,7 @@ _SIGN = 1 << 255
 # A point of order 8 has this y or its negative (RFC 8032, section 5.1, for the curve).
 _OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 # The y of every point of order 1, 2, 4 or 8, and all numbers that are y a second time, plus p.
-_UNFIT = frozenset(
-    (0, 1, _PRIME - 1, _OF_ORDER_8, _PRIME - _OF_ORDER_8, *range(_PRIME, _SIGN))
-)
+_UNFIT = frozenset((0, 1, _PRIME - 1, _OF_ORDER_8, _PRIME - _OF_ORDER_8, *range(_PRIME, _SIGN)))
 
 
 def roster_leaf(name: str, key: bytes) -> bytes:

@@ -43,7 +43,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
     Args:
         survey: the attributes asked for.
-        quorum: how many parties must answer, at least.
+        quorum: how many parties must answer, at least; None for half of them (``quorum_of``).
         patience: how long the aggregator waits for a round of answers, in seconds.
         max_records: the most respondents that one party speaks for; it bounds a report's size.
 
@@ -59,15 +59,19 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     """
 
     survey: Survey
-    quorum: int = 1
+    quorum: int | None = None
     patience: float | None = 60.0
     max_records: int = 1
 
     def __post_init__(self) -> None:
-        if self.quorum < 1 or self.max_records < 1:
+        if (self.quorum is not None and self.quorum < 1) or self.max_records < 1:
             raise ValueError("quorum and max_records: expected at least 1")
         if self.patience is not None and not self.patience > 0:
             raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+
+    def quorum_of(self, parties: int) -> int:
+        """How many of so many parties must answer: what was agreed, or half of them, rounded up."""
+        return (parties + 1) // 2 if self.quorum is None else self.quorum
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         """The kinds of message that are spoken among an aggregator and this many parties."""

@@ -72,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     variant: str = RRIndependent.name
     p: Annotated[float, Meta(gt=0, lt=1)] | None = None
     epsilon: Annotated[float, Meta(gt=0)] | None = None
-    quorum: Annotated[int, Meta(ge=1)] = 1
+    quorum: Annotated[int, Meta(ge=1)] | None = None
     patience: Annotated[float, Meta(gt=0)] = 60.0
     max_records: Annotated[int, Meta(ge=1)] = 1
 
@@ -138,7 +138,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> in
         raise UsageError(str(error)) from error
     if len(set(names)) != len(names):
         raise UsageError("a party is named twice, or is called like the aggregator")
-    if plan.quorum >= len(names):
+    if plan.quorum is not None and plan.quorum >= len(names):
         raise UsageError(f"a quorum of {plan.quorum} among {len(names) - 1} parties")
     variant = plan.build()
     if out.exists() and any(out.iterdir()):

@@ -245,7 +245,7 @@ def test_the_plan_is_one(folder: Path) -> None:
     defaults = Plan(title="x", attributes=plan.attributes, p=0.5)
     assert (defaults.variant, defaults.quorum, defaults.patience, defaults.max_records) == (
         "rr-independent",
-        1,
+        None,
         60.0,
         1,
     )

@@ -43,7 +43,7 @@ def rows_of_parties(
     """
     drawn = study.stream.derive(f"rows {pair.words}")
     seeds = drawn.derive("seeds")
-    parties = max(study.variant.quorum, 2)
+    parties = max(study.variant.quorum_of(2), 2)
     runs = -(-trials // max(copies, parties))
     held = -(-trials // (runs * parties))
     bits = drawn.bernoulli(WORDS // 2, (runs, parties, held))
@@ -82,7 +82,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     """
     if study.observer not in (AGGREGATOR, RECORD):
         return ()
-    parties = max(study.variant.quorum, 2)
+    parties = max(study.variant.quorum_of(2), 2)
     seeds = [study.stream.derive("aligned") for _ in range(3)]
     views = []
     try:

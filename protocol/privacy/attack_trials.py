@@ -170,7 +170,7 @@ def many_parties(study: Study, pair: Pair, trials: int, *, copies: int, held: in
     drawn = study.stream.derive(f"parties of {held} {pair.words}")
     seeds = drawn.derive("seeds")
     each = 2 if pair.exchanged else 1
-    copies = -(-max(min(copies, each * trials), study.variant.quorum, 2) // each)
+    copies = -(-max(min(copies, each * trials), study.variant.quorum_of(2), 2) // each)
     runs = -(-trials // copies)
     bits = drawn.bernoulli(WORDS // 2, (runs, copies))
     survey = study.records.survey

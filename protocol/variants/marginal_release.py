@@ -103,11 +103,12 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Counted:
         """Ask, wait, count."""
+        quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, Request(self.survey.digest))
-        answers = await me.gather(Bits, parties, within=self.patience, at_least=self.quorum)
+        answers = await me.gather(Bits, parties, within=self.patience, at_least=quorum)
         fit = [reports for reports in map(self._unpacked, answers.values()) if reports is not None]
-        if len(fit) < self.quorum:
-            raise ProtocolError(f"{len(fit)} reports are such as asked for, {self.quorum} needed")
+        if len(fit) < quorum:
+            raise ProtocolError(f"{len(fit)} reports are such as asked for, {quorum} needed")
         choices = np.concatenate([reports.choices for reports in fit])
         said = np.concatenate([reports.answers for reports in fit])
         counts = MarginalCounts.of(self.plan, MarginalReports(choices, said))

@@ -136,13 +136,14 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> SymbolCounts:
         """Ask, count; in further rounds, say what the last one found."""
+        quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, Request(self.survey.digest))
         answers = await me.gather(
-            KeyReport, parties, round=0, within=self.patience, at_least=self.quorum
+            KeyReport, parties, round=0, within=self.patience, at_least=quorum
         )
         first = {party: report for party, report in answers.items() if self._fits(report)}
-        if len(first) < self.quorum:
-            raise ProtocolError(f"{len(first)} reports are such as asked for, {self.quorum} needed")
+        if len(first) < quorum:
+            raise ProtocolError(f"{len(first)} reports are such as asked for, {quorum} needed")
         counts = [self._counted(first.values())]
         late = [party for party in parties if party not in first]
         for round_ in range(1, self.repeats):
@@ -153,17 +154,16 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             if round_ == 1:
                 await me.broadcast(late, Fakes(round_, np.zeros(0)))
             answers = await me.gather(
-                KeyReport, tuple(first), round=round_, within=self.patience, at_least=self.quorum
+                KeyReport, tuple(first), round=round_, within=self.patience, at_least=quorum
             )
             again = [
                 report
                 for party, report in answers.items()
                 if self._fits(report) and np.array_equal(report.keys, first[party].keys)
             ]
-            if len(again) < self.quorum:
+            if len(again) < quorum:
                 raise ProtocolError(
-                    f"{len(again)} reports of round {round_} are such as asked for, "
-                    f"{self.quorum} needed"
+                    f"{len(again)} reports of round {round_} are such as asked for, {quorum} needed"
                 )
             counts.append(self._counted(again))
         return SymbolCounts(np.stack(counts).astype(np.uint32))

@@ -158,7 +158,8 @@ class Blockwise(Variant, frozen=True):
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
         """Ask, wait, pool."""
         await me.broadcast(parties, Ask(self.survey.digest, self.blocks))
-        reports = await me.gather(Report, parties, within=self.patience, at_least=self.quorum)
+        quorum = self.quorum_of(len(parties))
+        reports = await me.gather(Report, parties, within=self.patience, at_least=quorum)
         cells = np.concatenate([report.codes for report in reports.values()])
         counts = Counts.of(codes_of(self.survey, self.blocks, cells), self.survey.sizes)
         return Pooled(counts.codes, counts.counts.astype(np.uint32))

@@ -193,6 +193,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     async def _by_sums(self, me: Me, records: Records) -> Negotiated:
         negotiation, sums = self.negotiation, self.sums
+        parties = len(me.roster.parties)
         begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
         if self.dependence == "pair-rr":
             values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)
@@ -204,8 +205,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             values,
             groups=negotiation.layout.groups,
             respondents=len(records),
-            most=len(me.roster.parties) * self.max_records,
-            quorum=self.quorum,
+            most=parties * self.max_records,
+            quorum=self.quorum_of(parties),
             everyone=True,
         )
         if summed is None:
@@ -216,12 +217,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Clustered:
         """Learn the dependences, ask by cluster, pool."""
-        accused = set[PartyId]()
+        accused, quorum = set[PartyId](), self.quorum_of(len(parties))
         if self.by_reports:
             await me.broadcast(parties, Pilot(self.survey.digest, self.negotiation.pilot))
-            answers = await me.gather(
-                PilotReport, parties, within=self.patience, at_least=self.quorum
-            )
+            answers = await me.gather(PilotReport, parties, within=self.patience, at_least=quorum)
             reported = np.concatenate([answer.codes for answer in answers.values()])
             willing, learned = tuple(answers), len(reported)
             totals = self._pairs_of(reported)
@@ -234,7 +233,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 groups=self.negotiation.layout.groups,
                 max_records=self.max_records,
                 within=self.patience,
-                quorum=self.quorum,
+                quorum=quorum,
                 everyone=True,
             )
             totals, learned = summed.totals.astype(np.uint32), summed.respondents
@@ -243,13 +242,13 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 negotiated = self.negotiation.from_totals(totals)
             except ValueError as error:
                 raise ProtocolError(f"the total is no count: {error}") from error
-            willing = await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum)
+            willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
         await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
-        reports = await me.gather(Report, willing, within=self.patience, at_least=self.quorum)
+        reports = await me.gather(Report, willing, within=self.patience, at_least=quorum)
         fit = {name: r.codes for name, r in reports.items() if fits(r.codes, negotiated.blocks)}
         accused.update(name for name in reports if name not in fit)
-        if len(fit) < self.quorum:
-            raise ProtocolError(f"{len(fit)} reports fit the clusters, {self.quorum} needed")
+        if len(fit) < quorum:
+            raise ProtocolError(f"{len(fit)} reports fit the clusters, {quorum} needed")
         codes = codes_of(self.survey, negotiated.blocks, np.concatenate(list(fit.values())))
         counts = Counts.of(codes, self.survey.sizes)
         return Clustered(

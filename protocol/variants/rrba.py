@@ -238,8 +238,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
         """Ask block by block, update the tables, publish."""
         plan = self.plan
         running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
-        answered, blocks = 0, list(self.blocks_of(parties))
-        asked = 0
+        answered, heard, asked = 0, 0, 0
+        blocks = list(self.blocks_of(parties))
         for number, members in enumerate(blocks):
             weights = weights_of(plan.cells, running.tables(self.mix))
             for groups, about in plan.by_views(me.session, members, self.max_records).items():
@@ -248,16 +248,19 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 await me.broadcast(about, Question(number, False, kinds, part))
             asked += len(members)
             answers = await me.gather(Answers, members, within=self.patience)
-            counts, heard = self._counted(me.session, answers)
+            counts, respondents, fit = self._counted(me.session, answers)
             running.add(counts, weights / WORDS)
-            answered += heard
+            answered += respondents
+            heard += fit
             await me.note(Block(number, counts.astype(np.uint32)))
             if self._enough(running):
                 break
         nothing = np.zeros(0, self._group_dtype), np.zeros(0, np.uint64)
         await me.broadcast(parties[asked:], Question(running.blocks, True, *nothing))
-        if answered < self.quorum:
-            raise ProtocolError(f"{answered} respondents answered, {self.quorum} needed")
+        # Who was not asked, for it was enough or the last block was not full, is not missing.
+        quorum = self.quorum_of(asked)
+        if heard < quorum:
+            raise ProtocolError(f"{heard} parties answered as asked, {quorum} needed")
         errors = running.errors(self.release)
         return Released(
             running.blocks,
@@ -274,8 +277,11 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def _counted(
         self, session: bytes, answers: dict[PartyId, Answers]
-    ) -> tuple[NDArray[np.int64], int]:
-        """How often each cell was reported, by how many respondents; unfit answers do not count."""
+    ) -> tuple[NDArray[np.int64], int, int]:
+        """How often each cell was reported, and by how many respondents of how many parties.
+
+        Unfit answers do not count.
+        """
         flat, heard = [np.zeros(0, np.int64)], 0
         for party, answer in answers.items():
             groups = answer.groups.astype(np.int64)
@@ -284,7 +290,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 flat.append(self.plan.cells.starts[groups] + answer.codes)
                 heard += len(np.unique(rows))
         cells = self.plan.layout.cells
-        return np.bincount(np.concatenate(flat), minlength=cells).astype(np.int64), heard
+        counts = np.bincount(np.concatenate(flat), minlength=cells).astype(np.int64)
+        return counts, heard, len(flat) - 1
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """An answer's randomizer is the table that it was asked with."""

@@ -164,7 +164,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
             groups=self.layout.groups,
             respondents=len(records),
             most=parties * self.max_records,
-            quorum=self.quorum,
+            quorum=self.quorum_of(parties),
             everyone=self.everyone,
         )
         if summed is not None:
@@ -172,17 +172,18 @@ class Tallied(Variant, frozen=True, kw_only=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Tally:
         """Sum and publish."""
+        quorum = self.quorum_of(len(parties))
         summed = await self.sums.collect(
             me,
             survey=self.survey.digest,
             groups=self.layout.groups,
             max_records=self.max_records,
             within=self.patience,
-            quorum=self.quorum,
+            quorum=quorum,
             everyone=self.everyone,
         )
         if self.everyone or self.sums.profile == "literal":
-            await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum)
+            await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
         return tally_of(me, summed)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:

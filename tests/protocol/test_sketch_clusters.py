@@ -125,7 +125,9 @@ class Clusters(Variant, frozen=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Clustered:
         await me.broadcast(parties, Begin())
-        firsts = await me.gather(First, parties, within=self.patience, at_least=self.quorum)
+        firsts = await me.gather(
+            First, parties, within=self.patience, at_least=self.quorum_of(len(parties))
+        )
         pilot = np.concatenate([first.codes for first in firsts.values()]).astype(np.int64)
         centred = pilot - pilot.mean(axis=0)
         together = bool(abs((centred[:, 0] * centred[:, 1]).sum()) > 0.2 * len(pilot))
@@ -133,7 +135,7 @@ class Clusters(Variant, frozen=True):
         await me.broadcast(firsts, Proposal(blocks))
         willing = await me.gather(Agreed, tuple(firsts), within=self.patience)
         seconds = await me.gather(
-            Second, tuple(willing), within=self.patience, at_least=self.quorum
+            Second, tuple(willing), within=self.patience, at_least=self.quorum_of(len(parties))
         )
         codes = [second.codes for second in seconds.values()]
         # A sender who keeps to the specification may still not keep to the clusters.

@@ -117,7 +117,11 @@ class SecureSum(Variant, frozen=True):
             bitmap = me.roster.bitmap(participants)
             await me.broadcast(participants, Next(round_, bitmap, False))
             partials = await me.gather(
-                Partial, participants, round=round_, within=self.patience, at_least=self.quorum
+                Partial,
+                participants,
+                round=round_,
+                within=self.patience,
+                at_least=self.quorum_of(len(parties)),
             )
             if len(partials) == len(participants):
                 break

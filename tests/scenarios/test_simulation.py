@@ -54,7 +54,7 @@ def test_without_faults_nothing_is_changed() -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_nobody_is_too_few(transport: TransportName) -> None:
-    with pytest.raises(QuorumError, match="0 of 24 sent 'Report', at least 1 needed"):
+    with pytest.raises(QuorumError, match="0 of 24 sent 'Report', at least 12 needed"):
         simulate(VARIANT, RECORDS, transport=transport, rules=(crash(1.0, kind="Report"),))
 
 
