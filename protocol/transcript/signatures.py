@@ -158,6 +158,9 @@ class Signatures:
         elif self.met and ending is not None and published.final and not _fits(published, ending):
             self.met = False
             yield "published", f"the closing record and the checkpoint {_DISAGREE}"
+        elif self.met and self.equivocation is not None:
+            self.met = False
+            yield "published", "the aggregator has signed another checkpoint in its place"
 
     def _check_end(self) -> Iterator[Complaint]:
         """Whether anything but itself has come after a published last checkpoint."""

@@ -32,7 +32,8 @@ The rules, by the names that faults carry:
 23. ``closing-count``: it counts the entries that there are.
 24. ``closing-digest``: its canonical digest is that of the envelopes that there are.
 25. ``digest``: the canonical digest is the one that was given from outside, if one was.
-26. ``published``: the record extends the checkpoint given from outside, or ends as a last one says.
+26. ``published``: the record extends the checkpoint given from outside, or ends as a last one says,
+    and the aggregator has signed no other one in its place.
 
 A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 24:
 it is incomplete. Whoever holds the file can write it afresh so that those rules hold, without the
@@ -75,6 +76,9 @@ from protocol.transcript.signatures import Complaint, Signatures
 MAX_FAULTS = 10_000
 """How many faults are kept; a hostile file may have one for every entry."""
 
+Published = Literal["not given", "fits", "begins", "differs"]
+"""How a record stands to what was published of it elsewhere."""
+
 _SHOWN = 60
 
 
@@ -89,6 +93,7 @@ class Verification:
         torn: the file ends inside a block.
         digest: the canonical digest of the envelopes read, 32 bytes; None without a header.
         compared: a digest or last checkpoint was given; without one a consistent forgery passes.
+        same_digest: whether the canonical digest is the one given from outside; None if none was.
         header: what the transcript is about, if that could be read.
         ending: the closing record, if there is one.
         entries: how many entries were read.
@@ -108,6 +113,7 @@ class Verification:
     torn: bool
     digest: bytes | None
     compared: bool
+    same_digest: bool | None
     header: Header | None
     ending: Ending | None
     entries: int
@@ -124,6 +130,19 @@ class Verification:
     def intact(self) -> bool:
         """Whether the record is complete and breaks no rule."""
         return self.complete and not self.faults
+
+    @property
+    def published(self) -> Published:
+        """Whether this is the record of which a digest or a checkpoint was published.
+
+        It ``begins`` like it where all that was given is a checkpoint from before the end.
+        """
+        answers = [fits for fits in (self.same_digest, self.extends) if fits is not None]
+        if not answers:
+            return "not given"
+        if not all(answers):
+            return "differs"
+        return "fits" if self.compared else "begins"
 
     @property
     def final(self) -> SignedCheckpoint | None:
@@ -159,7 +178,14 @@ def verify(
         chunks: the file's bytes, or its parts in order.
         digest: the canonical digest as signed or published elsewhere.
         checkpoint: as published elsewhere, at the end of the run or earlier.
+
+    Raises:
+        TypeError: a digest that is not bytes, or a checkpoint that has not been read.
     """
+    if not isinstance(digest, bytes | None):
+        raise TypeError(f"digest: expected 32 bytes, got {type(digest).__name__}")
+    if not isinstance(checkpoint, SignedCheckpoint | None):
+        raise TypeError(f"checkpoint: expected a SignedCheckpoint, got {type(checkpoint).__name__}")
     verifier = _Verifier(checkpoint)
     for item in read(chunks):
         match item:
@@ -381,6 +407,7 @@ class _Verifier:
             torn=self._torn,
             digest=digest,
             compared=expected is not None or (published is not None and published.statement.final),
+            same_digest=None if expected is None else digest == expected,
             header=self._header,
             ending=self._ending,
             entries=self._entries,

@@ -19,7 +19,14 @@ from protocol.privacy.ledger import Account
 from protocol.privacy.tightest import Worst
 from scenarios.report.figures import count
 from scenarios.report.replays import records_unproved
-from scenarios.report.text import UNTOLD, by_attribute, nats, plain, signed_lines
+from scenarios.report.text import (
+    by_attribute,
+    contradiction_lines,
+    nats,
+    plain,
+    published_line,
+    signed_lines,
+)
 
 _LISTED = 60
 """The most attributes, findings or parties that are listed."""
@@ -72,8 +79,8 @@ def audit_report(
     yield from map(plain, signed_lines(audit.verification))
     if audit.verification.digest is not None:
         yield plain(f"digest {audit.verification.digest.hex()}")
-    if not audit.verification.compared:
-        yield plain(UNTOLD)
+    yield from contradiction_lines(audit.verification)
+    yield plain(published_line(audit.verification))
 
 
 def trail_report(account: Account) -> RenderableType:
@@ -220,6 +227,8 @@ def _result_lines(audit: Audit) -> Iterator[str]:
         yield "no result was published"
     elif replay.follows is None:
         yield f"whether the result follows cannot be told: {replay.why}"
+    elif replay.follows and audit.estimate is None:
+        yield "the published result follows from the reports on record, and cannot be read"
     elif replay.follows:
         counted = f" of {count(audit.estimate.n, 'respondent')}" if audit.estimate else ""
         yield f"the published result{counted} follows from the reports on record"

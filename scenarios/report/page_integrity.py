@@ -11,13 +11,19 @@ from protocol.randomness import WORDS
 from protocol.replay import Replay
 from protocol.survey import Survey
 from protocol.transcript.entries import Header
-from protocol.transcript.verification import Verification
+from protocol.transcript.verification import Published, Verification
 from scenarios.report.figures import NONE, count, cut, upper
 from scenarios.report.page_parts import Grid, Section, rest, some
 from scenarios.report.replays import records_unproved
 
 FAULTS, PARAMETERS, MEMBERS = 30, 40, 12
 _DEPTH = 2
+_COMPARED: Mapping[Published, str] = {
+    "not given": "no",
+    "fits": "yes, and it fits",
+    "begins": "with a checkpoint from before the end, which it extends",
+    "differs": "yes, and it does not fit",
+}
 
 
 def terms(header: Header, survey: Survey) -> Section:
@@ -98,7 +104,7 @@ def integrity(audit: Audit, header: Header, transcript_name: str) -> Section:
         ("Digest", digest),
         (
             "Compared with digest or checkpoint from elsewhere",
-            "yes" if verification.compared else "no",
+            _COMPARED[verification.published],
         ),
         ("Entries", f"{verification.entries:,}"),
         ("Messages sent", f"{verification.messages:,}"),
@@ -116,7 +122,7 @@ def integrity(audit: Audit, header: Header, transcript_name: str) -> Section:
         ("Format", f"{header.format}, recorded by program {cut(header.program)}"),
     ]
     notes = []
-    if not verification.compared:
+    if verification.published == "not given":
         notes.append(
             "A file that was rewritten whole cannot be told from the original without a digest "
             "or a checkpoint that was published elsewhere."

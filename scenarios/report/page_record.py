@@ -11,6 +11,7 @@ from protocol.completeness import Closing
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.figures import NONE, count, cut, epsilon, odds, size, upper
 from scenarios.report.page_parts import Cell, Check, Fact, Grid, Section, State, rest, some
+from scenarios.report.published import PUBLISHED
 from scenarios.report.rounds import Round, waits_of
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
@@ -36,20 +37,8 @@ def _record_checks(audit: Audit) -> Iterable[Check]:
     else:
         says = f"Its {count(verification.entries, 'entry', 'entries')} fit together, to the end."
         yield Check("good", "The record", says, "integrity")
-    if verification.compared:
-        wrong = any(fault.rule == "digest" for fault in verification.faults)
-        says = (
-            "It is not the digest that was published."
-            if wrong
-            else "It fits the digest or the checkpoint that was published."
-        )
-        yield Check("bad" if wrong else "good", "Its digest", says, "integrity")
-    else:
-        says = (
-            "No digest or checkpoint published elsewhere was compared: a file that was rewritten "
-            "whole would pass."
-        )
-        yield Check("care", "Its digest", says, "integrity")
+    came_out, says = PUBLISHED[verification.published]
+    yield Check(came_out, "What was published", says, "integrity")
     counted = f"{complete.counted:,} of {count(complete.parties, 'party', 'parties')}"
     if any(closing.left_out or closing.unheard for closing in complete.closings):
         says = (
@@ -67,10 +56,25 @@ def _record_checks(audit: Audit) -> Iterable[Check]:
     elif replay.follows is None:
         says = "Whether it follows cannot be told: that takes secrets that are not on record."
         yield Check("open", "The result", says, "findings")
-    elif replay.follows:
-        yield Check("good", "The result", "It follows from the reports on record.", "estimate")
-    else:
+    elif not replay.follows:
         yield Check("bad", "The result", "It does not follow from the record.", "findings")
+    elif audit.estimate is None:
+        says = "It follows from the reports on record, and cannot be read."
+        yield Check("bad", "The result", says, "findings")
+    else:
+        yield Check("good", "The result", "It follows from the reports on record.", "estimate")
+    if audit.replays:
+        follow = [replay.follows for replay in audit.replays]
+        whose = count(len(follow), "party", "parties")
+        if False in follow:
+            says = f"Those of {follow.count(False):,} of {whose} do not follow from their records."
+            yield Check("bad", "Replayed words", says, "integrity")
+        elif None in follow:
+            says = f"Whether those of {follow.count(None):,} of {whose} follow cannot be told."
+            yield Check("open", "Replayed words", says, "integrity")
+        else:
+            says = f"Those of {whose} follow from the keys and records at hand."
+            yield Check("good", "Replayed words", says, "integrity")
 
 
 def _privacy_checks(audit: Audit) -> Iterable[Check]:

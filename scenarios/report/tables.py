@@ -52,6 +52,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
         "complete": verification.complete,
         "torn": verification.torn,
         "compared": verification.compared,
+        "published": verification.published,
         "digest": digest.hex() if digest else None,
         "entries": verification.entries,
         "messages": verification.messages,

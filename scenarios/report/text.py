@@ -18,6 +18,7 @@ from protocol.transcript.entries import Header
 from protocol.transcript.verification import Verification
 from scenarios.errors import printable
 from scenarios.report.figures import count
+from scenarios.report.published import PUBLISHED
 from scenarios.report.rounds import Round, waits_of
 from scenarios.scenario import Finished, Scenario
 
@@ -111,18 +112,30 @@ def verification_report(verification: Verification) -> Iterator[RenderableType]:
         yield from map(plain, signed_lines(verification))
     if verification.extends:
         yield plain("it extends the checkpoint that was given", style="green")
+    yield from contradiction_lines(verification)
+    if verification.intact:
+        yield plain("intact", style="bold green")
+        if not verification.compared:
+            yield plain(published_line(verification))
+    else:
+        yield plain("NOT intact", style="bold red")
+
+
+def contradiction_lines(verification: Verification) -> Iterator[RenderableType]:
+    """That the aggregator has told two stories, if it has."""
     if verification.equivocation is not None:
         yield plain(
             "the aggregator has signed two checkpoints that contradict each other: the one on "
             "record and the one that was given",
             style="bold red",
         )
-    if verification.intact:
-        yield plain("intact", style="bold green")
-        if not verification.compared:
-            yield plain(UNTOLD)
-    else:
-        yield plain("NOT intact", style="bold red")
+
+
+def published_line(verification: Verification) -> str:
+    """Whether this is the record that was published, or what would tell."""
+    if verification.published == "not given":
+        return UNTOLD
+    return PUBLISHED[verification.published][1]
 
 
 def signed_lines(verification: Verification) -> Iterator[str]:

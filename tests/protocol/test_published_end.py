@@ -9,8 +9,18 @@ import pytest
 
 from protocol.codec import decode_envelope
 from protocol.messages import AGGREGATOR
-from protocol.transcript.checkpoints import SignedCheckpoint, ended, sign_statement
-from protocol.transcript.entries import Checkpoint, Delivered, Departed, Refused, Sent
+from protocol.transcript.checkpoints import Progress, SignedCheckpoint, ended, sign_statement
+from protocol.transcript.entries import (
+    CanonicalDigest,
+    Checkpoint,
+    Delivered,
+    Departed,
+    Refused,
+    Sent,
+    encode_entry,
+    encode_header,
+)
+from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from tests.forgeries import Forgery, rules
@@ -128,3 +138,59 @@ def test_a_last_checkpoint_that_leaves_out_the_end_does_not_fit(changes: dict[st
     forged = SignedCheckpoint(statement, checkpoint.key, sign_statement(identity, statement))
     assert not verify(failed().content, checkpoint=forged).intact
     assert rules(verify(failed().content, checkpoint=forged)) == {"published"}
+
+
+def signed_at(run: Run, entries: int) -> SignedCheckpoint:
+    """What the run's aggregator could have signed after so many entries."""
+    header, signer = TranscriptReader(run.content).header, setting().identities[AGGREGATOR]
+    canonical = CanonicalDigest(header)
+    progress = Progress(
+        session=header.session,
+        members=tuple(name for name, _ in header.roster),
+        header=encode_header(header),
+    )
+    for entry in run.entries[:entries]:
+        if isinstance(entry, Sent):
+            envelope = decode_envelope(entry.envelope)
+            progress.said(envelope, entry.envelope)
+            canonical.trees[envelope.sender].append(entry.envelope)
+        assert not isinstance(entry, Checkpoint)
+        encoded = encode_entry(entry)
+        progress.add(len(encoded).to_bytes(4, "big") + encoded)
+    statement = progress.statement(canonical.trees, entries=entries, digest=canonical.digest)
+    return SignedCheckpoint(statement, signer.public, sign_statement(signer, statement))
+
+
+def test_a_second_checkpoint_of_one_number_is_a_fault_even_if_the_record_extends_both() -> None:
+    run = signed_run()
+    place = next(i for i, entry in enumerate(run.entries) if isinstance(entry, Checkpoint))
+    own = verify(run.content, checkpoint=signed_at(run, place))
+    assert (own.faults, own.published) == ((), "begins")
+    found = verify(run.content, checkpoint=signed_at(run, place - 1))
+    assert found.equivocation is not None
+    assert rules(found) == {"published"}
+    assert "signed another checkpoint in its place" in str(found.faults)
+    assert (found.extends, found.published) == (False, "differs")
+
+
+def test_what_was_published_is_one_verdict() -> None:
+    run, other = signed_run(), failed()
+    digest = run.checkpoint.statement.digest
+    assert verify(run.content).published == "not given"
+    assert verify(run.content, digest=digest).published == "fits"
+    assert verify(run.content, checkpoint=run.checkpoint).published == "fits"
+    assert verify(run.content, digest=digest, checkpoint=run.checkpoint).published == "fits"
+    assert verify(run.content, digest=bytes(32)).published == "differs"
+    assert verify(run.content, checkpoint=other.checkpoint).published == "differs"
+    assert verify(run.content, digest=bytes(32), checkpoint=run.checkpoint).published == "differs"
+    assert verify(run.content, digest=digest, checkpoint=other.checkpoint).published == "differs"
+    assert verify(b"", digest=digest).published == "differs"
+    assert verify(b"", checkpoint=run.checkpoint).published == "differs"
+
+
+def test_what_was_published_is_read_before_it_is_compared() -> None:
+    run = signed_run()
+    with pytest.raises(TypeError, match="digest: expected 32 bytes, got str"):
+        verify(run.content, digest=run.checkpoint.statement.digest.hex())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="checkpoint: expected a SignedCheckpoint, got str"):
+        verify(run.content, checkpoint="transcript.checkpoint.json")  # type: ignore[arg-type]
