@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 
 import msgspec
 
@@ -19,6 +20,7 @@ from protocol.privacy.events import (
     Public,
     Randomized,
 )
+from protocol.randomizers import AnyRandomizer
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -78,9 +80,15 @@ class PureAccountant:
         """The loss of one event.
 
         Raises:
-            UnsupportedEventError: the event is of no class that this accountant knows.
+            UnsupportedEventError: the event is of no class that this accountant knows, or is about
+                a randomizer that is not hashable or does not say its epsilon.
         """
-        loss = self._judged.get(event)
+        try:
+            loss = self._judged.get(event)
+        except TypeError as error:
+            raise UnsupportedEventError(
+                f"{type(event).__name__!r} cannot be judged: {error}; expected a frozen randomizer"
+            ) from error
         if loss is None:
             loss = self._judged[event] = self._judge(event)
         return loss
@@ -90,7 +98,7 @@ class PureAccountant:
             case Public() | Derived():
                 return NOTHING
             case Randomized(randomizer, attributes):
-                epsilon = randomizer.epsilon
+                epsilon = _epsilon_of(randomizer)
                 reasons: tuple[str, ...] = ()
                 if math.isinf(epsilon):
                     reasons = (f"a report on {_names(attributes)} can rule an answer out",)
@@ -111,6 +119,17 @@ class PureAccountant:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
                 )
+
+
+def _epsilon_of(randomizer: AnyRandomizer) -> float:
+    """The epsilon that a randomizer states; one of a user's own may state anything."""
+    epsilon: object = getattr(randomizer, "epsilon", None)
+    if isinstance(epsilon, Real) and (stated := float(epsilon)) >= 0:
+        return stated
+    raise UnsupportedEventError(
+        f"randomizer {type(randomizer).__name__!r} has epsilon {epsilon!r}: expected a number of "
+        "at least 0"
+    )
 
 
 def _names(attributes: tuple[str, ...]) -> str:

@@ -30,7 +30,7 @@ from protocol.privacy.attack_trials import (
 )
 from protocol.privacy.events import Composed, PrivacyEvent, Randomized
 from protocol.privacy.ledger import Account
-from protocol.randomizers import KeepElseTable, MatrixRandomizer
+from protocol.randomizers import AnyRandomizer, KeepElseTable, MatrixRandomizer
 from protocol.randomness import Stream, secret_of
 from protocol.records import Records
 from protocol.roster import Roster
@@ -363,6 +363,8 @@ def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> l
         for part in event.events if isinstance(event, Composed) else (event,):
             if isinstance(part, Randomized) and part.attributes == (name,):
                 randomizer = part.randomizer
+                if not isinstance(randomizer, AnyRandomizer):
+                    continue  # Nobody knows which answers it tells apart best.
                 if (
                     isinstance(randomizer, MatrixRandomizer | KeepElseTable)
                     and randomizer.size == size

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from protocol.errors import UnsupportedEventError
 from protocol.privacy.losses import ThreePoint
 from protocol.randomizers import (
     AnyRandomizer,
@@ -18,6 +19,8 @@ from protocol.randomizers import (
     PrivKVM,
 )
 from protocol.randomness import WORDS
+
+_KNOWN = (KeepUniform, KeepElseTable, MatrixRandomizer, OneHot, PrivKV, PrivKVM)
 
 
 class Dominating(NamedTuple):
@@ -46,9 +49,19 @@ def dominating(randomizer: AnyRandomizer) -> Dominating:
       drawn at random, are mixtures, which tell no more. An upper bound.
     - ``PrivKVM``: its key's response and as many draws of the value's as there are rounds, all
       binary; whatever the fakes are, a round is one such draw on a bit. An upper bound.
+
+    Raises:
+        UnsupportedEventError: of any other randomizer, also of a class that is derived from one of
+            these: it may draw by another law.
     """
     if math.isinf(randomizer.epsilon):
         return Dominating(None, False)
+    if type(randomizer) not in _KNOWN:
+        names = ", ".join(known.__name__ for known in _KNOWN)
+        raise UnsupportedEventError(
+            f"randomizer {type(randomizer).__name__!r} is not one of those that can be composed at "
+            f"a delta: {names}"
+        )
     match randomizer:
         case KeepUniform(size=size, threshold=threshold):
             rest = WORDS - threshold

@@ -16,7 +16,7 @@ import msgspec
 
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
-from protocol.errors import RemoteProtocolError
+from protocol.errors import RemoteProtocolError, UnsupportedEventError
 from protocol.hearing import Hearing
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
@@ -209,7 +209,12 @@ class LedgerWriter:
                 self.summed = event
         passed = len(self._passed)
         if sender != AGGREGATOR:  # It holds no records.
-            loss = self._accountant.judge(event)
+            try:
+                loss = self._accountant.judge(event)
+            except UnsupportedEventError as error:
+                self.malformed.append(f"{sender} #{envelope.seq}: {error}")
+                event = Plain(self._charter.variant.survey.names)
+                loss = self._accountant.judge(event)
             if loss is not NOTHING:
                 charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
                 self._passed.append((sender, charge))

@@ -45,6 +45,7 @@ def worst_composition(
         most: how many different accounts are composed at most.
 
     Raises:
+        UnsupportedEventError: a message was drawn by a randomizer that cannot be composed.
         ValueError: ``delta`` is not from 0 to less than 1.
     """
     accountant = ExactAccountant(delta)

@@ -11,6 +11,7 @@ import msgspec
 
 from protocol.audit import Audit, charter_of
 from protocol.charter import Charter
+from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.privacy.coalitions import (
     Coalition,
@@ -54,6 +55,7 @@ class Judged(NamedTuple):
     """All that was asked for.
 
     Args:
+        no_delta: why there is no tighter figure at a delta though something was told; else empty.
         coalition_notes, worst_notes: what a reader has to know of what was asked.
         notes: what could not be looked at, and why.
     """
@@ -62,6 +64,7 @@ class Judged(NamedTuple):
     audit: Audit
     account: Account | None
     worst_respondent: Worst | None
+    no_delta: str
     second_opinions: tuple[Composition, ...]
     linkage: Linkage
     coalition: CoalitionFinding | None
@@ -200,14 +203,20 @@ def audit(
         checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
         disclosed=disclosed,
     )
-    worst_respondent = worst_composition(
-        found.ledger, delta, settled=settled(found.charter.variant)
-    )
+    worst_respondent, no_delta = None, ""
+    try:
+        worst_respondent = worst_composition(
+            found.ledger, delta, settled=settled(found.charter.variant)
+        )
+    except UnsupportedEventError as error:
+        what = "not computed, nor a second opinion" if pld else "not computed"
+        no_delta = f"at delta {delta:g}: {what}: {error}"
     judged = Judged(
         header=header,
         audit=found,
         account=None if trail is None else _account(found, trail),
         worst_respondent=worst_respondent,
+        no_delta=no_delta,
         second_opinions=_second_opinions(worst_respondent, delta) if pld else (),
         linkage=link(found.ledger),
         coalition=_coalition(opened, charter, conspirators),
@@ -291,6 +300,7 @@ def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path
         linkage=judged.linkage,
         composition=() if worst is None else (worst.composition, *judged.second_opinions),
         everybody=worst is not None and worst.everybody,
+        no_delta=judged.no_delta,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
@@ -304,6 +314,8 @@ def _values(judged: Judged) -> dict[str, Any]:
     worst = judged.worst_respondent
     if worst is not None:
         values["privacy"]["at_delta"] = worst_respondent_values(worst, judged.second_opinions)
+    elif judged.no_delta:
+        values["privacy"]["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
     values["linkage"] = linkage_values(judged.linkage)
     if judged.coalition is not None:
         values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
@@ -325,6 +337,7 @@ def _print(judged: Judged) -> None:
         judged.audit,
         notes=judged.notes,
         worst=judged.worst_respondent,
+        no_delta=judged.no_delta,
         others=judged.second_opinions,
     )
     for part in parts:

@@ -40,6 +40,7 @@ def audit_report(
     *,
     notes: Iterable[str] = (),
     worst: Worst | None = None,
+    no_delta: str = "",
     others: Iterable[Composition] = (),
 ) -> Iterator[RenderableType]:
     """The verdict, then what it rests on.
@@ -47,6 +48,7 @@ def audit_report(
     Args:
         notes: what was not looked at, and why.
         worst: what a tighter accountant says of the respondent of whom most was learned.
+        no_delta: why there is no such figure; empty if there is one, or nothing was told.
         others: second opinions on her.
     """
     if audit.simulated:
@@ -72,6 +74,8 @@ def audit_report(
     # Where nothing bounds the sum, nothing bounds it at a delta either.
     if worst is not None and math.isfinite(worst.composition.epsilon):
         yield from map(plain, _at_delta(worst, others, partial=audit.partial))
+    if no_delta and math.isfinite(audit.ledger.record_epsilon):
+        yield plain(no_delta)
     yield from map(plain, _claims(audit))
     yield from map(plain, _result_lines(audit))
     yield from map(plain, _replay_lines(audit))

@@ -52,6 +52,7 @@ def page(
     linkage: Linkage | None = None,
     composition: Composition | Sequence[Composition] | None = None,
     everybody: bool = False,
+    no_delta: str = "",
 ) -> str:
     """An audit as a page: the verdict first, then what it rests on.
 
@@ -69,6 +70,7 @@ def page(
         linkage: what the observer can link.
         composition: other ways to add up what one respondent told, each with its assumption.
         everybody: whether that bounds what every respondent told.
+        no_delta: why there is no figure at a delta; empty if there is one, or nothing was told.
     """
     if composition is None:
         compositions: tuple[Composition, ...] = ()
@@ -80,7 +82,7 @@ def page(
         findings(audit),
         members(audit),
         traffic(audit, rounds),
-        page_privacy.ledger(audit, compositions, everybody=everybody),
+        page_privacy.ledger(audit, compositions, everybody=everybody, no_delta=no_delta),
         page_privacy.claims(audit.checks, partial=audit.partial),
     ]
     if coalition is not None:

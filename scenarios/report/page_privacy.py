@@ -18,11 +18,14 @@ from scenarios.report.page_record import observer_of
 ATTRIBUTES, GROUPS, TRAIL, CLAIMS = 40, 10, 4, 20
 
 
-def ledger(audit: Audit, compositions: Sequence[Composition], *, everybody: bool) -> Section:
+def ledger(
+    audit: Audit, compositions: Sequence[Composition], *, everybody: bool, no_delta: str
+) -> Section:
     """What the observer learned, by attribute and by respondent.
 
     Args:
         everybody: whether the compositions bound what every respondent told.
+        no_delta: why there is no composition at a delta, if there should be one.
     """
     told = audit.ledger
     observer, record = observer_of(audit), told.record_epsilon
@@ -48,6 +51,8 @@ def ledger(audit: Audit, compositions: Sequence[Composition], *, everybody: bool
         grids.append(_compositions(bounds, record, partial=audit.partial))
         if not everybody:
             notes.append("At a δ, others than the respondent shown may have told more.")
+    if no_delta and math.isfinite(record):
+        notes.append(f"{upper(cut(no_delta, 300))}.")
     return Section(
         key="ledger",
         title=f"What {observer} learned",
