@@ -15,6 +15,7 @@ import trio
 
 from benchmarks import blocks, estimation, judging, marginals, mathematics, session, sums, transport
 from benchmarks.timing import Benchmark, measure, report
+from scenarios.datasets import DatasetError
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     {
@@ -76,8 +77,12 @@ def main() -> None:
         f"msgspec {msgspec.__version__}, {os.cpu_count()} cores; median (quartiles)"
     )
     for name in names:
-        benchmark = known[name]()
         print(f"\n{name}", flush=True)
+        try:
+            benchmark = known[name]()
+        except DatasetError as error:
+            print(f"skipped: {error}", flush=True)
+            continue
         measured = measure(benchmark, repeats=asked.repeats or benchmark.repeats)
         print("\n".join(report(benchmark, measured)), flush=True)
 
