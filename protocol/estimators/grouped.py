@@ -112,6 +112,14 @@ class GroupedEstimate(Estimate):
             return Estimated(value / n, 0.0)
         return Estimated(value / n, standard_error(variance / n**2, squares / n**2))
 
+    def marginals(self, projection: Projection = "none") -> dict[str, Table]:
+        """The table of every attribute by itself; NaN where nobody has reported on it."""
+        reported = {name for group in self.groups if group.n for name in group.names}
+        return {
+            name: self.table(name, projection=projection) if name in reported else self._none(name)
+            for name in self.survey.names
+        }
+
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair that some group holds."""
         return [
@@ -123,6 +131,19 @@ class GroupedEstimate(Estimate):
     def tables(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
         """The raw table of every group that somebody has answered."""
         return {group.names: group.shares for group in self.groups if group.n}
+
+    def _none(self, name: str) -> Table:
+        """Of an attribute without a report: nothing is known."""
+        attribute = self.survey.attribute(name)
+        unknown = np.full(attribute.size, np.inf)
+        return Table(
+            names=(name,),
+            categories=(attribute.categories,),
+            values=np.full(attribute.size, np.nan),
+            standard_errors=unknown,
+            population_errors=unknown.copy(),
+            n=0,
+        )
 
     def _holding(self, names: Sequence[str]) -> list[Group]:
         self.survey.axes(names)

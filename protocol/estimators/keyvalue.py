@@ -207,7 +207,9 @@ def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
         a = laws[:, i]
         b = laws[:, j] - a
         t = _root(*_quadratic(shares, a, b))
-        likelihood = (shares * np.log(a + t[:, np.newaxis] * b)).sum(axis=-1)
+        law = np.where(shares > 0, a + t[:, np.newaxis] * b, 1.0)
+        with np.errstate(divide="ignore"):  # What was reported is impossible here.
+            likelihood = (shares * np.log(law)).sum(axis=-1)
         better = likelihood > highest
         highest[better] = likelihood[better]
         best[better] = 0.0

@@ -101,7 +101,9 @@ def mutual_information(table: ArrayLike) -> float:
     if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
         raise ValueError("a negative share or a total that is not 1: project the estimate first")
     expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
-    ratio = np.divide(shares, expected, out=np.ones_like(shares), where=shares > 0)
+    # Two tiny margins have a product of 0, and what they add is as good as nothing.
+    filled = (shares > 0) & (expected > 0)
+    ratio = np.divide(shares, expected, out=np.ones_like(shares), where=filled)
     return max(0.0, float((shares * np.log(ratio)).sum()))
 
 

@@ -189,7 +189,8 @@ def absolute_errors(values: Floats, truth: Floats) -> Floats:
 
 def _mean_of_known(distances: Floats) -> Floats:
     known = ~np.isnan(distances)
-    mean: Floats = np.where(known, distances, 0).sum(axis=-1) / known.sum(axis=-1)
+    with np.errstate(invalid="ignore"):  # Where no key has an estimate, there is no mean.
+        mean: Floats = np.where(known, distances, 0).sum(axis=-1) / known.sum(axis=-1)
     return mean
 
 

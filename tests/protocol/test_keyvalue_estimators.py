@@ -331,6 +331,14 @@ def test_a_key_without_a_report_has_no_estimate() -> None:
     assert np.isnan(empty.frequency_errors).all()
 
 
+def test_a_budget_that_rounds_away_all_randomness_tells_the_counts() -> None:
+    randomizer = PrivKV.with_budget(3, epsilon=300.0)
+    counts = np.array([[0, 10, 0], [5, 4, 1], [10, 0, 0]])
+    found = maximum_likelihood(counts, randomizer)
+    np.testing.assert_allclose(found.frequencies, [1.0, 0.5, 0.0], atol=1e-12)
+    np.testing.assert_allclose(found.means[:2], [1.0, 0.6], atol=1e-12)
+
+
 def test_counts_and_fakes_are_checked() -> None:
     for counts in ([1, 2, 3], [[1, 2]], [[1, 2, -1]], [[1.0, math.nan, 0]], [["a", "b", "c"]]):
         for estimate in (moment, maximum_likelihood, em):

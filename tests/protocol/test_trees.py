@@ -142,6 +142,8 @@ def test_information_of_round_tables() -> None:
     assert mutual_information([[0.25, 0.25], [0.0, 0.5]]) == pytest.approx(
         0.25 * math.log(2) + 0.25 * math.log(2 / 3) + 0.5 * math.log(4 / 3), rel=1e-14
     )
+    tiny = 1e-300
+    assert mutual_information([[tiny, 0.0], [0.0, 1.0]]) == pytest.approx(0.0, abs=1e-297)
     for wrong in ([0.5, 0.5], [[0.5, -0.5], [0.5, 0.5]], [[0.5, 0.4]], [[math.nan, 1.0]]):
         with pytest.raises(ValueError, match=r"table|share"):
             mutual_information(wrong)

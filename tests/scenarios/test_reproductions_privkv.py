@@ -146,6 +146,7 @@ def test_errors_leave_out_what_has_no_estimate() -> None:
     truth = np.array([0.5, 0.0, 1.0])
     values = np.array([[0.0, np.nan, 0.5], [0.5, 3.0, 1.0]])
     np.testing.assert_allclose(squared_errors(values, truth), [0.25, 3.0])
+    assert np.isnan(squared_errors(np.full((1, 3), np.nan), truth)).all()
     np.testing.assert_allclose(absolute_errors(values, truth), [0.5, 1.0])
     assert standard_errors({"em": np.array([1.0, 3.0])}) == pytest.approx({"em": 1.0})
     assert np.isnan(standard_errors({"em": np.array([1.0])})["em"])

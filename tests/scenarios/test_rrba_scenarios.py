@@ -139,3 +139,25 @@ def test_the_errors_of_one_answer_are_unknown(tmp_path: Path) -> None:
     errors = [e for of in result["estimate"]["standard_errors"].values() for e in of.values()]
     assert set(errors) == {None}
     assert said.out.count("unknown") == len(errors)
+
+
+@pytest.mark.parametrize("settings", [(), ("project=simplex",), ("k=1", "groups=view", "n=2")])
+def test_what_nobody_was_asked_is_unknown(settings: tuple[str, ...], tmp_path: Path) -> None:
+    settings = ("n=1", "parties=1", *settings)
+    result = run("rrba-survey", *settings, options=("--out", tmp_path))
+    estimate, error = result["estimate"], result["error"]["marginals_tv"]
+    unknown = {name for name, shares in estimate["marginals"].items() if None in shares.values()}
+    asked = {name for group in estimate["pairs"] for name in group["attributes"]}
+    if "k=1" not in settings:
+        assert unknown == estimate["marginals"].keys() - asked
+        assert len(asked) == 2
+    for name in unknown:
+        assert set(estimate["marginals"][name].values()) == {None}
+        assert set(estimate["standard_errors"][name].values()) == {None}
+    assert {name for name, distance in error.items() if distance is None} == unknown
+    flags = [part for setting in settings for part in ("--set", setting)]
+    assert sottovoce("run", "rrba-survey", *flags).code == 0
+    page = tmp_path / "page.html"
+    audited = sottovoce("audit", tmp_path / "transcript.svt", "--html", page, "--json").json
+    assert audited["accepted"] is True
+    assert audited["result"]["marginals"].keys() == estimate["marginals"].keys()
