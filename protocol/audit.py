@@ -80,11 +80,17 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
 
     Raises:
         SurveyError: the header is not one of this variant.
+        TypeError: ``variant`` is not a variant's class.
     """
+    if not (isinstance(variant, type) and issubclass(variant, Variant)):
+        given = repr(variant) if isinstance(variant, str) else f"a {type(variant).__name__}"
+        raise TypeError(f"expected a variant's class, such as RRJoint, got {given}")
     if header.variant != variant.name:
         raise SurveyError(
             f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
         )
+    if header.seed is not None and header.seed < 0:
+        raise SurveyError(f"the header is not sound: seed {header.seed}, expected at least 0")
     try:
         charter = Charter(
             session=header.session,

@@ -33,7 +33,8 @@ def party_id(text: str) -> PartyId:
         raise ValueError(f"party id {text!r}: expected 1 to 63 of a-z, 0-9 and inner hyphens")
     if text in (RECORD, SWITCH):
         raise ValueError(f"party id {text!r} is reserved")
-    return PartyId(text)
+    # Only the built-in type travels; numpy's text is a type of its own.
+    return PartyId(str.__str__(text))
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

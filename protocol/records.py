@@ -275,6 +275,8 @@ def _code(attribute: Attribute, cell: str | None, *, row: int | None = None) -> 
 def _tuples(survey: Survey, rows: Iterable[object]) -> Iterator[Cells]:
     names = survey.names
     for number, row in enumerate(rows, 1):
+        if isinstance(row, np.ndarray):
+            row = row.tolist()
         if isinstance(row, Mapping):
             lacking = next((name for name in names if name not in row), None)
             if lacking is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Mapping
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from protocol.charter import Charter
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId
-from protocol.randomness import Streams, secret_of, session_of
+from protocol.randomness import WORDS, Streams, secret_of, session_of
 from protocol.records import Records
 from protocol.roster import Identity, Roster
 from protocol.variant import Variant, parameters_of
@@ -53,10 +54,21 @@ def setting_of(
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties.
+        TypeError: something else than a variant, records or an integer.
+        ValueError: the seed is negative, or 2**64 or more.
     """
+    if not isinstance(variant, Variant) or not isinstance(records, Records):
+        raise TypeError(
+            "expected a variant, such as RRJoint.with_keep(survey, p=0.5), and Records, in this "
+            f"order; got {_what(variant)} and {_what(records)}"
+        )
+    seed = _integer("seed", seed)
+    parties = len(records) if parties is None else _integer("parties", parties)
+    if not 0 <= seed < WORDS:
+        raise ValueError(f"seed {seed}: expected an integer from 0 to 2**64 - 1")
     if records.survey != variant.survey:
         raise SurveyError("the records are of another survey than the variant's")
-    held = records.split(len(records) if parties is None else parties)
+    held = records.split(parties)
     width = len(str(len(held)))
     names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
     secret = secret_of(seed)
@@ -75,6 +87,21 @@ def setting_of(
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
     )
+
+
+def _what(given: object) -> str:
+    """What was given, for an error message."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return type(given).__name__
+
+
+def _integer(name: str, given: object) -> int:
+    """An integer of any type that is one, as the built-in one."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} {given!r}: expected an integer") from None
 
 
 def _session(drawn: bytes, variant: Variant, parties: int) -> bytes:

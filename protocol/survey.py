@@ -10,6 +10,7 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
+from msgspec.structs import force_setattr
 
 from protocol.arrays import smallest_dtype
 from protocol.errors import SurveyError
@@ -48,6 +49,11 @@ def _check_text(what: str, text: object, column: str | None = None) -> None:
         raise SurveyError(f"{what} {shown(text)} begins or ends with a blank", column=column)
     if _UNFIT.search(text):
         raise SurveyError(f"{what} {shown(text)} has an unprintable character", column=column)
+
+
+def plain_text(text: str) -> str:
+    """A text as the built-in type, which is what travels: numpy's is a type of its own."""
+    return str.__str__(text)
 
 
 def _first_repeat(values: Sequence[str]) -> str | None:
@@ -94,6 +100,13 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unk
             raise SurveyError(
                 f"the missing category {shown(self.missing)} is not a category", column=self.name
             )
+        if not isinstance(self.ordinal, bool | np.bool_):
+            raise SurveyError(f"ordinal {shown(self.ordinal)}: not a bool", column=self.name)
+        force_setattr(self, "name", plain_text(self.name))
+        force_setattr(self, "categories", tuple(map(plain_text, self.categories)))
+        force_setattr(self, "ordinal", bool(self.ordinal))
+        if self.missing is not None:
+            force_setattr(self, "missing", plain_text(self.missing))
 
     @property
     def size(self) -> int:
@@ -162,6 +175,7 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                 raise SurveyError(f"expected an attribute, got {shown(attribute)}")
         if (repeat := _first_repeat(self.names)) is not None:
             raise SurveyError("the name of this attribute is repeated", column=repeat)
+        force_setattr(self, "title", plain_text(self.title))
 
     @cached_property
     def names(self) -> tuple[str, ...]:

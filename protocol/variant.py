@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
+import numpy as np
+from msgspec.structs import force_setattr
 
 from protocol.codec import Kind
 from protocol.errors import SurveyError
@@ -68,6 +70,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
             raise ValueError("quorum and max_records: expected at least 1")
         if self.patience is not None and not self.patience > 0:
             raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, np.generic):
+                value = value.item()
+                force_setattr(self, name, value)
+            # The header of a transcript holds no other integers.
+            if isinstance(value, int) and not -(2**63) <= value < 2**64:
+                raise ValueError(f"{name} {value}: expected an integer of at most 64 bits")
 
     def quorum_of(self, parties: int) -> int:
         """How many of so many parties must answer: what was agreed, or half of them, rounded up."""

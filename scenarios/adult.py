@@ -21,7 +21,7 @@ DEFAULT_P = 0.7
 
 Keep = Annotated[float, Meta(gt=0, lt=1)]
 Epsilon = Annotated[float, Meta(gt=0)]
-Positive = Annotated[int, Meta(ge=1)]
+Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

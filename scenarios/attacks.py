@@ -62,14 +62,14 @@ class _SurveyFile(msgspec.Struct, frozen=True):
     attributes: tuple[Attribute, ...]
 
 
-def read_survey(path: Path) -> Survey:
+def read_survey(path: Path | str) -> Survey:
     """A survey from a TOML file with ``title`` and ``[[attributes]]``; a plan has both.
 
     Raises:
         UsageError: not there, no TOML, or not a survey; says which field.
     """
     try:
-        read = msgspec.toml.decode(path.read_bytes(), type=_SurveyFile)
+        read = msgspec.toml.decode(Path(path).read_bytes(), type=_SurveyFile)
         return Survey(read.title, read.attributes)
     except (msgspec.DecodeError, UnicodeDecodeError, SurveyError) as error:
         raise UsageError(f"{path}: {error}") from error

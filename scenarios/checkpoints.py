@@ -94,12 +94,13 @@ def checkpoint_values(checkpoint: SignedCheckpoint) -> dict[str, Any]:
     return {"format": _FORMAT, **plain}
 
 
-def read_checkpoint(path: Path) -> SignedCheckpoint:
+def read_checkpoint(path: Path | str) -> SignedCheckpoint:
     """A published checkpoint; whether it is signed is not checked here.
 
     Raises:
         UsageError: there is none, or it is malformed.
     """
+    path = Path(path)
     try:
         values = _once(read_small(path))
         if values.pop("format", None) != _FORMAT:

@@ -29,6 +29,7 @@ from msgspec import Meta
 from parties.actor import run_aggregator, run_machine
 from parties.session import LINGER
 from protocol.charter import Charter
+from protocol.codec import Codec
 from protocol.errors import SurveyError
 from protocol.exchange import Exchange
 from protocol.local import DONE, LINK_CLOSED, ROLE_STREAM, ending_of, outcome_of
@@ -38,6 +39,7 @@ from protocol.randomness import SECRET_BYTES, Streams, expand
 from protocol.records import Records
 from protocol.roster import Identity, Roster
 from protocol.survey import Attribute, Survey
+from protocol.transcript.entries import MAX_BODY
 from protocol.transcript.recorder import Recorder
 from protocol.variant import Variant, build, parameters_of
 from protocol.variants import RRIndependent, RRJoint
@@ -89,16 +91,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 variant = cls.with_keep(survey, self.p)
             else:
                 variant = cls.with_epsilon(survey, self.epsilon or 0.0)
-        return msgspec.structs.replace(
-            variant, quorum=self.quorum, patience=self.patience, max_records=self.max_records
-        )
+            return msgspec.structs.replace(
+                variant, quorum=self.quorum, patience=self.patience, max_records=self.max_records
+            )
 
 
 class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variant: str
     parameters: dict[str, Any]
     survey: dict[str, Any]
-    session: bytes
+    session: Annotated[bytes, Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
     roster: tuple[tuple[PartyId, bytes], ...]
 
 
@@ -110,28 +112,30 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path | str) -> Plan:
     """A survey's plan.
 
     Raises:
         UsageError: not there, no TOML, or not a plan; says which field.
     """
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Plan)
+        return msgspec.toml.decode(Path(path).read_bytes(), type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
 
 
-def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> int:
+def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> int:
     """Make every member's folder: charter, authority, certificate and identity key.
 
     Whoever runs this has seen all private keys. Nothing is overwritten. All folders appear at the
     end, for their owner alone.
 
     Raises:
-        UsageError: a bad id, an id twice, or a folder that is there already.
+        UsageError: a bad id, an id twice, reports that no transcript can hold, or a folder that
+            is there already.
         OSError: a file cannot be written; none is left.
     """
+    out = Path(out)
     try:
         names = [AGGREGATOR, *(party_id(name) for name in parties)]
     except ValueError as error:
@@ -141,6 +145,12 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> in
     if plan.quorum is not None and plan.quorum >= len(names):
         raise UsageError(f"a quorum of {plan.quorum} among {len(names) - 1} parties")
     variant = plan.build()
+    size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
+    if size > MAX_BODY:
+        raise UsageError(
+            f"max_records = {plan.max_records}: a message could have {size:,} bytes, more than the "
+            f"{MAX_BODY:,} that a transcript allows"
+        )
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: is there already and is not empty; keys are never overwritten")
     identities = [Identity(name, os.urandom(SECRET_BYTES)) for name in names]
@@ -172,12 +182,13 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path, *, days: int) -> in
     return len(identities)
 
 
-def read_member(folder: Path) -> Member:
+def read_member(folder: Path | str) -> Member:
     """A member's folder.
 
     Raises:
         UsageError: a file is missing, or they do not belong together.
     """
+    folder = Path(folder)
     try:
         read = msgspec.json.decode((folder / CHARTER).read_bytes(), type=_CharterFile)
         charter = Charter(

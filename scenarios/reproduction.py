@@ -21,7 +21,7 @@ from scenarios.outcomes import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Runs = Annotated[int, Meta(ge=1, description="how often the experiment is repeated")]
+Runs = Annotated[int, Meta(ge=1, le=1_000_000, description="how often the experiment is repeated")]
 """The parameter ``runs`` of every reproduction: it tells one from an ordinary scenario."""
 
 Values: TypeAlias = float | Mapping[str, float]

@@ -69,7 +69,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def _run(
-    parameters: Parameters, context: Context, network: Callable[[Path | None], Network]
+    parameters: Parameters, context: Context, network: Callable[[Path | str | None], Network]
 ) -> Finished:
     if parameters.p is not None and parameters.epsilon is not None:
         raise UsageError("set p or epsilon, not both")

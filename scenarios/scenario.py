@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,8 +50,8 @@ class Context:
 
     seed: int = field(default=1, repr=False)
     transport: TransportName = "local"
-    data: Path | None = None
-    transcript: Path | None = None
+    data: Path | str | None = None
+    transcript: Path | str | None = None
     watch: Callable[[Exchange], object] | None = None
     by_messages: bool = False
     progress: Callable[[int, int], None] = _untold
@@ -152,13 +153,21 @@ class Scenario(Generic[P]):
                     f"scenario {self.name!r} has no parameter {name!r}; it has {', '.join(known)}"
                 )
         try:
-            return msgspec.convert(dict(given), self.parameters, strict=False)
+            parameters = msgspec.convert(dict(given), self.parameters, strict=False)
         except msgspec.ValidationError as error:
             what, _, place = str(error).partition(" - at `$.")
             name = place.rstrip("`")
             if not name:
                 raise UsageError(f"scenario {self.name!r}: {what}") from error
             raise UsageError(f"parameter {name!r} = {given.get(name)!r}: {what}") from error
+        for info in msgspec.structs.fields(self.parameters):
+            value, name = getattr(parameters, info.name), info.encode_name
+            # A result is JSON, which has no such number, and no path has such a text.
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"parameter {name!r} = {given.get(name)!r}: not a finite number")
+            if isinstance(value, str) and "\0" in value:
+                raise UsageError(f"parameter {name!r} = {value!r}: has a null character")
+        return parameters
 
     def describe(self) -> list[tuple[str, str, str]]:
         """(name, default, description) of every parameter."""

@@ -56,7 +56,7 @@ def simulate(
     parties: int | None = None,
     rules: Sequence[Fault] = (),
     budget: float | None = None,
-    path: Path | None = None,
+    path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
 ) -> Outcome:
     """Run a whole survey on known records.
@@ -78,8 +78,10 @@ def simulate(
 
     Raises:
         ProtocolError: the survey failed, for example for want of a quorum.
+        TypeError: something else than a variant, records or an integer.
         UsageError: parameters that do not fit together, or a real survey's record at the path.
         OSError: the transcript cannot be written.
+        ValueError: the seed is negative, or 2**64 or more.
     """
     if transport != "local":
 
@@ -127,7 +129,7 @@ async def simulate_async(
     parties: int | None = None,
     rules: Sequence[Fault] = (),
     budget: float | None = None,
-    path: Path | None = None,
+    path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
 ) -> Outcome:
     """As ``simulate``, inside a trio program, over ``memory``, ``tcp`` or ``tls``."""
@@ -262,7 +264,7 @@ def allow_connections(sockets: int) -> None:
 
 @contextmanager
 def _recorder(
-    setting: Setting, transport: str, path: Path | None
+    setting: Setting, transport: str, path: Path | str | None
 ) -> Generator[tuple[Recorder, Callable[[], Transcript]]]:
     """A recorder, and how to get the transcript once it is closed."""
     if transport in ("tcp", "tls"):
@@ -273,6 +275,7 @@ def _recorder(
         recorder = Recorder(unfiled.write, header, signer=setting.identities[AGGREGATOR])
         yield recorder, lambda: Transcript(unfiled=unfiled)
         return
+    path = Path(path)
     with growing(path) as record:
         recorder = Recorder(record.write, header, signer=setting.identities[AGGREGATOR])
         record.keep()

@@ -89,6 +89,10 @@ class Transcript(msgspec.Struct, frozen=True):
     path: Path | None = None
     unfiled: Unfiled | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.path, str):
+            msgspec.structs.force_setattr(self, "path", Path(self.path))
+
     def __repr__(self) -> str:
         length = 0 if self.unfiled is None else self.unfiled.length
         return f"Transcript({str(self.path) if self.path else f'{length} B, in no file'})"
@@ -360,12 +364,13 @@ def _busy(path: Path) -> str:
     return f"{path}: another program is writing this record"
 
 
-def open_transcript(path: Path) -> Transcript:
+def open_transcript(path: Path | str) -> Transcript:
     """A transcript file that is there.
 
     Raises:
         UsageError: there is none.
     """
+    path = Path(path)
     if not path.is_file():
         raise UsageError(f"{path}: {'not a file' if path.exists() else 'no such transcript'}")
     return Transcript(path)

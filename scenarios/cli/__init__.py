@@ -79,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read the output has seen enough: no complaint, and none from the interpreter.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError:
+        _complain("this takes more memory than there is")
+        sys.exit(2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")

@@ -182,6 +182,10 @@ def answer(folder: Path, connect: str, records: Path, budget: float | None) -> i
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+    if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise UsageError(f"{text!r}: expected HOST:PORT")
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise UsageError(f"{text!r}: {host!r} cannot be a host's name") from error
     return host.strip("[]"), int(port)

@@ -111,7 +111,7 @@ class _Table(msgspec.Struct, frozen=True):
     attributes: dict[str, tuple[str, ...]]
 
 
-def adult(data: Path | None) -> Records:
+def adult(data: Path | str | None) -> Records:
     """The records of the Adult data set.
 
     Args:
@@ -130,7 +130,7 @@ def adult(data: Path | None) -> Records:
     return read_adult(ADULT, data)
 
 
-def read_adult(survey: Survey, data: Path | None) -> Records:
+def read_adult(survey: Survey, data: Path | str | None) -> Records:
     """The records of some attributes of ``ADULT_BY_YEAR``, found as ``adult`` has it.
 
     Raises:

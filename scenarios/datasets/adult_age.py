@@ -31,7 +31,7 @@ categories"; the ages of the file are 17 to 90.
 """
 
 
-def adult_with_age(data: Path | None) -> Records:
+def adult_with_age(data: Path | str | None) -> Records:
     """The records of the Adult data set with age, found as ``scenarios.datasets.adult`` has it.
 
     Args:

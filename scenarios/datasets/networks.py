@@ -262,7 +262,7 @@ def _bounds(variable: Variable) -> _Bounds:
     return _Bounds(np.array(firsts, np.int64), np.array(lasts, np.uint64))
 
 
-def survey_network(data: Path | None) -> Network:
+def survey_network(data: Path | str | None) -> Network:
     """The Survey network: 6 variables, 14 categories (Scutari and Denis, 2014).
 
     RRBA's table 3 has 500 records of it; its tables 5 and 6 are of 8,000.
@@ -276,7 +276,7 @@ def survey_network(data: Path | None) -> Network:
     return _loaded("Survey", "survey.bif", data)
 
 
-def alarm_network(data: Path | None) -> Network:
+def alarm_network(data: Path | str | None) -> Network:
     """The Alarm network: 37 variables, 105 categories (Beinlich and others, 1989).
 
     RRBA's table 3 says 103 categories; the file has 105. Six rows are
@@ -294,7 +294,7 @@ def alarm_network(data: Path | None) -> Network:
     return _loaded("Alarm", "alarm.bif", data)
 
 
-def child_network(data: Path | None) -> Network:
+def child_network(data: Path | str | None) -> Network:
     """The Child network: 20 variables, 60 categories (Spiegelhalter and Cowell, 1992).
 
     Args:
@@ -306,7 +306,7 @@ def child_network(data: Path | None) -> Network:
     return _loaded("Child", "child.bif", data)
 
 
-def _loaded(title: str, file: str, data: Path | None) -> Network:
+def _loaded(title: str, file: str, data: Path | str | None) -> Network:
     names = [f"{below}{name}" for name in (file, f"{file}.gz") for below in ("", "bnlearn/")]
     path = raw_file(data, names)
     if path is None:

@@ -140,7 +140,7 @@ def _ratings(
 # MovieLens
 
 
-def movielens(data: Path | None) -> Ratings:
+def movielens(data: Path | str | None) -> Ratings:
     """The ratings of MovieLens, the small set: 610 users, 9,724 movies, 100,836 ratings.
 
     The paper has the set of 10,000,054 ratings, with the same scale and about as many missing.
@@ -196,12 +196,13 @@ def read_movielens(content: bytes, where: str) -> Ratings:
         raise DatasetError(f"{where} is not MovieLens' {FILE}: {error}") from error
 
 
-def found_in(folder: Path) -> Path:
+def found_in(folder: Path | str) -> Path:
     """The file in a folder.
 
     Raises:
         DatasetError: it is not there.
     """
+    folder = Path(folder)
     tried = (folder / "movielens" / FILE, folder / FILE)
     for path in tried:
         if path.is_file():
@@ -270,7 +271,7 @@ class _Fitting(msgspec.Struct, frozen=True):
     rating: str | None
 
 
-def clothing(path: Path) -> Ratings:
+def clothing(path: Path | str) -> Ratings:
     """The ratings of Clothing Fit Dataset for Size Recommendation (RentTheRunway).
 
     Nothing is fetched. Lines without a rating are left out, and of several ratings of one item by
@@ -286,6 +287,7 @@ def clothing(path: Path) -> Ratings:
     Raises:
         DatasetError: it cannot be read, or a line is not as said.
     """
+    path = Path(path)
     decoder = msgspec.json.Decoder(_Fitting)
     last: dict[tuple[str, str], float] = {}
     number = 0

@@ -28,7 +28,7 @@ SHA256 = {
 """Of the packaged files, decompressed: what a compressor writes may change with its version."""
 
 
-def raw_file(data: Path | None, names: Sequence[str]) -> Path | None:
+def raw_file(data: Path | str | None, names: Sequence[str]) -> Path | None:
     """The first of some raw files that is there, or None: then the packaged copy is to be read.
 
     Args:
@@ -40,9 +40,10 @@ def raw_file(data: Path | None, names: Sequence[str]) -> Path | None:
         DatasetError: ``data`` has none of them.
     """
     named = os.environ.get(VARIABLE)
-    folder = Path(named) if data is None and named else data
-    if folder is None:
+    given = (named or None) if data is None else data
+    if given is None:
         return None
+    folder = Path(given)
     for name in names:
         if (folder / name).is_file():
             return folder / name

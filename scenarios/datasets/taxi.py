@@ -191,7 +191,7 @@ def taxi_independent(first: str, second: str) -> bool:
     return _root(first) != _root(second)
 
 
-def taxi_trips(path: Path) -> Records:
+def taxi_trips(path: Path | str) -> Records:
     """The real trips: the monthly tables of yellow taxis that the city's commission published.
 
     One line per trip under a header; the columns of ``COLUMNS`` are found by their names, with or
@@ -216,6 +216,7 @@ def taxi_trips(path: Path) -> Records:
         DatasetError: the file cannot be read, lacks a column or trips, or has a line that is not as
             described.
     """
+    path = Path(path)
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             blocks = [_bits(path, *block) for block in _blocks(path, csv.reader(lines))]

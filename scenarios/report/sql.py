@@ -46,7 +46,7 @@ def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     database.executescript(SCHEMA)
     header = reader.header
     values = [
-        (name, value if isinstance(value, str | int) else None)
+        (name, _integer(value) if isinstance(value, int) else value)
         for name, value in (
             ("format", header.format),
             ("variant", header.variant),
@@ -85,7 +85,7 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
     try:
         cursor = database.execute(question)
         rows = cursor.fetchall()
-    except (sqlite3.Error, sqlite3.Warning) as error:
+    except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError) as error:
         raise UsageError(f"query: {error} (tables: {', '.join(_tables())})") from error
     if cursor.description is None:
         raise UsageError("query: expected a SELECT")

@@ -32,7 +32,7 @@ from scenarios.reproductions.ind_joint_errors import (
     readable,
     run_live,
 )
-from scenarios.scenario import Context, Scenario
+from scenarios.scenario import Context, Scenario, parameters_checked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -236,10 +236,11 @@ def run_table(parameters: TableParameters, context: Context) -> Reproduced:
     """Three pairs of Adult's attributes, each randomized by itself."""
     records = adult(context.data)
     names = tuple(name for name in records.survey.names if any(name in pair for pair in PAIRS))
-    keeps = {
-        name: KeepUniform.with_keep(records.survey.attribute(name).size, p=parameters.p)
-        for name in names
-    }
+    with parameters_checked():
+        keeps = {
+            name: KeepUniform.with_keep(records.survey.attribute(name).size, p=parameters.p)
+            for name in names
+        }
     outcome: Outcome | None = None
     mode = parameters.mode
     if context.by_messages:

@@ -58,7 +58,7 @@ class Convergence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What can be set for Figure 5."""
 
     runs: Runs = 40
-    p: Annotated[float, Meta(gt=0, lt=1, description="keep probability")] = FIGURE_5_P
+    p: Annotated[float, Meta(ge=1e-9, lt=1, description="keep probability")] = FIGURE_5_P
     network: Annotated[
         Literal["all", "survey", "alarm", "child"], Meta(description="whose values are asked for")
     ] = "all"

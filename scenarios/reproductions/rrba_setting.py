@@ -34,7 +34,7 @@ MIX = 0.1
 """The share of the uniform distribution in what fakes are drawn from, where the paper has none."""
 
 
-def network(name: NetworkName, data: Path | None) -> Network:
+def network(name: NetworkName, data: Path | str | None) -> Network:
     """One of the paper's three networks."""
     return {"survey": survey_network, "alarm": alarm_network, "child": child_network}[name](data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,9 +12,14 @@ import pytest
 
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
+from protocol.variants import RRIndependent
 from scenarios.errors import UsageError, printable
 from scenarios.loading import find_variant
 from scenarios.simulation import allow_connections, simulate
+from tests.every_variant import BITS
+from tests.forgeries import Forgery
+from tests.pages import independent, recorded
+from tests.protocol.simulation import answers
 from tests.scenarios.command import (
     OWN,
     ROOT,
@@ -23,6 +29,7 @@ from tests.scenarios.command import (
     sottovoce,
     write_adult,
 )
+from tests.scenarios.survey_folders import PLAN, make_folders, plan_file, table
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
 
@@ -59,6 +66,14 @@ def set_(*settings: str) -> tuple[str, ...]:
         ((*QUICK, "--seed", "-1"), "-1 is not in the range"),
         ((*QUICK, "--seed", "one"), "'one' is not a valid"),
         ((*QUICK, "--seed", str(2**64)), "is not in the range"),
+        (("run", "rrba-survey", *set_(f"n={2**63}")), "Expected `int` <= 10000000"),
+        (("run", "rrba-survey", *set_(f"block={2**64}")), "Expected `int` <= 10000000"),
+        (("run", "rrba-survey", *set_("width=inf")), "'width' = 'inf': not a finite number"),
+        (("run", "rrba-survey", *set_("width=1e999")), "Number out of range"),
+        (("run", "taxi-tree", *set_(f"n={2**64}")), "Expected `int` <= 10000000"),
+        (("run", "kv-power", *set_(f"n={2**63}")), "Expected `int` <= 10000000"),
+        (("run", "rr-table-1", *set_(f"runs={2**63}")), "Expected `int` <= 1000000"),
+        (("run", "rrba-figure-5", *set_("p=1e-300")), "Expected `float` >= 1e-09"),
     ],
 )
 def test_of_a_run(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
@@ -74,7 +89,7 @@ def test_of_a_run(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None
         (("p=0.5", "epsilon=1"), "set p or epsilon, not both"),
         (("epsilon=0",), "Expected `float` > 0.0"),
         (("epsilon=nan",), "'epsilon' = 'nan'"),
-        (("epsilon=inf",), "epsilon inf: expected a positive finite number"),
+        (("epsilon=inf",), "'epsilon' = 'inf': not a finite number"),
         (("epsilon=-1",), "Expected `float` > 0.0"),
         (("epsilon=1e-300",), "too small"),
         (("drop=1",), "Expected `float` < 1.0"),
@@ -118,6 +133,7 @@ def test_of_data(content: bytes | None, says: str, tmp_path: Path) -> None:
         (b"p = [0.5]", "Expected `float`, got `array`"),
         (b"p = nan", "'p' = nan"),
         (b"[p]", "Expected `float`, got `object`"),
+        (b"p = inf", "Expected `float` < 1.0"),
         (b"p = = 1", "no TOML"),
         (b"\xff", "no TOML"),
         (None, "No such file"),
@@ -128,6 +144,13 @@ def test_of_a_configuration(content: bytes | None, says: str, tmp_path: Path) ->
     if content is not None:
         config.write_bytes(content)
     assert says in complaint(sottovoce(*QUICK, "--config", config))
+
+
+def test_of_a_null_character(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('trips = "\\u0000"\n')
+    said = complaint(sottovoce("run", "taxi-marginals", "--config", config))
+    assert said == "parameter 'trips' = '\\x00': has a null character"
 
 
 @pytest.mark.parametrize(
@@ -288,6 +311,80 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     assert printable("a\x1b[31m\n\udc80é") == "a\\x1b[31m\\n\\udc80é"
     assert "\x1b" not in complaint(sottovoce("run", "\x1b[31mred"))
     assert "\\x1b" in complaint(sottovoce("verify", "/\x1b[31mred"))
+
+
+def test_what_takes_too_much_memory_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    huge = "__import__('numpy').ones(2**58)"
+    path.write_text(OWN.read_text().replace("town(40, seed=context.seed)", huge, 1))
+    said = sottovoce("run", f"{path}:plain")
+    assert complaint(said) == "this takes more memory than there is"
+
+
+@pytest.mark.parametrize(
+    ("seed", "says"),
+    [(-1, "seed -1, expected at least 0"), (-(2**63), "expected at least 0"), (2**64 - 1, "")],
+)
+def test_of_a_header(seed: int, says: str, tmp_path: Path) -> None:
+    forgery = Forgery(recorded(RRIndependent.with_keep(BITS, 0.6), answers(BITS, 3), 3))
+    forgery.header |= {"seed": seed, "format": 2**63}
+    path = tmp_path / "t.svt"
+    path.write_bytes(forgery.write())
+    verified = sottovoce("verify", path)
+    assert verified.code == 1
+    assert ("a negative seed" in verified.out) == bool(says)
+    for options in ((), ("--json",), ("--html", tmp_path / "page.html"), ("--worst", "1")):
+        said = sottovoce("audit", path, *options)
+        assert says in complaint(said) if says else said.code == 1
+    [row] = sottovoce("query", path, "SELECT value FROM header WHERE key = 'format'", "--json").json
+    assert row == {"value": str(2**63)}
+    asked = "SELECT value FROM header WHERE key = 'seed'"
+    assert sottovoce("query", path, asked, "--json").json == [{"value": str(seed)}]
+
+
+def test_of_a_question(tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+    path.write_bytes(independent())
+    said = sottovoce("query", path, "SELECT '\udcff'")
+    assert "surrogates not allowed" in complaint(said)
+
+
+@pytest.mark.parametrize("address", ["n\udcff:1", "a" * 300 + ":1", "a..b:1", "localhost:٣"])
+def test_of_an_address(address: str, tmp_path: Path) -> None:
+    folders = make_folders(tmp_path)
+    records = table(tmp_path / "anna.csv", "no,young")
+    for command in (
+        ("aggregate", folders / "aggregator", "--listen", address, "--out", tmp_path / "out"),
+        ("answer", folders / "anna", "--connect", address, "--records", records),
+    ):
+        said = complaint(sottovoce(*command))
+        assert said.endswith((": expected HOST:PORT", "cannot be a host's name"))
+
+
+@pytest.mark.parametrize("most", [2**28, 2**63, 2**64 - 1, 2**64])
+def test_of_a_plan(most: int, tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, PLAN.replace("max_records = 3", f"max_records = {most}"))
+    said = complaint(
+        sottovoce("keys", plan, "--party", "a", "--party", "b", "--out", tmp_path / "k")
+    )
+    assert f"max_records = {most}: a message could have" in said or "at most 64 bits" in said
+    assert not (tmp_path / "k").exists()
+
+
+def test_of_a_charter(tmp_path: Path) -> None:
+    folder = make_folders(tmp_path) / "anna"
+    charter = json.loads((folder / "charter.json").read_text())
+    records = table(tmp_path / "anna.csv", "no,young")
+    for field, value, says in (
+        ("session", "", "length >= 16"),
+        ("session", "A" * 24, "length <= 16"),
+        ("parameters", {**charter["parameters"], "quorum": -1}, "at least 1"),
+        ("parameters", {**charter["parameters"], "quorum": 2**64}, "quorum"),
+        ("parameters", {**charter["parameters"], "max_records": 10**30}, "max_records"),
+    ):
+        (folder / "charter.json").write_text(json.dumps({**charter, field: value}))
+        said = sottovoce("answer", folder, "--connect", "localhost:1", "--records", records)
+        assert says in complaint(said)
 
 
 def test_a_bug_is_not_dressed_up_as_bad_input(tmp_path: Path) -> None:
