@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-import io
 import pkgutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +35,7 @@ from protocol.sharing.shamir import reconstruct, share
 from protocol.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
 from scenarios.deployment import Member
+from scenarios.files import GrowingFile
 from scenarios.retries import Memory
 
 MODULES = (
@@ -164,7 +164,7 @@ MADE: dict[str, Callable[[], object]] = {
     ),
     "Machine": machine,
     "Adversary": lambda: Adversary(machine()),
-    "Memory": lambda: Memory(io.BytesIO(SECRET)),
+    "Memory": lambda: Memory(GrowingFile(0, Path("heard")), SECRET),
 }
 
 

@@ -107,7 +107,7 @@ def test_a_variant_that_uses_its_masks_twice() -> None:
 
 
 def test_a_variant_whose_party_fails_with_some_answers() -> None:
-    sound, leaking = sound_and_leaking(Silent, ONE, 0.2, sensitive=True)
+    sound, leaking = sound_and_leaking(Silent, ONE, 0.2, sensitive=True, quorum=1)
     for seed in (1, 3):
         # By chance no party of many fails, and every row is a trial; then single parties tell.
         assert not tried(sound, trials=104, runs=13, seed=seed).accused

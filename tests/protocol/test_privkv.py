@@ -225,7 +225,7 @@ def test_nothing_that_fits_is_no_result() -> None:
     variant = PrivKVVariant(survey=FILMS, epsilon=2.0, max_records=2)
     _, machine = heard(variant, *[report(0, [1], [0, 1])] * 3)
     assert isinstance(machine.failure, ProtocolError)
-    assert "0 reports are such as asked for, 1 needed" in str(machine.failure)
+    assert "0 reports are such as asked for, 2 needed" in str(machine.failure)
 
 
 def asked(variant: KeyValueCollection, *questions: Any, budget: float | None = None) -> Any:

@@ -237,7 +237,7 @@ def in_json(found: Any) -> dict[str, str]:
     verification, privacy = found["verification"], found["privacy"]
     counts = found["completeness"]
     wrong = any(closing["left_out"] or closing["unheard"] for closing in counts["closings"])
-    everybody = counts["answered"] == counts["parties"]
+    everybody = counts["counted"] == counts["parties"]
     result, replay = found["result"], found["replay"]
     states = {True: "good", False: "bad", None: "open"}
     follows = states[result["follows"]] if result["published"] else "bad"

@@ -38,12 +38,12 @@ class Lying(SecureSumVariant, frozen=True):
             groups=self.layout.groups,
             max_records=self.max_records,
             within=self.patience,
-            quorum=self.quorum,
+            quorum=self.quorum_of(len(me.roster.parties)),
             everyone=False,
         )
         false = np.array([0, 3, 1, 1, 1], np.uint32)
         await me.broadcast(summed.survivors, Totals(summed.respondents, false))
-        await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum)
+        await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum_of(len(parties)))
         return tally_of(me, summed)
 
 

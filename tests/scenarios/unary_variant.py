@@ -139,7 +139,9 @@ class Unary(Variant, frozen=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Ones:
         await me.broadcast(parties, Call(self.survey.digest))
-        heard = await me.gather(Bits, parties, within=self.patience, at_least=self.quorum)
+        heard = await me.gather(
+            Bits, parties, within=self.patience, at_least=self.quorum_of(len(parties))
+        )
         bits = np.concatenate([message.bits for message in heard.values()])
         return Ones(bits.sum(axis=0).astype(np.uint32), len(bits))
 
