@@ -68,7 +68,7 @@ class _Record:
     def __init__(self, parties: int) -> None:
         names = (AGGREGATOR, *(PartyId(f"party-{i}") for i in range(parties)))
         # Nobody signs anything here.
-        roster = Roster(tuple((n, i.to_bytes(KEY_BYTES, "big")) for i, n in enumerate(names, 2)))
+        roster = Roster(tuple((n, i.to_bytes(KEY_BYTES, "little")) for i, n in enumerate(names, 2)))
         self.variant = PairCounts(survey=ADULT)
         self.charter = Charter(session=SESSION, variant=self.variant, roster=roster)
         self.names = names[1:]

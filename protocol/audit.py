@@ -19,6 +19,7 @@ from protocol.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.findings import Finding
+from protocol.limits import Held, TooMuchError
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.privacy.ledger import Ledger, LedgerWriter
 from protocol.replay import Replay, ReplayWriter
@@ -143,11 +144,12 @@ def audit(
     for name in (*known, observer):
         if name != RECORD and name not in charter.roster:
             raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
-    reading = _Reading(charter, observer, known.values())
     reader = TranscriptReader(chunks())
-    for number, entry in enumerate(reader):
-        reading.add(number, entry)
+    reading = _Reading(charter, observer, known.values(), Held(lambda: reader.stored))
     findings = [*_of_record(verification)]
+    unread = reading.read(reader)
+    if unread is not None:
+        findings.append(unread)
     completeness = reading.completeness.completeness()
     for closing in completeness.closings:
         findings += _of_closing(closing)
@@ -179,7 +181,7 @@ def audit(
         estimate=estimate,
         claims=charter.variant.claims(),
         checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
-        partial=reader.fault is not None or reader.ending is None,
+        partial=unread is not None or reader.fault is not None or reader.ending is None,
         simulated=header.seed is not None,
         remarks=tuple(reading.remarks),
         findings=tuple(findings),
@@ -237,15 +239,24 @@ class _Reading:
     """What one pass over the entries collects."""
 
     def __init__(
-        self, charter: Charter, observer: PartyId, disclosed: Iterable[Disclosure]
+        self, charter: Charter, observer: PartyId, disclosed: Iterable[Disclosure], held: Held
     ) -> None:
         self._charter = charter
-        self.ledger = LedgerWriter(charter, dict.fromkeys((observer, AGGREGATOR)))
-        self.completeness = CompletenessWriter(charter)
-        self.replays = ReplayWriter(charter, disclosed)
+        self.ledger = LedgerWriter(charter, dict.fromkeys((observer, AGGREGATOR)), held)
+        self.completeness = CompletenessWriter(charter, held)
+        self.replays = ReplayWriter(charter, disclosed, held)
         self.remarks: list[Finding] = []
         self.last_entry = 0
         self._last: Envelope | None = None
+
+    def read(self, entries: Iterable[Entry]) -> Finding | None:
+        """Take all entries, or as many as there is room for; why not all, if so."""
+        for number, entry in enumerate(entries):
+            try:
+                self.add(number, entry)
+            except TooMuchError as error:
+                return Finding(f"could not finish: {error}", (number,))
+        return None
 
     def add(self, number: int, entry: Entry) -> None:
         # An entry whose envelope is malformed is a fault that the verification has named.
@@ -253,7 +264,7 @@ class _Reading:
             self.completeness.add(entry)
             envelope = decode_envelope(entry.envelope) if isinstance(entry, Sent) else None
             self.replays.add(number, entry, envelope)
-            self.ledger.add(entry)
+            self.ledger.add(entry, envelope)
             if envelope is None:
                 return
             if envelope.sender == AGGREGATOR:

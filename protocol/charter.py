@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from protocol.codec import Codec
+from protocol.limits import check_respondents
 from protocol.privacy.accountants import PureAccountant
 from protocol.roster import Roster
 from protocol.transcript.entries import FORMAT, Header
@@ -21,11 +22,17 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         session: 16 bytes.
         variant: the protocol.
         roster: the members.
+
+    Raises:
+        ValueError: more respondents than can be counted.
     """
 
     session: bytes
     variant: Variant
     roster: Roster
+
+    def __post_init__(self) -> None:
+        check_respondents(len(self.roster.parties), self.variant.max_records)
 
     @functools.cached_property
     def codec(self) -> Codec:

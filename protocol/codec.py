@@ -20,6 +20,9 @@ ENVELOPE_BYTES = 512
 """What an envelope takes beside its body, at most."""
 
 _REMEMBERED = 16
+_REMEMBERED_BYTES = 1 << 25
+# A scalar of a few bytes is an object of some dozens.
+_AS_OBJECTS = 8
 _WORTH_REMEMBERING = 64
 _UNENCODABLE = (
     NotImplementedError,
@@ -102,6 +105,7 @@ class Codec:
                 raise LocalProtocolError(f"kind {message.kind()!r} belongs to the kernel")
             self._kinds[message.kind()] = Kind(message, scalar_bytes=bitmap)
         self._recent: OrderedDict[bytes, Message] = OrderedDict()
+        self._recent_bytes = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,8 +156,8 @@ class Codec:
     def decode(self, name: str, body: bytes) -> Message:
         """Decode the body of an envelope of kind ``name``.
 
-        The latest bodies are remembered, so that a broadcast is decoded once and not once per
-        recipient; messages are immutable and their arrays read-only.
+        The latest bodies are remembered, 32 MiB of them at most, so that a broadcast is decoded
+        once and not once per recipient; messages are immutable and their arrays read-only.
 
         Raises:
             RemoteProtocolError: an unknown kind, an unknown or missing field, a wrong type, dtype,
@@ -166,10 +170,21 @@ class Codec:
             return self._decode(kind, body)
         message = self._recent.get(body)
         if message is None or type(message) is not kind.message:
-            message = self._recent[body] = self._decode(kind, body)
-            if len(self._recent) > _REMEMBERED:
-                self._recent.popitem(last=False)
+            decoded = self._decode(kind, body)
+            if message is None:
+                self._recent_bytes += len(body)
+            message = self._recent[body] = decoded
+            while len(self._recent) > _REMEMBERED or (
+                self._recent_bytes > _REMEMBERED_BYTES and len(self._recent) > 1
+            ):
+                oldest, _ = self._recent.popitem(last=False)
+                self._recent_bytes -= len(oldest)
         return message
+
+    def held_bytes(self, message: Message, body: bytes) -> int:
+        """About how many bytes a decoded message takes, whose arrays are views of its body."""
+        kind = self._kinds[message.kind()]
+        return len(body) if kind.arrays else _AS_OBJECTS * len(body)
 
     def _decode(self, kind: Kind, body: bytes) -> Message:
         try:

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
+from protocol.limits import Held
 from protocol.local import LINK_CLOSED
 from protocol.messages import AGGREGATOR, RECORD, Closed, Declined, Envelope, PartyId
 from protocol.roles import EARLY_PER_SENDER, Topic, topic_of
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+
+REASONS = 1_000
+"""How many different reasons of refusals are told apart."""
+
+OTHER_REASONS = "other reasons"
+"""The reason of all refusals after these."""
+
+_BYTES_PER_NAME = 8
+
+
+class _About(NamedTuple):
+    """All that is kept of a message under way.
+
+    Args:
+        topic: its kind and round.
+        in_rounds: whether its kind comes in rounds.
+    """
+
+    topic: Topic
+    in_rounds: bool
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -49,8 +71,8 @@ class Completeness(msgspec.Struct, frozen=True):
             round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
             variant leaves out answers that do not fit what it asked; these are not told apart.
         closings: every gather of the aggregator.
-        departed: who left otherwise than by closing its link, and why.
-        refused: how often something was refused, by reason.
+        departed: who of the roster left otherwise than by closing its link, and why.
+        refused: how often something was refused, by reason; of many, the first ``REASONS``.
         lost: how many envelopes were sent and never delivered.
     """
 
@@ -63,17 +85,24 @@ class Completeness(msgspec.Struct, frozen=True):
 
 
 class CompletenessWriter:
-    """Collects who took part from entries in the order they were recorded."""
+    """Collects who took part from entries in the order they were recorded.
 
-    def __init__(self, charter: Charter) -> None:
+    Args:
+        charter: the survey.
+        held: counts what is kept, of a file that may be anybody's.
+    """
+
+    def __init__(self, charter: Charter, held: Held | None = None) -> None:
         self._charter = charter
+        self._held = held
         self._closings: list[Closing] = []
         self._counted: dict[str, set[PartyId]] = {}
         self._departed: dict[PartyId, str] = {}
         self._refused: dict[str, int] = {}
         self._lost = 0
         self._entries = 0
-        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._parties = frozenset(charter.roster.parties)
+        self._under_way: dict[tuple[PartyId, int], _About] = {}
         self._heard: dict[Topic, dict[PartyId, int]] = {}
         # Of kinds with a round: how many messages of a sender may wait, and which found no room.
         self._waiting: dict[tuple[PartyId, str], int] = {}
@@ -85,13 +114,16 @@ class CompletenessWriter:
 
         Raises:
             RemoteProtocolError: its envelope is malformed; it counts as an entry nevertheless.
+            TooMuchError: more is held than there may be.
         """
         self._entries += 1
         match entry:
             case Sent():
                 envelope = decode_envelope(entry.envelope)
                 if envelope.recipient == AGGREGATOR:
-                    self._under_way[envelope.sender, envelope.seq] = envelope
+                    about = self._about(envelope)
+                    if about is not None:
+                        self._under_way[envelope.sender, envelope.seq] = about
                 if envelope.kind == Declined.kind():
                     self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
@@ -100,14 +132,17 @@ class CompletenessWriter:
                     self._close(envelope)
             case Delivered():
                 self._lost -= not entry.repeat
-                heard = self._under_way.pop((entry.sender, entry.seq), None)
-                if heard is not None:
-                    self._hear(heard)
+                about = self._under_way.pop((entry.sender, entry.seq), None)
+                if about is not None:
+                    self._hear(entry.sender, entry.seq, about)
             case Departed():
-                if entry.party != AGGREGATOR and entry.reason != LINK_CLOSED:
+                # Who is not on the roster is a fault that the verification names.
+                if entry.party in self._parties and entry.reason != LINK_CLOSED:
                     self._departed[entry.party] = entry.reason
             case Refused():
-                self._refused[entry.reason] = self._refused.get(entry.reason, 0) + 1
+                known = entry.reason in self._refused or len(self._refused) < REASONS
+                reason = entry.reason if known else OTHER_REASONS
+                self._refused[reason] = self._refused.get(reason, 0) + 1
 
     def completeness(self) -> Completeness:
         """Who took part so far."""
@@ -125,21 +160,22 @@ class CompletenessWriter:
             lost=self._lost,
         )
 
-    def _hear(self, envelope: Envelope) -> None:
-        sender = envelope.sender
+    def _about(self, envelope: Envelope) -> _About | None:
         try:
             message = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError:
-            return  # Nobody could have counted it.
+            return None  # Nobody could have counted it.
+        return _About(topic_of(message), hasattr(message, "round"))
+
+    def _hear(self, sender: PartyId, seq: int, about: _About) -> None:
         # Who has declined says nothing more that could be counted, whether the refusal came or not.
-        if envelope.seq < self._declined.get(sender, envelope.seq + 1):
-            topic = topic_of(message)
-            heard = self._heard.setdefault(topic, {})
-            if sender not in heard and hasattr(message, "round"):
-                each = sender, envelope.kind
+        if seq < self._declined.get(sender, seq + 1):
+            heard = self._heard.setdefault(about.topic, {})
+            if sender not in heard and about.in_rounds:
+                each = sender, about.topic[0]
                 waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
                 if waiting > EARLY_PER_SENDER:
-                    self._crowded.add((sender, topic))
+                    self._crowded.add((sender, about.topic))
             heard.setdefault(sender, self._entries - 1)
 
     def _close(self, envelope: Envelope) -> None:
@@ -162,6 +198,8 @@ class CompletenessWriter:
         left_out = tuple(
             name for name in missing if name in heard and (name, topic) not in self._crowded
         )
+        if self._held is not None:
+            self._held.take(_BYTES_PER_NAME * (len(awaited) + len(counted)))
         self._closings.append(
             Closing(
                 closed.of,

@@ -17,6 +17,7 @@ from its role:
 from __future__ import annotations
 
 from protocol.charter import Charter
+from protocol.limits import Held
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.roles import Seen, Topic, topic_of
 from protocol.transcript.entries import Delivered
@@ -27,10 +28,16 @@ class Hearing:
     """Collects what had reached the parties' roles, from entries in the order they were recorded.
 
     What the aggregator hears is left out: its own messages are never charged.
+
+    Args:
+        charter: the survey.
+        held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(self, charter: Charter) -> None:
+    def __init__(self, charter: Charter, held: Held | None = None) -> None:
         self._charter = charter
+        self._held = held
+        self._counted: dict[int, Message] = {}
         # Without the kernel's: no role awaits those.
         kinds = charter.variant.kinds(len(charter.roster.parties))
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
@@ -44,7 +51,11 @@ class Hearing:
         return self._seen.get(member, Seen())
 
     def sent(self, envelope: Envelope, message: Message) -> None:
-        """An envelope was sent that is not malformed."""
+        """An envelope was sent that is not malformed.
+
+        Raises:
+            TooMuchError: more is held than there may be.
+        """
         sender, recipient = envelope.sender, envelope.recipient
         if isinstance(message, Closed):
             if recipient == RECORD and sender != AGGREGATOR:
@@ -55,7 +66,14 @@ class Hearing:
             and envelope.session == self._charter.session
             and sender in self._charter.roster
         ):
+            self._keep(envelope, message)
             self._under_way[sender, envelope.seq] = recipient, message
+
+    def _keep(self, envelope: Envelope, message: Message) -> None:
+        # One that was sent to many is one object, and is never forgotten (``Seen``).
+        if self._held is not None and id(message) not in self._counted:
+            self._held.take(self._charter.codec.held_bytes(message, envelope.body))
+            self._counted[id(message)] = message
 
     def delivered(self, entry: Delivered) -> None:
         """An envelope was handed to its recipient; what repeats that changes nothing."""

@@ -9,6 +9,7 @@ from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
 from protocol.hearing import Hearing
+from protocol.limits import Held
 from protocol.local import LINK_CLOSED
 from protocol.messages import (
     AGGREGATOR,
@@ -58,6 +59,7 @@ def prove(chunks: Chunks, variant: type[Variant], party: PartyId) -> Receipt:
     Raises:
         NotCountedError: no report of the party was counted, or the record proves nothing.
         SurveyError: no readable header, one of another variant, or no such party.
+        TooMuchError: what the party was told takes more than a file of this length may.
     """
     verification = verify(chunks())
     header = verification.header
@@ -68,8 +70,10 @@ def prove(chunks: Chunks, variant: type[Variant], party: PartyId) -> Receipt:
         parties = len(charter.roster.parties)
         raise SurveyError(f"{party!r:.80} is not on the roster of {parties} parties")
     checkpoint = _checkpoint_of(verification, party)
-    reading = _Reading(charter, CanonicalDigest(header), party)
-    for entry in TranscriptReader(chunks()):
+    reader = TranscriptReader(chunks())
+    held = Held(lambda: reader.stored)
+    reading = _Reading(charter, CanonicalDigest(header), party, held)
+    for entry in reader:
         reading.add(entry)
     return reading.receipt(checkpoint)
 
@@ -88,12 +92,14 @@ def _checkpoint_of(verification: Verification, party: PartyId) -> SignedCheckpoi
 class _Reading:
     """What one pass over the entries collects."""
 
-    def __init__(self, charter: Charter, canonical: CanonicalDigest, party: PartyId) -> None:
+    def __init__(
+        self, charter: Charter, canonical: CanonicalDigest, party: PartyId, held: Held
+    ) -> None:
         self._charter = charter
         self._canonical = canonical
         self._party = party
         self._standings = Standings([name for name, _ in charter.roster.members])
-        self._hearing = Hearing(charter)
+        self._hearing = Hearing(charter, held)
         self._leaves: list[bytes] = []
         self._sent: dict[int, Counted] = {}
         self._came: dict[Topic, Counted] = {}

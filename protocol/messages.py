@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NewType
+from typing import Annotated, NewType
 
 import msgspec
 
@@ -50,6 +50,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return cls.__name__
 
 
+NAME_CHARACTERS = 255
+"""The longest name of a member, a link or a kind that is read at all; ids are shorter."""
+
+Name = Annotated[PartyId, msgspec.Meta(max_length=NAME_CHARACTERS)]
+
+
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One encoded message under way.
 
@@ -57,11 +63,11 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     ``body`` is the encoded message: recipients of one broadcast share it.
     """
 
-    session: bytes
-    sender: PartyId
-    recipient: PartyId
+    session: Annotated[bytes, msgspec.Meta(max_length=NAME_CHARACTERS)]
+    sender: Name
+    recipient: Name
     seq: int
-    kind: str
+    kind: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
     body: bytes
 
     def __repr__(self) -> str:

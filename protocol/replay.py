@@ -19,6 +19,7 @@ from protocol.codec import decode_envelope, encode_envelope
 from protocol.disclosure import Disclosure, WithheldError, WithheldIdentity, WithheldStream
 from protocol.errors import RemoteProtocolError
 from protocol.findings import Finding
+from protocol.limits import Held
 from protocol.local import LINK_CLOSED
 from protocol.machine import Machine
 from protocol.messages import (
@@ -85,10 +86,19 @@ class ReplayWriter:
     """Replays members in one pass over a transcript's entries.
 
     What was delivered is kept until the role has heard it, so memory is that of the live roles.
+
+    Args:
+        charter: the survey.
+        disclosed: what is known of the members' keys and records.
+        held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(self, charter: Charter, disclosed: Iterable[Disclosure]) -> None:
-        self._roles = {known.member: _Role(charter, known) for known in disclosed}
+    def __init__(
+        self, charter: Charter, disclosed: Iterable[Disclosure], held: Held | None = None
+    ) -> None:
+        self._held = held
+        self._roster = charter.roster
+        self._roles = {known.member: _Role(charter, known, held) for known in disclosed}
         self._under_way: dict[tuple[PartyId, int], Envelope] = {}
         self._departed: dict[PartyId, str] = {}
 
@@ -101,11 +111,16 @@ class ReplayWriter:
 
         Raises:
             RemoteProtocolError: the entry's envelope is malformed.
+            TooMuchError: more is held than there may be.
         """
         match entry:
             case Sent():
                 envelope = envelope or decode_envelope(entry.envelope)
-                if envelope.recipient in self._roles:
+                role = self._roles.get(envelope.recipient)
+                if role is not None and role.listens:
+                    if self._held is not None:
+                        self._held.take(len(envelope.body))
+                    self._forget(self._under_way.pop((envelope.sender, envelope.seq), None))
                     self._under_way[envelope.sender, envelope.seq] = envelope
                 role = self._roles.get(envelope.sender)
                 # A head is checked by its signature, and needs no replay.
@@ -114,10 +129,16 @@ class ReplayWriter:
             case Delivered():
                 delivered = self._under_way.pop((entry.sender, entry.seq), None)
                 role = self._roles.get(entry.recipient)
-                if delivered is not None and role is not None:
+                if delivered is not None and role is not None and role.listens:
                     role.heard(number, delivered)
-            case Departed():
+                else:
+                    self._forget(delivered)
+            case Departed() if entry.party in self._roster:
                 self._departed[entry.party] = entry.reason
+
+    def _forget(self, envelope: Envelope | None) -> None:
+        if envelope is not None and self._held is not None:
+            self._held.drop(len(envelope.body))
 
     def replays(self) -> dict[PartyId, Replay]:
         """What the replays have found; nothing can be added any more."""
@@ -127,9 +148,10 @@ class ReplayWriter:
 class _Role:
     """One member's replay, driven by what it said: each of its words must come from the machine."""
 
-    def __init__(self, charter: Charter, known: Disclosure) -> None:
+    def __init__(self, charter: Charter, known: Disclosure, held: Held | None) -> None:
         self._charter = charter
         self._known = known
+        self._held = held
         self._machine: Machine | None = None
         self._heard: dict[PartyId, deque[tuple[int, Envelope]]] = {}
         self._spoken: deque[Envelope] = deque()
@@ -143,9 +165,13 @@ class _Role:
 
     def heard(self, number: int, envelope: Envelope) -> None:
         """An envelope was delivered."""
+        self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
+
+    @property
+    def listens(self) -> bool:
+        """Whether what it hears may still matter."""
         finished = self._machine is not None and self._machine.finished
-        if not (self._over or finished):
-            self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
+        return not (self._over or finished)
 
     def said(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
         """An envelope was sent: the machine has to say it now."""
@@ -297,6 +323,8 @@ class _Role:
 
     def _give(self, machine: Machine, envelope: Envelope) -> int:
         """Give the role an envelope, with a new number: what was counted is given before others."""
+        if self._held is not None:
+            self._held.drop(len(envelope.body))
         self._given += 1
         machine.receive(msgspec.structs.replace(envelope, seq=self._given), 0.0)
         return self._given

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from protocol.codec import Kind
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
+from protocol.limits import NOTHING, Workload, check_respondents, check_workload
 from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.privacy.events import Derived, Plain, PrivacyEvent, Public
 from protocol.records import Records
@@ -50,7 +51,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         max_records: the most respondents that one party speaks for; it bounds a report's size.
 
     Raises:
-        ValueError: terms that nobody can keep.
+        ValueError: terms that nobody can keep, or a survey that is too large (``limits``).
     """
 
     name: ClassVar[str] = ""
@@ -78,6 +79,13 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
             # The header of a transcript holds no other integers.
             if isinstance(value, int) and not -(2**63) <= value < 2**64:
                 raise ValueError(f"{name} {value}: expected an integer of at most 64 bits")
+        # Before a subclass lays anything out: a header may be anybody's.
+        check_workload(len(self.survey.attributes), self.workload())
+        check_respondents(1, self.max_records)
+
+    def workload(self) -> Workload:
+        """What this variant lays out for its survey, reckoned from its sizes alone."""
+        return NOTHING
 
     def quorum_of(self, parties: int) -> int:
         """How many of so many parties must answer: what was agreed, or half of them, rounded up."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -93,7 +93,7 @@ class Forgery:
 
 
 def chained(
-    blocks: list[tuple[bytes, bytes]],
+    blocks: Iterable[tuple[bytes, bytes]],
     frame: Callable[[bytes], bytes] = zstandard.compress,
 ) -> bytes:
     """The file of these blocks, given by type and content."""

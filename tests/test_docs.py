@@ -19,13 +19,17 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol import limits
+from protocol.randomizers import matrix
 from protocol.testing import check_variant
+from protocol.transcript import entries
 from protocol.transcript.entries import Header
 from scenarios import EXECUTORS, Outcome
 from scenarios.cli import commands, main
 from scenarios.deployment import Plan
 from scenarios.loading import find_scenario, find_variant
 from scenarios.report import sql
+from scenarios.report.sql import LOADED_BYTES
 from scenarios.scenario import Context
 from transports.base import Limits
 
@@ -266,6 +270,26 @@ def test_the_limits_are_the_defaults() -> None:
         limits.envelopes,
         limits.mailbox,
         limits.unauthenticated,
+    ]
+
+
+def test_the_caps_on_files_are_those_of_the_code() -> None:
+    rows = rows_of(section("docs/threat-model.md", "Files from somebody else"))
+    stated = [[int(n.replace(",", "")) for n in re.findall(r"\b[\d,]+\b", row[1])] for row in rows]
+    assert stated == [
+        [limits.MAX_ATTRIBUTES],
+        [limits.MAX_TABLES],
+        [limits.MAX_STEPS],
+        [limits.MAX_CELLS],
+        [matrix.MAX_SIZE],
+        [limits.MAX_RECORDS],
+        [limits.MAX_RESPONDENTS],
+        [entries.HEADER_BYTES, entries.HEADER_RATIO],
+        [entries.MAX_BODY],
+        [entries.SLACK_BYTES],
+        [limits.FREE_ENTRIES, limits.STORED_PER_ENTRY],
+        [limits.FREE_BYTES, limits.BYTES_PER_STORED],
+        [LOADED_BYTES, limits.BYTES_PER_STORED],
     ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError, SurveyError
+from protocol.limits import Held, TooMuchError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.privacy.findings import (
     CoalitionFinding,
@@ -29,6 +30,7 @@ from protocol.privacy.sum_reader import SumReader
 from protocol.privacy.views import Coalition
 from protocol.privacy.worst import search
 from protocol.transcript.entries import Entry, Sent
+from protocol.transcript.reader import TranscriptReader
 
 __all__ = [
     "Coalition",
@@ -79,8 +81,8 @@ def judge_sessions(
     coalition.check(names)
     readings = []
     for charter, entries in sessions:
-        reading = _Reading(charter, coalition.among(charter.roster))
-        reading.read(entries)
+        reading = _Reading(charter, coalition.among(charter.roster), entries)
+        reading.read()
         readings.append(reading)
     return _concluded(readings, coalition)
 
@@ -102,8 +104,8 @@ def worst_coalition(
             f"a coalition of {size} of {len(parties)} parties: expected 0 to {len(parties) - 1}"
         )
     # The aggregator sees whatever passes, so what is seen does not depend on who is with it.
-    reading = _Reading(charter, Coalition((AGGREGATOR,)))
-    reading.read(entries())
+    reading = _Reading(charter, Coalition((AGGREGATOR,)), entries())
+    reading.read()
     choice = search(
         reading.sums.records, threshold=reading.sums.threshold, parties=len(parties), size=size
     )
@@ -115,20 +117,28 @@ def worst_coalition(
 class _Reading:
     """What one pass over the entries of a session collects."""
 
-    def __init__(self, charter: Charter, coalition: Coalition) -> None:
+    def __init__(self, charter: Charter, coalition: Coalition, entries: Iterable[Entry]) -> None:
         self.charter = charter
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
-        self.ledger = LedgerWriter(charter, (coalition,))
+        # Entries that are made here, and not read from a file, cost what they cost.
+        held = Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
+        self.ledger = LedgerWriter(charter, (coalition,), held)
+        self.unread: tuple[str, ...] = ()
+        self._entries = entries
         self._observer = coalition
 
-    def read(self, entries: Iterable[Entry]) -> None:
-        """Take all entries."""
-        for number, entry in enumerate(entries):
+    def read(self) -> None:
+        """Take all entries, or as many as there is room for."""
+        for number, entry in enumerate(self._entries):
             # An entry whose envelope is malformed is a fault that a verification names.
             with contextlib.suppress(RemoteProtocolError):
                 sent = decode_envelope(entry.envelope) if isinstance(entry, Sent) else None
-                self.ledger.add(entry, sent)
+                try:
+                    self.ledger.add(entry, sent)
+                except TooMuchError as error:
+                    self.unread = (f"could not finish: {error}",)
+                    return
                 self.sums.add(entry, number, sent)
 
     def flags(self, names: Iterable[PartyId]) -> Flags:
@@ -211,7 +221,9 @@ def _concluded(readings: Sequence[_Reading], coalition: Coalition) -> CoalitionF
         exposed=exposed,
         pairs=tuple(pairs),
         ledger=merged(ledgers) if len(ledgers) > 1 else ledgers[0],
-        remarks=tuple(remark for reading in readings for remark in reading.sums.remarks),
+        remarks=tuple(
+            remark for reading in readings for remark in (*reading.unread, *reading.sums.remarks)
+        ),
     )
 
 

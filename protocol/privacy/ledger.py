@@ -18,6 +18,7 @@ from protocol.charter import Charter
 from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError, UnsupportedEventError
 from protocol.hearing import Hearing
+from protocol.limits import Held
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.privacy.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.privacy.events import (
@@ -34,6 +35,9 @@ from protocol.privacy.views import Coalition
 from protocol.sharing.messages import Partial, Upload
 from protocol.transcript.entries import Delivered, Entry, Refused, Sent
 from protocol.variant import event_of
+
+REMARKS = 20
+"""How many remarks on what is malformed are kept."""
 
 REFUSED = -1
 """The ``seq`` of a charge for something that was refused at the switch."""
@@ -114,12 +118,22 @@ class LedgerWriter:
     Args:
         charter: the survey.
         observers: whose ledgers to keep.
+        held: counts what is kept, of a file that may be anybody's.
+
+    Attributes:
+        malformed: what was malformed, the first ``REMARKS`` of it.
     """
 
-    def __init__(self, charter: Charter, observers: Iterable[Observer] = (AGGREGATOR,)) -> None:
+    def __init__(
+        self,
+        charter: Charter,
+        observers: Iterable[Observer] = (AGGREGATOR,),
+        held: Held | None = None,
+    ) -> None:
         self._charter = charter
         self._accountant = PureAccountant()
-        self._hearing = Hearing(charter)
+        self._hearing = Hearing(charter, held)
+        self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
         self._seen_by: dict[Observer, list[int]] = {observer: [] for observer in observers}
         self._derived_until = dict.fromkeys(self._seen_by, 0)
@@ -132,6 +146,10 @@ class LedgerWriter:
 
         Args:
             envelope: the entry's, if it is decoded already.
+
+        Raises:
+            RemoteProtocolError: its envelope is malformed.
+            TooMuchError: more is held than there may be.
         """
         if isinstance(entry, Sent):
             self._sent(envelope or decode_envelope(entry.envelope))
@@ -197,12 +215,14 @@ class LedgerWriter:
         try:
             message = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
-            self.malformed.append(f"{sender} #{envelope.seq}: {error}")
+            self._remark(f"{sender} #{envelope.seq}: {error}")
             # Nobody knows what these bytes say; they may be the answers themselves.
             event: PrivacyEvent = Plain(self._charter.variant.survey.names)
             summed = False
         else:
             event = self._event(envelope, message)
+            # Of thousands of reports that tell the same, one event is kept.
+            event = self._events.setdefault(event, event)
             self._hearing.sent(envelope, message)
             summed = isinstance(message, Upload | Partial)
             if summed:
@@ -212,7 +232,7 @@ class LedgerWriter:
             try:
                 loss = self._accountant.judge(event)
             except UnsupportedEventError as error:
-                self.malformed.append(f"{sender} #{envelope.seq}: {error}")
+                self._remark(f"{sender} #{envelope.seq}: {error}")
                 event = Plain(self._charter.variant.survey.names)
                 loss = self._accountant.judge(event)
             if loss is not NOTHING:
@@ -233,8 +253,12 @@ class LedgerWriter:
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = f"what it reveals cannot be told ({type(error).__name__})"
-            self.malformed.append(f"{envelope.sender} #{envelope.seq}: {why}")
+            self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
             return Plain(variant.survey.names)
+
+    def _remark(self, remark: str) -> None:
+        if len(self.malformed) < REMARKS:
+            self.malformed.append(remark)
 
     def _refused(self, entry: Refused) -> None:
         party = PartyId(entry.link)

@@ -114,25 +114,31 @@ def link(ledger: Ledger) -> Linkage:
 def _repeated(
     events: Sequence[PrivacyEvent], ledger: Ledger, sizes: Mapping[str, int]
 ) -> tuple[Repeated, ...]:
-    found = []
-    for name in ledger.attributes:
-        told = [leaf for event in events for leaf in _told(event, name)]
-        if len(told) > 1:
-            found.append(_averaged(name, told, sizes.get(name)))
-    return tuple(found)
+    told = _told(Composed(tuple(events)))
+    return tuple(
+        _averaged(name, told[name], sizes.get(name))
+        for name in ledger.attributes
+        if len(told.get(name, ())) > 1
+    )
 
 
-def _told(event: PrivacyEvent, name: str) -> Sequence[PrivacyEvent]:
-    """The parts of an event that tell something of an attribute: of one of several, the most."""
+def _told(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
+    """By attribute the parts of an event that tell something of it: of one of several, the most."""
+    found: dict[str, list[PrivacyEvent]] = {}
     match event:
         case Composed(events):
-            return [leaf for part in events for leaf in _told(part, name)]
+            for part in map(_told, events):
+                for name, leaves in part.items():
+                    found.setdefault(name, []).extend(leaves)
         case OneOf(events):
-            return max((_told(part, name) for part in events), key=_weight, default=())
+            for part in map(_told, events):
+                for name, leaves in part.items():
+                    found[name] = max(found.get(name, []), leaves, key=_weight)
         case Randomized(_, attributes) | ExactCounts(attributes) | Plain(attributes):
-            return [event] if name in attributes else []
+            found = {name: [event] for name in attributes}
         case _:
-            return []
+            pass
+    return found
 
 
 def _weight(told: Sequence[PrivacyEvent]) -> tuple[float, int]:

@@ -40,6 +40,13 @@ _TOLD = (Dealt, Totals, Partials)
 
 _CONTRIBUTIONS = (Upload.kind(), Partial.kind())
 _KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
+
+MASKS = 2**22
+"""The most masks of all sums of a record together, but for one sum, of however many it is."""
+
+COUNTS = 64
+"""How many closings of one sum that count different parties are told apart."""
+
 _REMARKS = 20
 _NAMED = 5
 
@@ -175,7 +182,8 @@ class SumReader:
             return
         record = self._record(place, message)
         if record is None:
-            self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} before any graph")
+            why = "before any graph, or in one sum too many"
+            self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} {why}")
             return
         self._note(record, message, envelope, place, number)
         kind = type(message)
@@ -189,10 +197,14 @@ class SumReader:
         neighbours = self._terms.neighbours
         if neighbours is None and isinstance(message, Graph):
             neighbours = len(message.there)
-        while neighbours is not None and len(self.records) <= index:
+        while neighbours is not None and len(self.records) <= index < self._most_sums(neighbours):
             profile = self._terms.profile
             self.records.append(SumRecord(len(self._places), neighbours, profile=profile))
         return self.records[index] if index < len(self.records) else None
+
+    def _most_sums(self, neighbours: int) -> int:
+        """How many sums are told apart: who joins again begins the next, and may do so for ever."""
+        return max(1, MASKS // max(1, len(self._places) * neighbours))
 
     def _note(
         self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
@@ -307,7 +319,8 @@ class SumReader:
             f"{closed.of!r} was closed before (this is entry {number}): the total may be over "
             "whomever either of them counts"
         )
-        if not any(np.array_equal(counted, other) for other in (record.counted, *record.recounted)):
+        known = (record.counted, *record.recounted)
+        if len(known) < COUNTS and not any(np.array_equal(counted, other) for other in known):
             record.recounted.append(counted)
 
     def _remark(self, remark: str) -> None:

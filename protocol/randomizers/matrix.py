@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.randomizers.keep import Codes, check_codes, log_ratio
 from protocol.randomness import WORDS, Stream
 
+MAX_SIZE = 2**10
+"""The most categories: whether a matrix has an inverse takes their cube."""
+
 ROW_TOLERANCE = 1e-9
 """How far a row of given probabilities may be from a sum of 1."""
 
@@ -21,7 +24,7 @@ class MatrixRandomizer(msgspec.Struct, frozen=True, tag="matrix", dict=True):
     """Report category v given u with probability ``weights[u][v] / 2**64``.
 
     Raises:
-        ValueError: the matrix is not square with at least 2 rows, a weight is negative, a row does
+        ValueError: the matrix is not square with 2 to 1,024 rows, a weight is negative, a row does
             not sum to exactly 2**64 or has all of it in one entry (which randomizes nothing), or
             the matrix is singular.
     """
@@ -32,6 +35,8 @@ class MatrixRandomizer(msgspec.Struct, frozen=True, tag="matrix", dict=True):
         size = len(self.weights)
         if size < 2:
             raise ValueError(f"{size} rows: expected at least 2")
+        if size > MAX_SIZE:
+            raise ValueError(f"{size:,} rows: at most {MAX_SIZE:,}")
         for place, row in enumerate(self.weights):
             if len(row) != size:
                 raise ValueError(f"row {place}: {len(row)} weights, expected {size}")

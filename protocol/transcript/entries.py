@@ -11,7 +11,15 @@ import msgspec
 import zstandard
 
 from protocol.errors import TranscriptError
-from protocol.messages import AGGREGATOR, KERNEL_KINDS, SESSION_BYTES, PartyId, party_id
+from protocol.messages import (
+    AGGREGATOR,
+    KERNEL_KINDS,
+    NAME_CHARACTERS,
+    SESSION_BYTES,
+    Name,
+    PartyId,
+    party_id,
+)
 from protocol.roster import check_keys
 from protocol.transcript.merkle import Tree, root_of
 
@@ -27,14 +35,27 @@ HEAD_BYTES = 13
 
 CHAIN_BYTES = 32
 EXCERPT_BYTES = 256
+REASON_CHARACTERS = 1024
+"""The longest reason that an entry gives for a refusal or a departure."""
+
 STATEMENT_BYTES = 512
 """The most bytes of a checkpoint's statement."""
 
-MAX_BODY = 1 << 28
-"""The largest body cap that a header may declare."""
+MAX_BODY = (1 << 26) + (1 << 16)
+"""The largest body cap that a header may declare: 2**24 numbers of 4 bytes, and what is beside."""
 
-SLACK_BYTES = 1 << 26
+SLACK_BYTES = 1 << 24
 """What a block may expand to beside one body: a file cannot make its reader allocate more."""
+
+HEADER_BYTES = 1 << 22
+"""What any header may expand to."""
+
+HEADER_RATIO = 8
+"""How many times its stored length a longer one may expand to. Keys cannot be compressed, so a
+roster is hardly longer than what it is stored in."""
+
+MAX_HEADER = 1 << 26
+"""What no header may exceed."""
 
 MAX_STORED = (SLACK_BYTES + MAX_BODY) + ((SLACK_BYTES + MAX_BODY) >> 8) + 1024
 """The most bytes a block can be stored in: zstandard's bound for incompressible content."""
@@ -45,6 +66,7 @@ _U32 = struct.Struct(">I")
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS)]
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,8 +128,8 @@ class Delivered(
     """An envelope was handed to its recipient; ``repeat`` marks the network's own duplicate."""
 
     at: Count
-    sender: PartyId
-    recipient: PartyId
+    sender: Name
+    recipient: Name
     seq: Count
     repeat: bool
 
@@ -118,8 +140,8 @@ class Refused(
     """Bytes from a link were refused; ``excerpt`` is how they began, 256 bytes at most."""
 
     at: Count
-    link: str
-    reason: str
+    link: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
+    reason: Reason
     excerpt: Annotated[bytes, msgspec.Meta(max_length=EXCERPT_BYTES)]
 
     def __repr__(self) -> str:
@@ -132,8 +154,8 @@ class Departed(
     """A party is gone; nothing comes from it any more."""
 
     at: Count
-    party: PartyId
-    reason: str
+    party: Name
+    reason: Reason
 
 
 class Checkpoint(

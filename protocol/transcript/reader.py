@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, TranscriptError
+from protocol.limits import FREE_ENTRIES, STORED_PER_ENTRY
 from protocol.messages import Envelope
 from protocol.transcript.entries import (
     CHAIN_BYTES,
@@ -15,8 +16,11 @@ from protocol.transcript.entries import (
     ENTRIES,
     HEAD_BYTES,
     HEADER,
+    HEADER_BYTES,
+    HEADER_RATIO,
     MAGIC,
     MAX_BODY,
+    MAX_HEADER,
     MAX_STORED,
     SLACK_BYTES,
     Ending,
@@ -63,6 +67,8 @@ RULES = (
 )
 """The names of all rules; ``verification`` says what they ask."""
 
+TOO_MANY = "more entries than a file of this length can have"
+
 _SLICE = 1 << 20
 _START_BYTES = 5
 
@@ -107,11 +113,29 @@ class Block:
     def content(self, header: Header | None = None) -> bytes:
         """What is in the frame; how much that may be follows from the header, once it is known.
 
+        How much a header may be follows from the bytes that it is stored in.
+
         Raises:
             TranscriptError: it cannot be expanded, or not within bounds.
         """
+        if self.kind == HEADER:
+            longer = HEADER_RATIO * len(self.stored)
+            return expand(self.stored, limit=min(max(HEADER_BYTES, longer), MAX_HEADER))
         body = 0 if header is None else min(max(header.max_body, 0), MAX_BODY)
         return expand(self.stored, limit=SLACK_BYTES + body)
+
+    @property
+    def end(self) -> int:
+        """The byte of the file after it."""
+        return self.offset + HEAD_BYTES + len(self.stored) + CHAIN_BYTES
+
+    @property
+    def most_entries(self) -> int:
+        """How many entries a file may have up to its end; an honest one has far fewer.
+
+        Entries that are all alike take no room in a file, but somebody who counts them does.
+        """
+        return FREE_ENTRIES + self.end // STORED_PER_ENTRY
 
     def __repr__(self) -> str:
         return f"Block(offset={self.offset}, kind={self.kind!r}, {len(self.stored)} B)"
@@ -185,6 +209,7 @@ class TranscriptReader:
         fault: the damage at which reading stopped.
         torn: where the file breaks off inside a block.
         ending: the closing record, once all entries have been read.
+        stored: how many bytes of the file have been read.
 
     Raises:
         TranscriptError: not even the header can be read.
@@ -194,6 +219,7 @@ class TranscriptReader:
         self.fault: Fault | None = None
         self.torn: Torn | None = None
         self.ending: Ending | None = None
+        self.stored = 0
         self._blocks = read(chunks)
         self._numbered = self._read_entries()
         self.header = self._read_header()
@@ -221,6 +247,7 @@ class TranscriptReader:
             case Torn():
                 self.torn = item
             case Block():
+                self.stored = item.end
                 return item
         return None
 
@@ -247,6 +274,8 @@ class TranscriptReader:
                     raise TranscriptError("a block after the closing record")
                 if block.kind == ENTRIES:
                     for encoded in split_entries(block.content(self.header)):
+                        if index >= block.most_entries:
+                            raise TranscriptError(TOO_MANY)
                         yield index, decode_entry(encoded)
                         index += 1
                 elif block.kind == CLOSING:

@@ -10,7 +10,7 @@ import zstandard
 
 from protocol.codec import encode_envelope
 from protocol.errors import LocalProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, PartyId
+from protocol.messages import AGGREGATOR, NAME_CHARACTERS, RECORD, Closed, Envelope, PartyId
 from protocol.roster import Identity
 from protocol.transcript.checkpoints import (
     Ended,
@@ -26,6 +26,7 @@ from protocol.transcript.entries import (
     EXCERPT_BYTES,
     HEADER,
     MAGIC,
+    REASON_CHARACTERS,
     CanonicalDigest,
     Checkpoint,
     Delivered,
@@ -211,12 +212,15 @@ class Recorder:
         )
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        """Bytes from a link were refused; of ``excerpt`` the first 256 bytes are kept."""
+        """Bytes from a link were refused; of ``excerpt`` the first 256 bytes are kept.
+
+        Of a reason the first 1,024 characters are.
+        """
         self._append(
             Refused(
                 at=_microseconds(now),
-                link=_clean(link),
-                reason=_clean(reason),
+                link=_clean(link)[:NAME_CHARACTERS],
+                reason=_clean(reason)[:REASON_CHARACTERS],
                 excerpt=bytes(excerpt[:EXCERPT_BYTES]),
             )
         )
@@ -229,7 +233,9 @@ class Recorder:
         """
         if party not in self._trees:
             raise LocalProtocolError("departed, but is no member of the roster", party=party)
-        self._append(Departed(at=_microseconds(now), party=party, reason=_clean(reason)))
+        self._append(
+            Departed(at=_microseconds(now), party=party, reason=_clean(reason)[:REASON_CHARACTERS])
+        )
         self._departed.add(party)
 
     def flush(self) -> None:

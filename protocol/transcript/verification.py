@@ -13,7 +13,8 @@ The rules, by the names that faults carry:
     of 32 bytes, canonical and not of low order, unique kinds with the kernel's among them, a cap on
     bodies within bounds.
  8. ``entries``: a block of entries holds one or more, each canonical msgpack of a known kind of
-    entry; the envelope in a ``Sent`` is canonical too, and its number is not negative.
+    entry; the envelope in a ``Sent`` is canonical too, and its number is not negative; there are
+    no more than a file of this length can have.
  9. ``session``: every envelope is of the header's session.
 10. ``sender``: its sender is in the roster.
 11. ``recipient``: its recipient is in the roster or is the record.
@@ -69,7 +70,7 @@ from protocol.transcript.entries import (
     split_entries,
 )
 from protocol.transcript.evidence import Equivocation
-from protocol.transcript.reader import Block, Fault, Torn, read
+from protocol.transcript.reader import TOO_MANY, Block, Fault, Torn, read
 from protocol.transcript.senders import Sender
 from protocol.transcript.signatures import Complaint, Signatures
 
@@ -172,7 +173,8 @@ def verify(
 ) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
-    Memory holds one block, the roster and the numbers of what is sent and not yet delivered.
+    Memory holds one block, the roster and the numbers of what is sent and not yet delivered. Who is
+    not on the roster is a fault, and not remembered.
 
     Args:
         chunks: the file's bytes, or its parts in order.
@@ -252,7 +254,7 @@ class _Verifier:
             case b"H":
                 self._take_header(content, block.offset)
             case b"E":
-                self._take_entries(content, block.offset)
+                self._take_entries(content, block)
             case b"C":
                 self._take_ending(content, block.offset)
             case _:
@@ -273,9 +275,12 @@ class _Verifier:
             self._positions = {name: i for i, (name, _) in enumerate(header.roster)}
             self._kinds = frozenset(header.kinds)
 
-    def _take_entries(self, content: bytes, offset: int) -> None:
+    def _take_entries(self, content: bytes, block: Block) -> None:
+        offset, most = block.offset, block.most_entries
         try:
             for encoded in split_entries(content):
+                if self._entries >= most:
+                    raise TranscriptError(TOO_MANY)
                 if self._signatures is not None:
                     self._complain(self._signatures.before(), offset)
                 try:
@@ -366,6 +371,8 @@ class _Verifier:
         if self._header is not None and entry.party not in self._positions:
             message = f"{_shown(entry.party)} is not in the roster"
             self.report("departed", message, offset=offset, entry=self._entries)
+            # Who is not on the roster is not remembered: a file may name anybody.
+            return
         self._senders.setdefault(entry.party, Sender()).departed = True
 
     def _take_ending(self, content: bytes, offset: int) -> None:

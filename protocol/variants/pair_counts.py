@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.limits import Workload, workload_of_groups
 from protocol.variants.tallies import Names, Tallied, all_pairs
 
 
@@ -21,6 +22,9 @@ class PairCounts(Tallied, frozen=True):
     def tables(self) -> tuple[Names, ...]:
         """Every pair of attributes."""
         return all_pairs(self.survey)
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, 2)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.tabulated import PairwiseEstimate
+from protocol.limits import Workload, workload_of_groups
 from protocol.messages import Message
 from protocol.privacy.events import Composed, PrivacyEvent, Randomized
 from protocol.randomizers import KeepUniform, randomize_columns
@@ -95,6 +96,9 @@ class PairRR(Tallied, frozen=True, kw_only=True):
         sizes = tuple(randomizer.size for randomizer in self.randomizers)
         if not sizes or sizes != self.layout.groups:
             raise ValueError(f"randomizers of sizes {sizes}, expected {self.layout.groups}")
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, 2)
 
     @property
     def tables(self) -> tuple[Names, ...]:

@@ -16,6 +16,7 @@ from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, Sur
 from protocol.estimators.keyvalue_counts import tally
 from protocol.estimators.keyvalue_tables import Estimator, KeyValueTables, fakes_after
 from protocol.keyvalues import values_of
+from protocol.limits import Workload
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.events import (
     Composed,
@@ -88,6 +89,10 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             _ = self.values, self.client
         except SurveyError as error:
             raise ValueError(f"no survey of keys: {error}") from error
+
+    def workload(self) -> Workload:
+        """One table, of the values of all keys (``values``)."""
+        return Workload(1, len(self.survey.sizes) * max(self.survey.sizes))
 
     @property
     def repeats(self) -> int:

@@ -19,6 +19,7 @@ from protocol.estimators.clustering import Clusters
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence import MEASURES, Dependences
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.limits import Workload, workload_of_groups
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.events import Derived, Masked, Plain, PrivacyEvent, Public
 from protocol.records import Records
@@ -122,6 +123,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         # Made here, so that a keep probability that fits no domain is refused before it is used.
         if not (self.negotiation.pilot and self.negotiation.pairs):
             raise ValueError("no pair to learn a dependence of")
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, 2)
 
     @functools.cached_property
     def negotiation(self) -> Negotiation:

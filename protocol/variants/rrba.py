@@ -16,6 +16,7 @@ from protocol.codec import Kind
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
 from protocol.estimators.blocks import Release, Running, least_weight, weights_of
 from protocol.estimators.grouped import Group, GroupedEstimate
+from protocol.limits import Workload, workload_of_groups
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.privacy.events import (
     Composed,
@@ -148,6 +149,9 @@ class RRBA(Variant, frozen=True, kw_only=True):
             )
         if self.mix == 0 and self.epsilon is not None:
             raise ValueError("without a mix above 0 no p keeps an answer within epsilon: set p")
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, self.k)
 
     @functools.cached_property
     def plan(self) -> Plan:

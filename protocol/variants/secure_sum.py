@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.limits import Workload, workload_of_groups
 from protocol.variants.tallies import Names, Tallied
 
 
@@ -17,3 +18,6 @@ class SecureSumVariant(Tallied, frozen=True):
     def tables(self) -> tuple[Names, ...]:
         """Every attribute by itself."""
         return tuple((name,) for name in self.survey.names)
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, 1)

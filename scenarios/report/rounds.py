@@ -13,6 +13,12 @@ from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Envelope, Pa
 from protocol.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 
+NOTES = 1_000
+"""How many different notes of a round are told apart."""
+
+STRANGER = PartyId("(not on the roster)")
+"""Whoever is on record and not on the roster."""
+
 
 @dataclass(slots=True)
 class Flow:
@@ -59,7 +65,8 @@ def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Se
 class RoundWriter:
     """Collects rounds from entries in the order they were recorded.
 
-    A message belongs to the round in which it was sent.
+    A message belongs to the round in which it was sent. All that are not on the roster count as
+    one: ``verify`` names them.
     """
 
     def __init__(self, roster: Roster) -> None:
@@ -80,7 +87,8 @@ class RoundWriter:
             case Sent():
                 self._sent(decode_envelope(entry.envelope), len(entry.envelope))
             case Delivered():
-                tally = self._under_way.pop((entry.sender, entry.seq), None)
+                key = self._known(entry.sender), entry.seq
+                tally = self._under_way.pop(key, None)
                 if tally is not None:
                     tally.delivered += 1
             case Refused():
@@ -99,14 +107,15 @@ class RoundWriter:
         return rounds
 
     def _sent(self, envelope: Envelope, size: int) -> None:
-        key = (envelope.kind, _side(envelope.sender), _side(envelope.recipient))
+        sender, recipient = self._known(envelope.sender), self._known(envelope.recipient)
+        key = (envelope.kind, _side(sender), _side(recipient))
         tally = self._tallies[-1].setdefault(key, _Tally())
-        tally.senders.add(envelope.sender)
-        tally.recipients.add(envelope.recipient)
+        tally.senders.add(sender)
+        tally.recipients.add(recipient)
         tally.messages += 1
         tally.bytes += size
         if envelope.recipient != RECORD:
-            self._under_way[envelope.sender, envelope.seq] = tally
+            self._under_way[sender, envelope.seq] = tally
         if envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
             self._closed(envelope)
 
@@ -122,8 +131,13 @@ class RoundWriter:
         self._tallies.append({})
         self._notes.append({})
 
+    def _known(self, name: PartyId) -> PartyId:
+        return name if name == RECORD or name in self._roster else STRANGER
+
     def _note(self, text: str) -> None:
         notes = self._notes[-1]
+        if text not in notes and len(notes) >= NOTES:
+            text = "other things"
         notes[text] = notes.get(text, 0) + 1
 
 

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from protocol.codec import decode_envelope
-from protocol.errors import ProtocolError
+from protocol.errors import RemoteProtocolError
+from protocol.limits import Held
 from protocol.roster import Roster
 from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
@@ -29,7 +30,12 @@ CREATE TABLE checkpoint (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, stat
 """
 """Times in seconds since the start; ``round`` counts the aggregator's closings, from 1."""
 
+LOADED_BYTES = 2**29
+"""How much is loaded of any transcript, however short its file is."""
+
 _BATCH = 10_000
+# So many bytes count as one row more.
+_WEIGHT = 1_000
 _READING = frozenset(
     (
         sqlite3.SQLITE_SELECT,
@@ -41,7 +47,11 @@ _READING = frozenset(
 
 
 def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
-    """Load what can be read of a transcript."""
+    """Load what can be read of a transcript.
+
+    Raises:
+        TooMuchError: its messages take more memory than is given to a file of its length.
+    """
     database = sqlite3.connect(":memory:")
     database.executescript(SCHEMA)
     header = reader.header
@@ -62,10 +72,11 @@ def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     database.executemany("INSERT INTO roster VALUES (?, ?, ?)", members)
     pending: dict[str, list[tuple[object, ...]]] = {}
     waiting = 0
-    for table, row in _rows(roster, reader):
+    held = Held(lambda: reader.stored, LOADED_BYTES)
+    for table, row in _rows(roster, reader, held):
         pending.setdefault(table, []).append(row)
-        waiting += 1
-        if waiting == _BATCH:
+        waiting += 1 + sum(len(cell) for cell in row if isinstance(cell, bytes)) // _WEIGHT
+        if waiting >= _BATCH:
             _insert(database, pending)
             waiting = 0
     _insert(database, pending)
@@ -117,7 +128,9 @@ def _insert(database: sqlite3.Connection, pending: dict[str, list[tuple[object, 
             rows.clear()
 
 
-def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple[object, ...]]]:
+def _rows(
+    roster: Roster, entries: Iterable[Entry], held: Held
+) -> Iterator[tuple[str, tuple[object, ...]]]:
     rounds = RoundWriter(roster)
     for number, entry in enumerate(entries):
         about = (number, entry.at / 1e6, rounds.number)
@@ -125,6 +138,7 @@ def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple
             rounds.add(entry)
             match entry:
                 case Sent():
+                    held.take(len(entry.envelope))
                     e = decode_envelope(entry.envelope)
                     seq = _integer(e.seq)
                     said = (e.sender, e.recipient, seq, e.kind, len(entry.envelope), e.body)
@@ -134,12 +148,14 @@ def _rows(roster: Roster, entries: Iterable[Entry]) -> Iterator[tuple[str, tuple
                     handed = (entry.sender, entry.recipient, seq, int(entry.repeat))
                     yield "delivered", (*about, *handed)
                 case Refused():
+                    held.take(len(entry.link) + len(entry.reason) + len(entry.excerpt))
                     yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
                 case Departed():
+                    held.take(len(entry.party) + len(entry.reason))
                     yield "departed", (*about, entry.party, entry.reason)
                 case Checkpoint():
                     yield "checkpoint", (*about, entry.statement, entry.signature)
-        except ProtocolError:
+        except RemoteProtocolError:
             continue  # Malformed: `verify` names it.
 
 

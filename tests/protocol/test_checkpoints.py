@@ -110,7 +110,7 @@ def closings(count: int, gap: int, members: int) -> list[int]:
         HEADER,
         roster=(
             (AGGREGATOR, signer.public),
-            *((n, i.to_bytes(32, "big")) for i, n in enumerate(names, 2)),
+            *((n, i.to_bytes(32, "little")) for i, n in enumerate(names, 2)),
         ),
     )
     parts: list[bytes] = []

@@ -1,0 +1,146 @@
+"""What reading somebody else's file may cost: caps that hold before anything is made of it.
+
+Two kinds of cost do not follow from the length of a file. A header of a few bytes can ask for
+tables of every pair of a thousand attributes; so what a survey takes is reckoned from its sizes,
+and refused, before it is laid out. And what is compressed can be a thousand times as long; so what
+a reader holds is counted, and may grow with the file alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from protocol.errors import ProtocolError
+
+MAX_ATTRIBUTES = 2**14
+"""The most attributes of a survey."""
+
+MAX_TABLES = 2**17
+"""The most tables that a variant counts its respondents in."""
+
+MAX_STEPS = 2**24
+"""The most tables times attributes."""
+
+MAX_CELLS = 2**23
+"""The most cells of all tables of a variant together."""
+
+MAX_RECORDS = 2**20
+"""The most respondents that one party may speak for."""
+
+MAX_RESPONDENTS = 2**27
+"""The most respondents that all parties together may speak for."""
+
+FREE_BYTES = 2**27
+"""What a reader may hold of any file's messages, however short the file is."""
+
+BYTES_PER_STORED = 4
+"""How much more it may hold for every byte of the file."""
+
+OVERHEAD = 512
+"""What holding a message takes beside its bytes."""
+
+FREE_ENTRIES = 2**16
+"""How many entries any file may have, however short it is."""
+
+STORED_PER_ENTRY = 2
+"""How many bytes of the file there have to be for every entry more."""
+
+
+class Workload(NamedTuple):
+    """What a variant lays out for its survey.
+
+    Args:
+        tables: how many tables of the answers.
+        cells: how many cells these have together.
+    """
+
+    tables: int = 0
+    cells: int = 0
+
+
+NOTHING = Workload()
+
+
+def workload_of_groups(sizes: Sequence[int], k: int) -> Workload:
+    """One table for every k of the attributes, reckoned without listing them.
+
+    Args:
+        sizes: the number of categories of each attribute.
+    """
+    # The elementary symmetric polynomials: ``cells[j]`` is of all tables of j attributes so far.
+    tables, cells = [1] + [0] * k, [1] + [0] * k
+    for size in sizes:
+        for j in range(k, 0, -1):
+            tables[j] += tables[j - 1]
+            cells[j] += cells[j - 1] * size
+    return Workload(tables[k], cells[k])
+
+
+def check_workload(attributes: int, workload: Workload) -> None:
+    """Refuse a survey that would take more than a machine should give for it.
+
+    Raises:
+        ValueError: says what there is too much of, and how much may be.
+    """
+    _check("attributes", attributes, MAX_ATTRIBUTES)
+    _check("tables", workload.tables, MAX_TABLES)
+    _check("cells of tables", workload.cells, MAX_CELLS)
+    _check(f"steps of {workload.tables:,} tables", workload.tables * attributes, MAX_STEPS)
+
+
+def check_respondents(parties: int, max_records: int) -> None:
+    """Refuse a survey of more respondents than can be counted.
+
+    Raises:
+        ValueError: says how many there may be.
+    """
+    _check("respondents of one party", max_records, MAX_RECORDS)
+    _check("respondents", parties * max_records, MAX_RESPONDENTS)
+
+
+def _check(what: str, there: int, most: int) -> None:
+    if there > most:
+        raise ValueError(f"the survey is too large: {there:,} {what}, at most {most:,}")
+
+
+class TooMuchError(ProtocolError):
+    """A file makes its reader hold more than is given to a file of its length."""
+
+
+class Held:
+    """Counts what a reader holds of a file's messages.
+
+    Args:
+        stored: says how many bytes of the file have been read.
+        free: how much may be held of any file.
+    """
+
+    __slots__ = ("_bytes", "_free", "_stored")
+
+    def __init__(self, stored: Callable[[], int], free: int = FREE_BYTES) -> None:
+        self._stored = stored
+        self._free = free
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Something more is held.
+
+        Args:
+            size: its length in bytes.
+
+        Raises:
+            TooMuchError: that is more than there may be.
+        """
+        self._bytes += size + OVERHEAD
+        if self._bytes > self._free:
+            most = self._free + BYTES_PER_STORED * self._stored()
+            if self._bytes > most:
+                raise TooMuchError(
+                    f"what is kept of the messages takes {self._bytes:,} bytes, at most {most:,} "
+                    "for a file of this length"
+                )
+
+    def drop(self, size: int) -> None:
+        """What was taken is not held any more."""
+        self._bytes -= size + OVERHEAD

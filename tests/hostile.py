@@ -1,0 +1,129 @@
+"""Files that ask for far more than their length, and commands that may not have it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+
+from protocol.charter import Charter
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.roster import Roster
+from protocol.survey import Attribute, Survey
+from protocol.transcript.entries import Entry, Header, encode_entry, encode_header
+from protocol.variant import Variant
+from protocol.variants import RRIndependent
+from tests.forgeries import chained
+from tests.scenarios.command import Said, environment
+
+MEMORY = 5 << 28
+"""What a command may have, in bytes: an honest audit takes a tenth."""
+
+SESSION = bytes(range(16))
+PARTY = PartyId("party-1")
+ROSTER = ((AGGREGATOR, b"\xaa" * 32), (PARTY, b"\xab" * 32))
+_LIMITED = (
+    "import resource, sys; "
+    "resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2); "
+    "del sys.argv[1]; from scenarios.cli import main; main()"
+)
+
+
+def limited(*arguments: object) -> Said:
+    """Call the command line in a process that gets no more than ``MEMORY``."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(MEMORY), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parents[1],
+        # Every thread of a library for matrices takes address space of its own.
+        env={**environment(), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        timeout=600,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr[-2000:]
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def header(
+    variant: str,
+    survey: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    *,
+    roster: tuple[tuple[PartyId, bytes], ...] = ROSTER,
+) -> Header:
+    """A header that need not be one that the variant has."""
+    return Header(
+        format=1,
+        variant=variant,
+        parameters=dict(parameters),
+        survey=dict(survey),
+        session=SESSION,
+        roster=roster,
+        kinds=("Closed", "Declined", "Left", "Head"),
+        max_body=4096,
+        recording="full",
+        seed=None,
+        transport=None,
+        program="",
+    )
+
+
+def header_of(variant: Variant, parties: int = 1) -> Header:
+    """The header that a variant has."""
+    others = tuple(
+        (PartyId(f"party-{i}"), (i + 1000).to_bytes(32, "little")) for i in range(1, parties + 1)
+    )
+    return Charter(session=SESSION, variant=variant, roster=Roster((ROSTER[0], *others))).header()
+
+
+def asked(attributes: int, categories: int = 2) -> dict[str, Any]:
+    """A survey as plain values."""
+    names = [f"{i:x}" for i in range(categories)]
+    return {
+        "title": "t",
+        "attributes": [{"name": f"{i:x}", "categories": names} for i in range(attributes)],
+    }
+
+
+def small_variant(attributes: int = 1, **terms: Any) -> RRIndependent:
+    """A variant that costs nothing."""
+    survey = Survey(
+        "t", tuple(Attribute(name=f"{i:x}", categories=("n", "y")) for i in range(attributes))
+    )
+    return msgspec.structs.replace(RRIndependent.with_keep(survey, 0.5), **terms)
+
+
+def write(
+    path: Path,
+    head: Header,
+    entries: Iterable[Entry | bytes] = (),
+    each: int = 1,
+    *,
+    change: Mapping[bytes, bytes] | None = None,
+) -> Path:
+    """A file of these entries, so many in a block, without a closing record.
+
+    Args:
+        change: what is put in place of what in the header.
+    """
+    encoded = encode_header(head)
+    for old, new in (change or {}).items():
+        assert encoded.count(old) == 1
+        encoded = encoded.replace(old, new)
+    frame = zstandard.ZstdCompressor(level=1).compress
+    path.write_bytes(chained(chain([(b"H", encoded)], _blocks(entries, each)), frame))
+    return path
+
+
+def _blocks(entries: Iterable[Entry | bytes], each: int) -> Iterator[tuple[bytes, bytes]]:
+    source = iter(entries)
+    while block := list(islice(source, each)):
+        encoded = [e if isinstance(e, bytes) else encode_entry(e) for e in block]
+        yield b"E", b"".join(len(e).to_bytes(4, "big") + e for e in encoded)
