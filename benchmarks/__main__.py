@@ -15,7 +15,6 @@ import trio
 
 from benchmarks import blocks, estimation, judging, marginals, mathematics, session, sums, transport
 from benchmarks.timing import Benchmark, measure, report
-from scenarios.datasets import DatasetError
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     {
@@ -78,11 +77,7 @@ def main() -> None:
     )
     for name in names:
         print(f"\n{name}", flush=True)
-        try:
-            benchmark = known[name]()
-        except DatasetError as error:
-            print(f"skipped: {error}", flush=True)
-            continue
+        benchmark = known[name]()
         measured = measure(benchmark, repeats=asked.repeats or benchmark.repeats)
         print("\n".join(report(benchmark, measured)), flush=True)
 

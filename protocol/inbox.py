@@ -19,7 +19,7 @@ from protocol.messages import (
     Message,
     PartyId,
 )
-from protocol.roles import EARLY_PER_SENDER, Gather, Topic, topic_of
+from protocol.roles import EARLY_PER_SENDER, Gather, Topic, check_round, topic_of
 
 KEPT = 1024
 """How many refused messages are remembered; later ones are only counted."""
@@ -214,10 +214,7 @@ class Inbox:
         kind = effect.kind
         if kind in KERNEL_KINDS or kind.kind() not in self._charter.codec.names:
             raise LocalProtocolError(f"{kind.kind()!r} is no kind that members send each other")
-        if ("round" in kind.__struct_fields__) != (effect.round is not None):
-            raise LocalProtocolError(
-                f"{kind.kind()!r} must be awaited by round if, and only if, it has a field 'round'"
-            )
+        check_round(kind, effect.round)
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"cannot wait for {effect.within} seconds")
         for sender in effect.senders:

@@ -6,7 +6,7 @@ Nothing here performs I/O, and a role that awaits anything else is at fault.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from types import coroutine
 from typing import Any, TypeVar, cast
 
@@ -31,6 +31,18 @@ Topic = tuple[str, int]
 def topic_of(message: Message) -> Topic:
     """The kind and the round of a message; ``NO_ROUND`` of a kind that carries none."""
     return message.kind(), getattr(message, "round", NO_ROUND)
+
+
+def check_round(kind: type[Message], round_: int | None) -> None:
+    """A kind that comes in rounds is asked for by its round, and no other is.
+
+    Raises:
+        LocalProtocolError: it is not so.
+    """
+    if ("round" in kind.__struct_fields__) != (round_ is not None):
+        raise LocalProtocolError(
+            f"{kind.kind()!r} must be asked for by round if, and only if, it has a field 'round'"
+        )
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -60,9 +72,11 @@ def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
 
 
 class Seen:
-    """The messages that had reached a member's role or wait for it, in order.
+    """The messages that had reached a member's role or wait for it, by sender, kind and round.
 
     Of one sender, kind and round only the first is here: a machine never hands its role another.
+    There is no telling which of two is the later one, for a ledger knows what was delivered, and
+    not how far a role had read when it spoke.
     What came when a wait for it had run out is not here. Of one kind of one peer, a sender that is
     not the aggregator, none is here once there were more than ``EARLY_PER_SENDER``: which of them
     reached the role cannot be told.
@@ -96,21 +110,18 @@ class Seen:
         if self._messages.pop((sender, topic), None) is not None and sender != AGGREGATOR:
             self._count[sender, topic[0]] -= 1
 
-    def __iter__(self) -> Iterator[tuple[PartyId, Message]]:
-        return ((sender, message) for (sender, _), message in self._messages.items())
+    def get(self, kind: type[M], sender: PartyId, *, round: int | None = None) -> M | None:
+        """The message of a kind and round that a sender said first, or None.
 
-    def last(
-        self, kind: type[M], sender: PartyId | None = None, *, round: int | None = None
-    ) -> M | None:
-        """The latest message of a kind, or None; of one sender or one round if these are given."""
-        for (came_from, _), message in reversed(self._messages.items()):
-            if (
-                type(message) is kind
-                and sender in (None, came_from)
-                and round in (None, getattr(message, "round", None))
-            ):
-                return message
-        return None
+        Args:
+            round: of a kind that has a field ``round``; of no other.
+
+        Raises:
+            LocalProtocolError: a round is missing, or given for a kind that has none.
+        """
+        check_round(kind, round)
+        message = self._messages.get((sender, (kind.kind(), NO_ROUND if round is None else round)))
+        return message if type(message) is kind else None
 
 
 def _anything(event: PrivacyEvent) -> None:

@@ -59,14 +59,14 @@ async def contribute(
     values: NDArray[np.unsignedinteger],
     *,
     respondents: int,
-    dtype: np.dtype[np.unsignedinteger],
+    most: int,
 ) -> Heard:
     """A party's side.
 
     Args:
         values: (cells,), this party's own counts.
         respondents: for how many it speaks.
-        dtype: of shares on the wire; it holds the largest n that there can be.
+        most: how many respondents there can be.
 
     Raises:
         RemoteProtocolError: a share does not open or was not committed to, somebody is missing, or
@@ -80,8 +80,10 @@ async def contribute(
         )
     stream, context = hood.stream, hood.context
     modulus = hood.respondents + 1
-    if hood.respondents > np.iinfo(dtype).max:
+    # A sum by a larger modulus might not fit its message, and whether it does follows from counts.
+    if hood.respondents > most:
         raise RemoteProtocolError("more respondents than there can be", field="Graph.respondents")
+    dtype = dtype_of(most)
     held = values.astype(dtype)
     shares = deal_shares(np.zeros_like(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)

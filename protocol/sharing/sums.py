@@ -186,9 +186,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             RemoteProtocolError: others broke the rules; it says who, where that can be told.
         """
         if self.profile == "literal":
-            heard = await literal.contribute(
-                me, begin, values, respondents=respondents, dtype=literal.dtype_of(most)
-            )
+            heard = await literal.contribute(me, begin, values, respondents=respondents, most=most)
             check_totals(heard.totals, heard.respondents, groups, least=respondents)
             _compare(me, heard.totals, values)
             return Summed(heard.totals, heard.respondents, heard.hood, heard.digest)

@@ -172,7 +172,7 @@ class Blockwise(Variant, frozen=True):
             case Pooled():
                 return Derived()
             case Report():
-                ask = seen.last(Ask, AGGREGATOR)
+                ask = seen.get(Ask, AGGREGATOR)
                 if ask is None or not self._fits(ask):
                     return Plain(self.survey.names)
                 return self.report_event if self._as_agreed(ask) else event_of(ask.blocks)

@@ -272,10 +272,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             case Proposal() | Clustered():
                 return Derived()
             case PilotReport():
-                asked = seen.last(Pilot, AGGREGATOR)
+                asked = seen.get(Pilot, AGGREGATOR)
                 return self._report_event(asked)
             case Report():
-                return self._report_event(seen.last(Ask, AGGREGATOR))
+                return self._report_event(seen.get(Ask, AGGREGATOR))
             case _:
                 event = self.sums.reveals(message, self.told)
                 return Plain(self.survey.names) if event is None else event

@@ -303,7 +303,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             case Question() | Block() | Released():
                 return Derived()
             case Answers():
-                question = seen.last(Question, AGGREGATOR)
+                question = seen.get(Question, AGGREGATOR)
                 if question is not None:
                     return self._event(message, question)
         return Plain(self.survey.names)

@@ -130,6 +130,11 @@ class Lockstep:
         self.ledger.add(entry)
 
 
+def noted(seen: Seen) -> Heard:
+    """All that is in it, with its senders."""
+    return [(sender, message) for (sender, _), message in seen._messages.items()]
+
+
 def _watched(role: Role, heeded: tuple[type[Message], ...] | None, log: list[Heard]) -> Variant:
     class Watched(Variant, frozen=True):
         heeds = heeded
@@ -143,7 +148,7 @@ def _watched(role: Role, heeded: tuple[type[Message], ...] | None, log: list[Hea
 
         def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
             if isinstance(message, Numbers):
-                log.append(list(seen))
+                log.append(noted(seen))
             return Public()
 
     return Watched(survey=SURVEY)

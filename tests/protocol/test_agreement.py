@@ -271,11 +271,11 @@ def test_a_digest_is_of_one_sum_and_its_broadcasts() -> None:
     assert digest != _digest_of(b"another sum", partials)
 
 
-@pytest.mark.parametrize("told", [7, 9, 200])
+@pytest.mark.parametrize("told", [7, 9, 16])
 @pytest.mark.parametrize("sums", [SPARSE, LITERAL], ids=["sparse", "literal"])
 def test_no_box_opens_between_parties_told_different_numbers(sums: SecureSum, told: int) -> None:
     """In the literal profile masks made by one modulus and taken off by another would show."""
-    trial, _ = attacked(change("Graph", None, TWO, respondents=told), sums)
+    trial, _ = attacked(change("Graph", None, TWO, respondents=told), sums, max_records=2)
     assert set(trial.refusals()) == set(PARTIES)
     for why in trial.refusals().values():
         assert "no good" in why

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from protocol.codec import encode_envelope
+from protocol.errors import LocalProtocolError
 from protocol.estimators.joint import Block
 from protocol.messages import (
     AGGREGATOR,
@@ -267,18 +268,21 @@ def test_what_had_been_seen() -> None:
     seen.add(ONE, Turn(1, "d"))
     seen.add(ONE, Word("e"))
     seen.add(ONE, Word("f"))
-    assert list(seen) == [
-        (ONE, Turn(0, "a")),
-        (TWO, Turn(1, "b")),
-        (ONE, Turn(1, "c")),
-        (ONE, Word("e")),
-    ]
-    assert seen.last(Turn) == Turn(1, "c")
-    assert seen.last(Turn, TWO) == Turn(1, "b")
-    assert seen.last(Turn, round=0) == Turn(0, "a")
-    assert seen.last(Turn, TWO, round=0) is None
-    assert seen.last(Word, ONE) == Word("e")
-    assert seen.last(Word, THREE) is None
+    assert seen.get(Turn, ONE, round=0) == Turn(0, "a")
+    assert seen.get(Turn, ONE, round=1) == Turn(1, "c")
+    assert seen.get(Turn, TWO, round=1) == Turn(1, "b")
+    assert seen.get(Turn, TWO, round=0) is None
+    assert seen.get(Word, ONE) == Word("e")
+    assert seen.get(Word, THREE) is None
+
+
+@pytest.mark.parametrize(("kind", "round_"), [(Turn, None), (Word, 0)])
+def test_a_kind_in_rounds_is_looked_up_by_its_round(
+    kind: type[Message], round_: int | None
+) -> None:
+    """Which of two is the later one a ledger cannot tell: it knows what was delivered alone."""
+    with pytest.raises(LocalProtocolError, match="by round if, and only if"):
+        Seen().get(kind, AGGREGATOR, round=round_)
 
 
 @pytest.mark.parametrize("word", [ASK, Pooled(REPORT.codes, np.array([1], np.uint32))])

@@ -370,7 +370,7 @@ def test_a_party_is_judged_by_the_message_that_it_acted_on() -> None:
             await me.send(AGGREGATOR, await me.receive(Word, AGGREGATOR))
 
         def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-            question = seen.last(Word, AGGREGATOR)
+            question = seen.get(Word, AGGREGATOR)
             assert question is not None
             judged.append(question.text)
             return Public()

@@ -103,7 +103,7 @@ class BlockByBlock(Variant, frozen=True):
             case Table() | Tally():
                 return Derived()
             case Reply(block):
-                table = seen.last(Table, AGGREGATOR)
+                table = seen.get(Table, AGGREGATOR)
                 if table is not None and (table.block, table.randomizer.size) == (block, 2):
                     return Randomized(table.randomizer, self.survey.names[:1])
         return Plain(self.survey.names)

@@ -152,7 +152,7 @@ class Clusters(Variant, frozen=True):
             case Begin() | Agreed():
                 return Public()
             case Second():
-                proposal = seen.last(Proposal, AGGREGATOR)
+                proposal = seen.get(Proposal, AGGREGATOR)
                 try:
                     if proposal is not None and sizes_of(self.survey, proposal.blocks):
                         return event_of(proposal.blocks)

@@ -282,7 +282,7 @@ def test_what_no_check_sees_counts_that_are_false_but_add_up() -> None:
     assert difference.tolist() == [-1, 1, 0, 0, 0]
 
 
-@pytest.mark.parametrize("respondents", [300, 2**32])
+@pytest.mark.parametrize("respondents", [3, 255, 300, 2**32])
 def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
     by = change("Graph", respondents=respondents)
     # Among two parties there is one order of neighbours, so that only the number is wrong.

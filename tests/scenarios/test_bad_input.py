@@ -367,7 +367,19 @@ def test_of_a_plan(most: int, tmp_path: Path) -> None:
     said = complaint(
         sottovoce("keys", plan, "--party", "a", "--party", "b", "--out", tmp_path / "k")
     )
-    assert f"max_records = {most}: a message could have" in said or "at most 64 bits" in said
+    assert "the survey is too large" in said or "at most 64 bits" in said
+    assert not (tmp_path / "k").exists()
+
+
+def test_of_a_plan_of_large_messages(tmp_path: Path) -> None:
+    questions = "".join(
+        f'[[attributes]]\nname = "q{i}"\ncategories = ["no", "yes"]\n' for i in range(80)
+    )
+    plan = plan_file(
+        tmp_path, PLAN.replace("max_records = 3", f"max_records = {2**20}") + questions
+    )
+    said = complaint(sottovoce("keys", plan, "--count", 2, "--out", tmp_path / "k"))
+    assert f"max_records = {2**20}: a message could have" in said
     assert not (tmp_path / "k").exists()
 
 
