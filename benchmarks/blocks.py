@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.estimators.blocks import Cells, Running, weights_of
+from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.grouped import Group, GroupedEstimate
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
-from protocol.randomness import WORDS, Stream, secret_of
 from protocol.variants import RRBA
-from scenarios.block_laws import Trials, sampled_blocks
+from protocol.variants.rrba.blocks import Cells, Running, weights_of
+from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from scenarios.datasets.networks import alarm_network
-from scenarios.simulation import simulate
+from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
+from scenarios.running.simulation import simulate
 
 BLOCKS = 200
 BLOCK = 8_000

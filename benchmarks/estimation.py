@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import Benchmark, Side, elapsed
+from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.adjustment import AdjustedEstimate
-from protocol.estimators.clustering import cluster, matched_blocks
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence import raw_dependences
+from protocol.estimators.dependence.dependence import raw_dependences
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.randomizers import randomize_columns
-from protocol.randomness import Stream, secret_of
-from protocol.records import Records
-from protocol.variants.reports import cells_of, codes_of
+from protocol.surveys.records import Records
+from protocol.variants.clusters.clustering import cluster, matched_blocks
+from protocol.variants.reports.reports import cells_of, codes_of
 from scenarios.datasets.adult import adult
 
 KEEP = 0.7

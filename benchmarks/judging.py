@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.arrays import Array, encode_message
-from protocol.charter import Charter
-from protocol.codec import encode_envelope
+from protocol.attack.attack import attack
+from protocol.audit.coalition.judge import Coalition, judge_coalition, worst_coalition
+from protocol.audit.ledger import LedgerWriter
+from protocol.crypto.merkle import HASH_BYTES
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.messages import (
     AGGREGATOR,
     NO_ROUND,
@@ -20,13 +23,9 @@ from protocol.messages import (
     Message,
     PartyId,
 )
-from protocol.privacy.attack import attack
-from protocol.privacy.coalitions import Coalition, judge_coalition, worst_coalition
-from protocol.privacy.ledger import LedgerWriter
 from protocol.randomizers import KeepUniform
-from protocol.randomness import Stream, secret_of
-from protocol.records import Records
-from protocol.roster import KEY_BYTES, Roster
+from protocol.session.charter import Charter
+from protocol.session.roster import KEY_BYTES, Roster
 from protocol.sharing.graph import neighbourhoods, order_of
 from protocol.sharing.messages import (
     PART_BYTES,
@@ -41,14 +40,15 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.sharing.sparse import SHARED
 from protocol.sharing.unmasking import REVEALED
-from protocol.survey import Attribute, Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.transcript.merkle import HASH_BYTES
 from protocol.variants import PairCounts, RRJoint
-from protocol.variants.tallies import Tally
+from protocol.variants.sums.tallies import Tally
+from protocol.wire.arrays import Array, encode_message
+from protocol.wire.codec import encode_envelope
 from scenarios.datasets.adult import ADULT
 
 SESSION = bytes(16)

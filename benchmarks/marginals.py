@@ -7,14 +7,14 @@ import functools
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.estimators.keyvalue import TOLERANCE, em, maximum_likelihood, moment, table_1
-from protocol.estimators.keyvalue_counts import Floats
-from protocol.estimators.marginal_counts import MarginalCounts
-from protocol.estimators.marginals import MarginalEstimate
+from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers.keyvalue import PrivKV
 from protocol.randomizers.marginals import MarginalPlan, Method
-from protocol.randomness import Stream, secret_of
-from protocol.survey import Attribute, Survey
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants.keyvalue.counts import Floats
+from protocol.variants.keyvalue.moments import TOLERANCE, em, maximum_likelihood, moment, table_1
+from protocol.variants.marginals.counts import MarginalCounts
+from protocol.variants.marginals.estimate import MarginalEstimate
 
 CLIENTS = 1 << 20
 D, K = 16, 2

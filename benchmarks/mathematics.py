@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
+from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import JointEstimate
 from protocol.randomizers import KeepUniform
-from protocol.randomness import Stream, secret_of
 from protocol.variants import RRJoint
 from scenarios.datasets.adult import ADULT
 

@@ -8,16 +8,18 @@ import trio
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from parties.session import run_session
-from protocol.exchange import Exchange
-from protocol.local import ROLE_STREAM, run_locally
+from protocol.messages import ROLE_STREAM
 from protocol.randomizers import randomize_columns
-from protocol.records import Records
-from protocol.setting import Setting, setting_of
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.simulation.setting import Setting, setting_of
+from protocol.surveys.records import Records
+from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
-from protocol.variants.reports import Report
+from protocol.variants.reports.reports import Report
 from scenarios.datasets.town import town
-from scenarios.simulation import TransportName, simulate
+from scenarios.running.simulation import TransportName, simulate
 from transports.memory import open_memory
 from transports.switch import Switch
 
@@ -132,7 +134,7 @@ def _setting() -> Setting:
 
 def _locally(setting: Setting, *, recorded: bool = False) -> float:
     started = time.perf_counter()
-    recorder = Recorder(len, setting.charter.header()) if recorded else None
+    recorder = Recorder(len, header_of(setting.charter)) if recorded else None
     run_locally(Exchange(setting.charter, recorder=recorder), setting.streams, setting.holdings)
     if recorder is not None:
         recorder.close()

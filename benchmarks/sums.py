@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.records import Records
 from protocol.sharing.sums import SecureSum
+from protocol.surveys.records import Records
 from protocol.variants import PairCounts
 from scenarios.datasets.adult import ADULT
-from scenarios.simulation import simulate
+from scenarios.running.simulation import simulate
 
 PARTIES = 100
 SEED = 1

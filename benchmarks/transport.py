@@ -18,13 +18,13 @@ import trio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.timing import Benchmark, Side
-from protocol.exchange import Exchange
 from protocol.messages import AGGREGATOR, Envelope, PartyId
-from protocol.setting import Setting, setting_of
+from protocol.session.exchange import Exchange
+from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import RRIndependent
-from protocol.variants.reports import Report
+from protocol.variants.reports.reports import Report
 from scenarios.datasets.town import town
-from scenarios.simulation import LOOPBACK
+from scenarios.running.simulation import LOOPBACK
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
 from transports.memory import open_memory

@@ -7,14 +7,13 @@ from typing import Protocol, TypeVar
 
 import trio
 
-from protocol.charter import Charter
+from protocol.crypto.randomness import Streams
 from protocol.errors import ProtocolError
-from protocol.local import ROLE_STREAM
-from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, Envelope, PartyId
-from protocol.randomness import Streams
-from protocol.records import Records
-from protocol.roster import Identity
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
+from protocol.session.charter import Charter
+from protocol.session.machine import Machine
+from protocol.session.roster import Identity
+from protocol.surveys.records import Records
 
 
 class Driven(Protocol):

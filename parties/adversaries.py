@@ -11,8 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from protocol.errors import ProtocolError
-from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, Envelope, Head
+from protocol.session.machine import Machine
 
 
 class Adversary:

@@ -9,13 +9,13 @@ from typing import Protocol
 import trio
 
 from parties.actor import Channel, Driven, run_aggregator, run_machine
-from protocol.charter import Charter
-from protocol.local import DONE, ROLE_STREAM, Run, run_of
-from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomness import Streams
-from protocol.records import Records
-from protocol.roster import Identity
+from protocol.crypto.randomness import Streams
+from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, PartyId
+from protocol.session.charter import Charter
+from protocol.session.machine import Machine
+from protocol.session.roster import Identity
+from protocol.session.run import Run, run_of
+from protocol.surveys.records import Records
 
 JOINING = 60.0
 LINGER = 30.0

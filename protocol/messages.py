@@ -106,7 +106,7 @@ class Head(Message, frozen=True):
     """A party's last word, said to the record: it signs all that it has said before.
 
     ``root`` is that of the Merkle tree over its ``count`` envelopes so far, in order of ``seq``;
-    ``signature`` is by its identity key (``protocol.transcript.heads``).
+    ``signature`` is by its identity key (``protocol.session.heads``).
     """
 
     count: int
@@ -120,3 +120,19 @@ KERNEL_KINDS: tuple[type[Message], ...] = (Closed, Declined, Left, Head)
 
 NO_ROUND = -1
 """``Closed.round`` of a kind that carries no round."""
+
+
+ROLE_STREAM = "role"
+"""The purpose of the stream that a role draws from."""
+
+
+DONE = "done"
+"""How a role ends that ends as it should."""
+
+
+LINK_CLOSED = "closed its link"
+"""What the others learn of a member that has ended by itself, well or badly."""
+
+
+IDENTITY_STREAM = "identity"
+"""The purpose of the stream that a simulated member's identity key comes from."""

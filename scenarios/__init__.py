@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.outcomes import Outcome
-from scenarios.simulation import EXECUTORS, simulate, simulate_async
+from scenarios.running.outcomes import Outcome
+from scenarios.running.simulation import EXECUTORS, simulate, simulate_async
 
 __all__ = ["EXECUTORS", "Outcome", "simulate", "simulate_async"]

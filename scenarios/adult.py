@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from protocol.estimators.projection import Projection
-from protocol.records import Records
-from protocol.survey import Survey
-from protocol.variant import Variant
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent, RRJoint
 from scenarios.datasets.adult import adult
-from scenarios.errors import UsageError
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.errors import UsageError
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash
 
 DEFAULT_P = 0.7

@@ -11,17 +11,17 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.estimators.adjustment import AdjustedEstimate
-from protocol.estimators.dependence import Dependences
+from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
-from protocol.records import Records
 from protocol.sharing.sums import Profile, SecureSum
+from protocol.surveys.records import Records
 from protocol.variants import RRClusters, RRIndJoint
-from protocol.variants.negotiation import Dependence
+from protocol.variants.clusters.negotiation import Dependence
 from scenarios.adult import DEFAULT_P, Keep, Positive, adult_records
-from scenarios.queries import evaluate, median
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.reproductions.rr.queries import evaluate, median
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash
 
 COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)

@@ -10,9 +10,9 @@ from msgspec import Meta
 from protocol.estimators.projection import Projection
 from protocol.sharing.sums import Profile, SecureSum
 from protocol.variants import PairCounts, PairRR, SecureSumVariant
-from protocol.variants.tallies import Tallied
+from protocol.variants.sums.tallies import Tallied
 from scenarios.adult import DEFAULT_P, Keep, Positive, adult_records
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash
 
 Counted = Literal["attributes", "pairs", "randomized-pairs"]

@@ -9,16 +9,16 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.estimators.keyvalue_counts import Floats
-from protocol.estimators.keyvalue_tables import Estimator, KeyValueTables
-from protocol.keyvalues import values_of
-from protocol.records import Records
-from protocol.variants.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
+from protocol.surveys.records import Records
+from protocol.variants.keyvalue.counts import Floats
+from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
+from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.tables import Estimator, KeyValueTables
 from scenarios.adult import Epsilon, Positive
 from scenarios.datasets.keyvalue import Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
-from scenarios.errors import UsageError
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.errors import UsageError
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

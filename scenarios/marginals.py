@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.estimators.association import TestResult, exact_test, naive_test
+from protocol.estimators.dependence.association import TestResult, exact_test, naive_test
+from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, wald_test
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.marginals import MarginalEstimate
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
 from protocol.estimators.tabulated import ExactEstimate
-from protocol.estimators.trees import ChowLiuTree, chow_liu, wald_test
-from protocol.records import Records
-from protocol.variants.marginal_release import (
+from protocol.surveys.records import Records
+from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.variant import (
     InpHT,
     InpPS,
     InpRR,
@@ -30,9 +30,9 @@ from protocol.variants.marginal_release import (
 )
 from scenarios.adult import Epsilon, Positive
 from scenarios.datasets.taxi import BITS, taxi, taxi_independent, taxi_survey, taxi_trips
-from scenarios.errors import UsageError
-from scenarios.outcomes import Outcome
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

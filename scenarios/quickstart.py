@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,21 +12,21 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.codec import decode_envelope
-from protocol.estimators.blocks import Release, Running, weights_of
-from protocol.estimators.grouped import GroupedEstimate
+from protocol.crypto.randomness import WORDS, Streams, secret_of, session_of
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance, total_variation
 from protocol.estimators.projection import Projection, project_simplex
-from protocol.randomness import WORDS, Streams, secret_of, session_of
-from protocol.records import Records
+from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
-from protocol.variants.rrba import RRBA, Block
-from protocol.variants.rrba_plan import Extent, Mode, Stopping, Tail
+from protocol.variants.rrba.blocks import Release, Running, weights_of
+from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.plan import Extent, Mode, Stopping, Tail
+from protocol.variants.rrba.rrba import RRBA, Block
+from protocol.wire.codec import decode_envelope
 from scenarios.adult import Epsilon, Keep, Positive
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
-from scenarios.errors import UsageError
-from scenarios.outcomes import Outcome
-from scenarios.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash
 
 if TYPE_CHECKING:

@@ -9,10 +9,13 @@ from typing import Any
 
 import msgspec
 
-from protocol.codec import decode_envelope
-from protocol.growth import prove_extension
+from protocol.audit.proofs.extension import prove_extension
+from protocol.crypto.merkle import (
+    consistency_path,
+    leaf_hash,
+)
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.roster import Identity
+from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import (
     SignedCheckpoint,
     Statement,
@@ -27,12 +30,9 @@ from protocol.transcript.extension import (
     Grown,
     prune,
 )
-from protocol.transcript.merkle import (
-    consistency_path,
-    leaf_hash,
-)
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
+from protocol.wire.codec import decode_envelope
 from tests.transcripts import HEADER, envelope, merkle
 
 SIGNER = Identity(AGGREGATOR, bytes(32))

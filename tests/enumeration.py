@@ -16,7 +16,7 @@ from protocol.randomizers import (
     MatrixRandomizer,
     split_codes,
 )
-from protocol.survey import Attribute, Survey
+from protocol.surveys.survey import Attribute, Survey
 
 Floats = NDArray[np.float64]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.keyvalues import key_survey
-from protocol.records import Records
+from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
-from protocol.survey import Attribute, Survey
-from protocol.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, RRIndJoint, RRJoint
-from protocol.variants.marginal_release import MarginalRelease
-from protocol.variants.privkv import KeyValueCollection
-from protocol.variants.tallies import Tallied
+from protocol.variants.keyvalue.privkv import KeyValueCollection
+from protocol.variants.keyvalue.records import key_survey
+from protocol.variants.marginals.variant import MarginalRelease
+from protocol.variants.sums.tallies import Tallied
 from tests.protocol.simulation import answers
 
 BITS = Survey(

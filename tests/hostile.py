@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 import zstandard
 
-from protocol.charter import Charter
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.roster import Roster
-from protocol.survey import Attribute, Survey
+from protocol.session.charter import Charter
+from protocol.session.roster import Roster
+from protocol.session.variant import Variant
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Header, encode_entry, encode_header
-from protocol.variant import Variant
+from protocol.transcript.header import header_of
 from protocol.variants import RRIndependent
 from tests.forgeries import chained
 from tests.scenarios.command import Said, environment
@@ -75,12 +76,12 @@ def header(
     )
 
 
-def header_of(variant: Variant, parties: int = 1) -> Header:
+def hostile_header(variant: Variant, parties: int = 1) -> Header:
     """The header that a variant has."""
     others = tuple(
         (PartyId(f"party-{i}"), (i + 1000).to_bytes(32, "little")) for i in range(1, parties + 1)
     )
-    return Charter(session=SESSION, variant=variant, roster=Roster((ROSTER[0], *others))).header()
+    return header_of(Charter(session=SESSION, variant=variant, roster=Roster((ROSTER[0], *others))))
 
 
 def asked(attributes: int, categories: int = 2) -> dict[str, Any]:

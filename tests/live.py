@@ -15,19 +15,21 @@ import trio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.session import Disguise, run_session
-from protocol.charter import Charter
-from protocol.exchange import Exchange
-from protocol.local import Run, run_locally
+from protocol.crypto.randomness import Streams, secret_of, session_of
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomness import Streams, secret_of, session_of
-from protocol.records import Records
-from protocol.roster import Identity, Roster
-from protocol.survey import Attribute, Survey
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.session.roster import Identity, Roster
+from protocol.session.run import Run
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed, Entry, Refused
+from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
-from protocol.variant import Variant
 from protocol.variants import RRIndependent
 from transports import handshake
 from transports.base import Limits, Link
@@ -58,7 +60,7 @@ class Town:
     holdings: Mapping[PartyId, Records]
 
     def recorder(self, sink: Callable[[bytes], object]) -> Recorder:
-        return Recorder(sink, self.charter.header(seed=1))
+        return Recorder(sink, header_of(self.charter, seed=1))
 
 
 def town(parties: int = 12, *, seed: int = 1, variant: Variant | None = None, **terms: Any) -> Town:

@@ -7,23 +7,24 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from protocol.audit import Audit, audit
-from protocol.exchange import Exchange
-from protocol.local import run_locally
+from protocol.audit.at_delta import worst_composition
+from protocol.audit.audit import Audit, audit
+from protocol.audit.coalition.judge import Coalition, judge_coalition, worst_coalition
+from protocol.audit.linkage import link
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.privacy.coalitions import Coalition, judge_coalition, worst_coalition
-from protocol.privacy.linkage import link
-from protocol.privacy.tightest import worst_composition
-from protocol.records import Records
-from protocol.roster import Roster
-from protocol.setting import setting_of
-from protocol.survey import Attribute, Survey
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.session.roster import Roster
+from protocol.session.variant import Variant
+from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from protocol.variant import Variant
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios.datasets.town import town
-from scenarios.report.page import page
+from scenarios.report.page.page import page
 from scenarios.report.rounds import Round, rounds_of
 
 HOSTILE = (
@@ -96,7 +97,7 @@ def recorded(variant: Variant, records: Records, parties: int) -> bytes:
     """The transcript of a run."""
     setting = setting_of(variant, records, parties=parties, seed=1)
     parts: list[bytes] = []
-    header = setting.charter.header(seed=1)
+    header = header_of(setting.charter, seed=1)
     signer = setting.identities[AGGREGATOR]
     recorder = Recorder(parts.append, header, signer=signer)
     run_locally(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import Randomizer
-from protocol.randomness import Stream, secret_of
 
 
 class Scripted(Stream):

@@ -8,20 +8,21 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from protocol.codec import decode_envelope, encode_envelope
-from protocol.exchange import Exchange
-from protocol.local import run_locally
 from protocol.messages import AGGREGATOR, Envelope, Head, PartyId
-from protocol.records import Records
-from protocol.roster import Identity
-from protocol.setting import Setting, setting_of
-from protocol.survey import Attribute, Survey
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.session.roster import Identity
+from protocol.session.variant import Variant
+from protocol.simulation.setting import Setting, setting_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
+from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from protocol.variant import Variant
 from protocol.variants import RRIndependent
+from protocol.wire.codec import decode_envelope, encode_envelope
 from transports.faults import Fault, faults
 
 SURVEY = Survey(
@@ -64,7 +65,7 @@ def run_of(where: Setting, rules: Sequence[Fault] = (), *, unsigned: Sequence[Pa
     """
     parts: list[bytes] = []
     signer = where.identities[AGGREGATOR]
-    recorder = Recorder(parts.append, where.charter.header(seed=where.seed), signer=signer)
+    recorder = Recorder(parts.append, header_of(where.charter, seed=where.seed), signer=signer)
     exchange = Exchange(where.charter, recorder=recorder, fate=faults(rules, seed=1))
     keys = {name: key for name, key in where.identities.items() if name not in unsigned}
     run_locally(exchange, where.streams, where.holdings, identities=keys)

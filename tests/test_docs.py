@@ -19,18 +19,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol import limits
 from protocol.randomizers import matrix
+from protocol.surveys import limits
 from protocol.testing import check_variant
 from protocol.transcript import entries
 from protocol.transcript.entries import Header
 from scenarios import EXECUTORS, Outcome
 from scenarios.cli import commands, main
-from scenarios.deployment import Plan
-from scenarios.loading import find_scenario, find_variant
+from scenarios.deployment.deployment import Plan
 from scenarios.report import sql
 from scenarios.report.sql import LOADED_BYTES
-from scenarios.scenario import Context
+from scenarios.running.loading import find_scenario, find_variant
+from scenarios.running.scenario import Context
 from transports.base import Limits
 
 ROOT = Path(__file__).parents[1]

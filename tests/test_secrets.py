@@ -19,32 +19,32 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import parties
 import protocol.sharing
 from parties.adversaries import Adversary
-from protocol.disclosure import Disclosure
+from protocol.audit.disclosure import Disclosure
+from protocol.crypto.randomness import Stream, Streams, secret_of
+from protocol.crypto.sealing import Edge
+from protocol.crypto.shamir import reconstruct, share
 from protocol.errors import RemoteProtocolError
-from protocol.machine import Machine
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomness import Stream, Streams, secret_of
-from protocol.records import Records
-from protocol.roles import Me
-from protocol.roster import Identity
-from protocol.setting import setting_of
+from protocol.session.machine import Machine
+from protocol.session.roles import Me
+from protocol.session.roster import Identity
 from protocol.sharing.dealing import Received
 from protocol.sharing.meeting import Hood
-from protocol.sharing.sealing import Edge
-from protocol.sharing.shamir import reconstruct, share
-from protocol.survey import Attribute, Survey
+from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
-from scenarios.deployment import Member
-from scenarios.files import GrowingFile
-from scenarios.retries import Memory
+from scenarios.deployment.deployment import Member
+from scenarios.deployment.retries import Memory
+from scenarios.files.writing import GrowingFile
 
 MODULES = (
-    "protocol.randomness",
-    "protocol.roster",
-    "protocol.disclosure",
-    "protocol.setting",
-    "protocol.records",
-    "scenarios.deployment",
+    "protocol.crypto.randomness",
+    "protocol.session.roster",
+    "protocol.audit.disclosure",
+    "protocol.simulation.setting",
+    "protocol.surveys.records",
+    "scenarios.deployment.deployment",
 )
 
 PUBLIC = {

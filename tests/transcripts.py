@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from protocol.codec import encode_envelope
+from protocol.crypto.merkle import Tree
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
-from protocol.roster import Identity
+from protocol.session.heads import sign_head
+from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import (
     Delivered,
@@ -20,9 +21,8 @@ from protocol.transcript.entries import (
     Refused,
     Sent,
 )
-from protocol.transcript.heads import sign_head
-from protocol.transcript.merkle import Tree
 from protocol.transcript.recorder import Recorder
+from protocol.wire.codec import encode_envelope
 
 SESSION = bytes(range(16))
 ANNA, BERT = PartyId("anna"), PartyId("bert")

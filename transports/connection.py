@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import trio
 
-from protocol.framing import FrameReader, frames
+from protocol.wire.framing import FrameReader, frames
 from transports.base import Limits
 
 _CHUNK = 65536

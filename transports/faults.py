@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from protocol.fates import PASS, Fate, FateRule, Verdict
 from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.session.fates import PASS, Fate, FateRule, Verdict
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

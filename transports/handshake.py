@@ -16,7 +16,7 @@ import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId
-from protocol.roster import Identity, Roster
+from protocol.session.roster import Identity, Roster
 
 VERSION = "sottovoce/1"
 MAX_BYTES = 1024

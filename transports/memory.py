@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.exchange import Delivery
-from protocol.local import LINK_CLOSED
-from protocol.messages import Envelope, PartyId
+from protocol.messages import LINK_CLOSED, Envelope, PartyId
+from protocol.session.exchange import Delivery
 from transports.background import running
 from transports.base import Link
 from transports.mailbox import Mailbox

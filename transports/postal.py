@@ -10,19 +10,20 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import trio
 import trio.testing
 
-from protocol.charter import Charter
-from protocol.codec import Kind
-from protocol.exchange import Exchange
+from protocol.accounting.events import PrivacyEvent, Public
 from protocol.messages import AGGREGATOR, SESSION_BYTES, Envelope, Message, PartyId
-from protocol.privacy.events import PrivacyEvent, Public
-from protocol.roles import Seen
-from protocol.roster import Identity, Roster
-from protocol.survey import Attribute, Survey
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.roles import Seen
+from protocol.session.roster import Identity, Roster
+from protocol.session.variant import Variant
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
+from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
-from protocol.variant import Variant
+from protocol.wire.codec import Kind
 from transports.base import Hub, Limits, Link
 from transports.switch import Switch
 
@@ -78,7 +79,7 @@ class Post:
         self.charter = charter_of()
         self.parties = self.charter.roster.parties
         self._content: list[bytes] = []
-        self._recorder = Recorder(self._content.append, self.charter.header(transport="check"))
+        self._recorder = Recorder(self._content.append, header_of(self.charter, transport="check"))
         self.switch = Switch(Exchange(self.charter, recorder=self._recorder), limits)
         self._sent: dict[PartyId, int] = defaultdict(int)
 

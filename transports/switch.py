@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import trio
 
-from protocol.codec import encode_envelope
 from protocol.errors import RemoteProtocolError
-from protocol.exchange import Delivery, Exchange
 from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.session.exchange import Delivery, Exchange
+from protocol.wire.codec import encode_envelope
 from transports.base import Limits
 from transports.mailbox import Mailbox
 

@@ -14,13 +14,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 
-from protocol.charter import Charter
-from protocol.codec import decode_envelope, encode_envelope
 from protocol.errors import RemoteProtocolError
-from protocol.exchange import Delivery
-from protocol.local import LINK_CLOSED
-from protocol.messages import AGGREGATOR, Envelope, PartyId
-from protocol.roster import Identity
+from protocol.messages import AGGREGATOR, LINK_CLOSED, Envelope, PartyId
+from protocol.session.charter import Charter
+from protocol.session.exchange import Delivery
+from protocol.session.roster import Identity
+from protocol.wire.codec import decode_envelope, encode_envelope
 from transports import handshake
 from transports.background import running
 from transports.base import Limits, Link

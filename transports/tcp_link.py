@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import trio
 
-from protocol.codec import decode_envelope, encode_envelope
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, PartyId
+from protocol.wire.codec import decode_envelope, encode_envelope
 from transports.base import Limits, Link
 from transports.connection import Connection
 

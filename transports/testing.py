@@ -11,9 +11,9 @@ import msgspec
 import trio
 import trio.testing
 
-from protocol.codec import encode_envelope
 from protocol.messages import AGGREGATOR, SESSION_BYTES, SWITCH, Envelope, PartyId
 from protocol.transcript.entries import Departed, Refused
+from protocol.wire.codec import encode_envelope
 from transports.base import Hub, Limits, Link
 from transports.postal import (
     LARGE,

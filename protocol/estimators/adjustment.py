@@ -14,14 +14,14 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.arrays import MAX_TABLE_CELLS
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers import join_codes
-from protocol.survey import Survey
+from protocol.surveys.survey import Survey
+from protocol.wire.arrays import MAX_TABLE_CELLS
 
 Floats = NDArray[np.float64]
 Entry = TypeVar("Entry", bound=np.generic)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import SurveyError
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
-from protocol.records import Records
-from protocol.survey import Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
 
 Floats = NDArray[np.float64]
 

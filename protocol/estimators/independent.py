@@ -11,13 +11,13 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocol.arrays import MAX_TABLE_CELLS
 from protocol.estimators.estimate import Estimate, Floats
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
-from protocol.survey import Survey
+from protocol.surveys.survey import Survey
+from protocol.wire.arrays import MAX_TABLE_CELLS
 
 E = TypeVar("E", float, Floats)
 

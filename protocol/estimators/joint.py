@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.estimators.unmixing import Floats, Unmixing, unmixing
 from protocol.randomizers import KeepUniform, Randomizer
-from protocol.randomness import WORDS
-from protocol.survey import Survey
+from protocol.surveys.survey import Survey
 
 
 class Block(msgspec.Struct, frozen=True):

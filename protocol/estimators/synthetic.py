@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.arrays import MAX_TABLE_CELLS
-from protocol.estimators.clustering import check_partition
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.randomizers import split_codes
-from protocol.randomness import WORDS, Stream
-from protocol.records import Records
-from protocol.survey import Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey, check_partition
+from protocol.wire.arrays import MAX_TABLE_CELLS
 
 _LARGEST_WORD = float(np.nextafter(float(WORDS), 0.0))
 

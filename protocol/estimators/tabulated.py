@@ -16,7 +16,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_errors
-from protocol.survey import Survey
+from protocol.surveys.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, Randomizer
-from protocol.randomness import WORDS
 
 Floats: TypeAlias = NDArray[np.float64]
 

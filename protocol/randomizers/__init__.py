@@ -10,13 +10,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from protocol.arrays import smallest_dtype
+from protocol.crypto.randomness import Stream
 from protocol.randomizers.binary import OneHot
 from protocol.randomizers.keep import Codes, KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
 from protocol.randomizers.table import KeepElseTable
-from protocol.randomness import Stream
+from protocol.wire.arrays import smallest_dtype
 
 __all__ = [
     "AnyRandomizer",

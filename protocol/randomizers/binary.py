@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import smallest_dtype
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.keep import check_codes, log_ratio
-from protocol.randomness import WORDS, Stream
+from protocol.wire.arrays import smallest_dtype
 
 MAX_ATTRIBUTES = 24
 """The most binary attributes of a record."""

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomness import WORDS, Stream, modulo
+from protocol.crypto.randomness import WORDS, Stream, modulo
 
 Codes = TypeVar("Codes", bound=np.unsignedinteger)
 

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.arrays import smallest_dtype
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.keep import KeepUniform, log_ratio
-from protocol.randomness import WORDS, Stream
+from protocol.wire.arrays import smallest_dtype
 
 ABSENT, PLUS, MINUS = 0, 1, 2
 """The codes of the three symbols that a report on a key can have."""

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import smallest_dtype
+from protocol.crypto.randomness import Stream
 from protocol.randomizers.binary import (
     MAX_ATTRIBUTES,
     MAX_ONE_HOT,
@@ -25,7 +25,7 @@ from protocol.randomizers.binary import (
     subsets,
 )
 from protocol.randomizers.keep import KeepUniform, check_codes
-from protocol.randomness import Stream
+from protocol.wire.arrays import smallest_dtype
 
 Method: TypeAlias = Literal["InpRR", "InpPS", "InpHT", "MargRR", "MargPS", "MargHT"]
 """What a report is about (the whole input, or one marginal) and how it is randomized."""

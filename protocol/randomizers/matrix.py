@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.keep import Codes, check_codes, log_ratio
-from protocol.randomness import WORDS, Stream
 
 MAX_SIZE = 2**10
 """The most categories: whether a matrix has an inverse takes their cube."""

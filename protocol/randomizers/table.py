@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.keep import Codes, KeepUniform, check_codes, log_ratio
-from protocol.randomness import WORDS, Stream
 
 
 class KeepElseTable(

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.sealing import TAG_BYTES
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.roles import Me
+from protocol.session.roles import Me
 from protocol.sharing.graph import Degree, mirror
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import Tagged, Tags
-from protocol.sharing.sealing import TAG_BYTES
 
 SURVIVORS, TOTALS = 0, 1
 """The rounds: what a party is to agree on before it unmasks, and after."""

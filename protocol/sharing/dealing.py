@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.commitments import commit, opens
+from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.roles import Me
-from protocol.sharing.commitments import commit, opens
+from protocol.session.roles import Me
 from protocol.sharing.graph import mirror
 from protocol.sharing.meeting import Hood, Meeting
 from protocol.sharing.messages import Deal, Dealt
-from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES
 
 Bytes = NDArray[np.uint8]
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomness import Stream
+from protocol.crypto.randomness import Stream
 
 COMPLETE = 24
 """Up to so many parties all are neighbours."""

@@ -16,16 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import smallest_dtype
+from protocol.crypto.sealing import SALT_BYTES
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.roles import Me
+from protocol.session.roles import Me
 from protocol.sharing.dealing import deal, deliver, receive
 from protocol.sharing.masks import deal_shares, sum_modulo
 from protocol.sharing.meeting import Hood, join, meet
 from protocol.sharing.messages import Begin, Deal, Join, Partial, Partials
-from protocol.sharing.sealing import SALT_BYTES
 from protocol.sharing.sparse import Sum
+from protocol.wire.arrays import smallest_dtype
 
 _NO_KEY = bytes(32)
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.arrays import smallest_dtype
-from protocol.randomness import Stream
+from protocol.crypto.randomness import Stream
+from protocol.wire.arrays import smallest_dtype
 
 Bits: TypeAlias = Literal[16, 32]
 """The size of a cell under masks: sums are modulo 2 to this power."""

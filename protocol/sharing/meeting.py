@@ -18,15 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomness import Stream
-from protocol.roles import Me
-from protocol.roster import KEY_BYTES, roster_leaf
-from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
-from protocol.sharing.messages import Begin, Graph, Join
-from protocol.sharing.sealing import Edge, edge_key
-from protocol.transcript.merkle import (
+from protocol.crypto.merkle import (
     HASH_BYTES,
     is_included,
     joint_path,
@@ -34,6 +26,14 @@ from protocol.transcript.merkle import (
     leaf_hash,
     levels_of,
 )
+from protocol.crypto.randomness import Stream
+from protocol.crypto.sealing import Edge, edge_key
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.roles import Me
+from protocol.session.roster import KEY_BYTES, roster_leaf
+from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
+from protocol.sharing.messages import Begin, Graph, Join
 
 Bytes = NDArray[np.uint8]
 

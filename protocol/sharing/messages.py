@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
-from protocol.codec import Kind
+from protocol.crypto.commitments import COMMITMENT_BYTES
+from protocol.crypto.merkle import HASH_BYTES
+from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.messages import Message
-from protocol.roster import KEY_BYTES
-from protocol.sharing.commitments import COMMITMENT_BYTES
-from protocol.sharing.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
-from protocol.transcript.merkle import HASH_BYTES
+from protocol.session.roster import KEY_BYTES
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.codec import Kind
 
 PART_BYTES = 32
 """How many bytes of a survivor set, one bit per place, are one leaf of its tree."""

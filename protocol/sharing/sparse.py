@@ -18,10 +18,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
+from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
+from protocol.crypto.randomness import expand
+from protocol.crypto.sealing import SALT_BYTES, Edge, edge_key
+from protocol.crypto.shamir import share
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.randomness import expand
-from protocol.roles import Me
+from protocol.session.roles import Me
 from protocol.sharing.agreement import SURVIVORS, agree, carry
 from protocol.sharing.dealing import deal, deliver, receive
 from protocol.sharing.graph import Degree
@@ -36,10 +39,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sealing import SALT_BYTES, Edge, edge_key
-from protocol.sharing.shamir import share
 from protocol.sharing.unmasking import OWN, PAIRWISE, SECRET_BYTES, Opened, signed
-from protocol.transcript.merkle import joint_path, joint_root, leaf_hash, levels_of
 
 SHARED = 2 * SECRET_BYTES
 """What a party shares: the seed of its own mask and the secret of its mask key."""

@@ -16,11 +16,11 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.codec import Kind
+from protocol.accounting.events import Derived, PrivacyEvent, Public
+from protocol.crypto.shamir import MAX_SHARES
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.privacy.events import Derived, PrivacyEvent, Public
-from protocol.roles import Me
+from protocol.session.roles import Me
 from protocol.sharing import agreement, literal, sparse
 from protocol.sharing.agreement import TOTALS
 from protocol.sharing.graph import Bound, Degree, degree_of
@@ -45,9 +45,9 @@ from protocol.sharing.messages import (
     shared_kinds,
     sparse_kinds,
 )
-from protocol.sharing.shamir import MAX_SHARES
 from protocol.sharing.sparse import Sum
 from protocol.sharing.unmasking import REVEALED
+from protocol.wire.codec import Kind
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
 

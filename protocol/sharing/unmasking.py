@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.commitments import opens
+from protocol.crypto.sealing import SALT_BYTES, Edge, edge_key
+from protocol.crypto.shamir import reconstruct
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import PartyId
-from protocol.roles import Me
-from protocol.sharing.commitments import opens
+from protocol.session.roles import Me
 from protocol.sharing.dealing import Delivered, commitment_context
 from protocol.sharing.graph import Degree, mirror
 from protocol.sharing.meeting import Meeting
 from protocol.sharing.messages import Unmask
-from protocol.sharing.sealing import SALT_BYTES, Edge, edge_key
-from protocol.sharing.shamir import reconstruct
 
 SECRET_BYTES = 32
 REVEALED = SECRET_BYTES + SALT_BYTES

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import msgspec
 
+from protocol.crypto.merkle import HASH_BYTES, Tree, leaf_hash
 from protocol.messages import AGGREGATOR, RECORD, SESSION_BYTES, Closed, Envelope, Head, PartyId
-from protocol.roster import KEY_BYTES, Identity, is_signature
-from protocol.transcript.canonical import canonical
-from protocol.transcript.merkle import HASH_BYTES, Tree, leaf_hash
+from protocol.session.roster import KEY_BYTES, Identity, is_signature
 from protocol.transcript.standing import Standings
+from protocol.wire.canonical import canonical
 
 CHECKPOINT_PURPOSE = b"sottovoce checkpoint 1\0"
 """What every signed checkpoint begins with: no other signature of this program does."""

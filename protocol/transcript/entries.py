@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import zstandard
 
+from protocol.crypto.merkle import Tree, root_of
 from protocol.errors import TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -20,8 +21,7 @@ from protocol.messages import (
     PartyId,
     party_id,
 )
-from protocol.roster import check_keys
-from protocol.transcript.merkle import Tree, root_of
+from protocol.session.roster import check_keys
 
 FORMAT = 1
 MAGIC = b"sottovoce transcript 1\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from protocol.messages import PartyId
-from protocol.roster import is_signature
+from protocol.session.heads import HEAD_PURPOSE, head_statement
+from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import CHECKPOINT_PURPOSE, SignedCheckpoint, decode_statement
-from protocol.transcript.heads import HEAD_PURPOSE, head_statement
 
 _decode_head = msgspec.msgpack.Decoder(tuple[bytes, PartyId, int, bytes]).decode
 

@@ -26,8 +26,8 @@ from typing import Annotated
 
 import msgspec
 
+from protocol.crypto.merkle import EMPTY_ROOT, inner_hash, is_consistent, leaf_hash
 from protocol.messages import PartyId
-from protocol.transcript.canonical import canonical
 from protocol.transcript.checkpoints import (
     Hash,
     SignedCheckpoint,
@@ -36,7 +36,7 @@ from protocol.transcript.checkpoints import (
     statement_hash,
 )
 from protocol.transcript.entries import party_leaf
-from protocol.transcript.merkle import EMPTY_ROOT, inner_hash, is_consistent, leaf_hash
+from protocol.wire.canonical import canonical
 
 MAGIC = b"sottovoce extension 1\n"
 """The first line of every extension: name and version of the format."""

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
-from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError, TranscriptError
-from protocol.limits import FREE_ENTRIES, STORED_PER_ENTRY
 from protocol.messages import Envelope
+from protocol.surveys.limits import FREE_ENTRIES, STORED_PER_ENTRY
 from protocol.transcript.entries import (
     CHAIN_BYTES,
     CLOSING,
@@ -36,6 +35,7 @@ from protocol.transcript.entries import (
     next_link,
     split_entries,
 )
+from protocol.wire.codec import decode_envelope
 
 RULES = (
     "magic",

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import msgspec
 
-from protocol.codec import decode_envelope
+from protocol.crypto.merkle import is_consistent, is_included, joint_root, leaf_hash
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS
-from protocol.roster import is_signature
-from protocol.transcript.canonical import canonical
+from protocol.session.heads import head_statement
+from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import Count, Hash, SignedCheckpoint
 from protocol.transcript.entries import party_leaf
-from protocol.transcript.heads import head_statement
-from protocol.transcript.merkle import is_consistent, is_included, joint_root, leaf_hash
 from protocol.transcript.standing import Standing, Topic, standing_leaf
+from protocol.wire.canonical import canonical
+from protocol.wire.codec import decode_envelope
 
 MAGIC = b"sottovoce receipt 1\n"
 """The first line of every receipt: name and version of the format."""

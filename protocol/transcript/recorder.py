@@ -8,10 +8,9 @@ from collections.abc import Callable
 import msgspec
 import zstandard
 
-from protocol.codec import encode_envelope
 from protocol.errors import LocalProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, NAME_CHARACTERS, RECORD, Closed, Envelope, PartyId
-from protocol.roster import Identity
+from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import (
     Ended,
     Progress,
@@ -43,6 +42,7 @@ from protocol.transcript.entries import (
     next_link,
     problems_of,
 )
+from protocol.wire.codec import encode_envelope
 
 BLOCK_ENTRIES = 4096
 """A block is written at the latest when it has this many entries,"""

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterator
 
 from protocol.messages import AGGREGATOR, Envelope, PartyId
-from protocol.roster import is_signature
+from protocol.session.heads import Heads
+from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import (
     CHECKPOINT_PURPOSE,
     Progress,
@@ -23,7 +24,6 @@ from protocol.transcript.entries import (
     encode_header,
 )
 from protocol.transcript.evidence import Equivocation, two_checkpoints
-from protocol.transcript.heads import Heads
 
 Complaint = tuple[str, str]
 """The rule that is broken, and how."""

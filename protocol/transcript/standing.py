@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from protocol.crypto.merkle import Tree, root_of
 from protocol.messages import Closed, PartyId
-from protocol.transcript.merkle import Tree, root_of
 
 Topic = tuple[str, int]
 """What a closing was of: a kind of message and its round."""

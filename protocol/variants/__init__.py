@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from protocol.variant import Variant
-from protocol.variants.marginal_release import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
-from protocol.variants.pair_counts import PairCounts
-from protocol.variants.pair_rr import PairRR
-from protocol.variants.privkv import PrivKVMVariant, PrivKVVariant
-from protocol.variants.rr_clusters import RRClusters
-from protocol.variants.rr_ind_joint import RRIndJoint
-from protocol.variants.rr_independent import RRIndependent
-from protocol.variants.rr_joint import RRJoint
-from protocol.variants.rrba import RRBA
-from protocol.variants.secure_sum import SecureSumVariant
+from protocol.session.variant import Variant
+from protocol.variants.clusters.rr_clusters import RRClusters
+from protocol.variants.keyvalue.privkv import PrivKVMVariant, PrivKVVariant
+from protocol.variants.marginals.variant import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
+from protocol.variants.reports.rr_ind_joint import RRIndJoint
+from protocol.variants.reports.rr_independent import RRIndependent
+from protocol.variants.reports.rr_joint import RRJoint
+from protocol.variants.rrba.rrba import RRBA
+from protocol.variants.sums.pair_counts import PairCounts
+from protocol.variants.sums.pair_rr import PairRR
+from protocol.variants.sums.secure_sum import SecureSumVariant
 
 __all__ = [
     "BUILT_IN",

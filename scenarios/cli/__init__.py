@@ -18,7 +18,7 @@ from scenarios.cli.receipts import check, prove
 from scenarios.cli.run import list_, run
 from scenarios.cli.survey import aggregate, answer, keys
 from scenarios.datasets import DatasetError
-from scenarios.errors import UsageError, printable
+from scenarios.running.errors import UsageError, printable
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""

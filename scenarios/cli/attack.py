@@ -14,12 +14,12 @@ import msgspec
 
 from protocol.messages import AGGREGATOR, PartyId
 from scenarios.cli.survey import Amount
-from scenarios.errors import UsageError
-from scenarios.loading import find_variant
+from scenarios.running.errors import UsageError
+from scenarios.running.loading import find_variant
 
 if TYPE_CHECKING:
-    from protocol.privacy.attack import Attack
-    from protocol.privacy.attack_probes import Probe
+    from protocol.attack.attack import Attack
+    from protocol.attack.probes import Probe
 
 MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
 
@@ -89,8 +89,8 @@ def attack(
     The right guesses prove a lower bound on epsilon. Exit 1 if it exceeds what the ledger of these
     very runs says.
     """
-    from protocol.privacy.attack import attack as attacked
-    from scenarios.attacks import COPIES, example, read_survey
+    from protocol.attack.attack import attack as attacked
+    from scenarios.cli.attacks import COPIES, example, read_survey
 
     cls = find_variant(variant)
     survey = read_survey(survey_file) if survey_file is not None else None

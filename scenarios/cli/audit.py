@@ -9,24 +9,25 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from protocol.audit import Audit, charter_of
-from protocol.charter import Charter
-from protocol.errors import UnsupportedEventError
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.privacy.coalitions import (
+from protocol.accounting.composition import Composition
+from protocol.audit.at_delta import Worst, worst_composition
+from protocol.audit.audit import Audit
+from protocol.audit.coalition.judge import (
     Coalition,
     CoalitionFinding,
     WorstCoalition,
     judge_coalition,
     worst_coalition,
 )
-from protocol.privacy.composition import Composition
-from protocol.privacy.ledger import Account
-from protocol.privacy.linkage import Linkage, link
-from protocol.privacy.tightest import Worst, worst_composition
+from protocol.audit.ledger import Account
+from protocol.audit.linkage import Linkage, link
+from protocol.errors import UnsupportedEventError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.charter import Charter
+from protocol.session.variant import settled
 from protocol.transcript.entries import Header
-from protocol.variant import settled
-from scenarios.checkpoints import read_checkpoint
+from protocol.transcript.header import charter_of
+from scenarios.cli.conspirators import coalition_of, silent_taps, stranger
 from scenarios.cli.inspect import (
     bytes_of,
     checkpoint_option,
@@ -38,12 +39,12 @@ from scenarios.cli.inspect import (
     transcript_argument,
 )
 from scenarios.cli.survey import Amount
-from scenarios.conspirators import coalition_of, silent_taps, stranger
-from scenarios.disclosures import disclosures
-from scenarios.errors import UsageError
-from scenarios.files import write_whole
-from scenarios.loading import built_in_variant, find_variant
-from scenarios.transcripts import Transcript, open_transcript
+from scenarios.deployment.disclosures import disclosures
+from scenarios.files.checkpoints import read_checkpoint
+from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.writing import write_whole
+from scenarios.running.errors import UsageError
+from scenarios.running.loading import built_in_variant, find_variant
 
 _ALONE = "the search has no taps and no keys of others: those that were given are not in it"
 
@@ -255,7 +256,7 @@ def _second_opinions(worst: Worst | None, delta: float) -> tuple[Composition, ..
     Raises:
         UsageError: it is not installed, or cannot be asked at this delta.
     """
-    from protocol.privacy.pld import opinion
+    from protocol.accounting.pld import opinion
 
     if worst is None:
         return ()
@@ -283,7 +284,7 @@ def _notes(found: Audit) -> tuple[str, ...]:
 
 
 def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path) -> None:
-    from scenarios.report.page import page
+    from scenarios.report.page.page import page
     from scenarios.report.rounds import rounds_of
 
     reader = reader_of(opened, transcript)
@@ -308,7 +309,7 @@ def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path
 
 def _values(judged: Judged) -> dict[str, Any]:
     from scenarios.report.coalition import coalition_values, linkage_values, worst_values
-    from scenarios.report.tables import account_values, audit_values, worst_respondent_values
+    from scenarios.report.values import account_values, audit_values, worst_respondent_values
 
     values = audit_values(judged.audit)
     worst = judged.worst_respondent

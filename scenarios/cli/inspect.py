@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 
 from protocol.errors import TranscriptError
-from protocol.roster import Roster
+from protocol.session.roster import Roster
 from protocol.transcript.reader import TranscriptReader
-from scenarios.checkpoints import (
+from scenarios.files.checkpoints import (
     checkpoints_of,
     read_checkpoint,
     write_checkpoints,
     write_evidence,
 )
-from scenarios.errors import UsageError, printable
-from scenarios.transcripts import Transcript, open_transcript
+from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.running.errors import UsageError, printable
 
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))
 digest_option = click.option(
@@ -73,13 +73,13 @@ def verify(
     if checkpoints is not None and verification.header is not None and not verification.faults:
         write_checkpoints(checkpoints_of(opened.entries(), verification.checkpoints), checkpoints)
     if as_json:
-        from scenarios.report.tables import verification_values
+        from scenarios.report.values import verification_values
 
         print_json(verification_values(verification))
     else:
         from rich.console import Console
 
-        from scenarios.report.text import verification_report
+        from scenarios.report.terminal.text import verification_report
 
         console = Console(soft_wrap=True)
         for part in verification_report(verification):
@@ -106,7 +106,7 @@ def query(transcript: Path, question: str, as_json: bool) -> int:
     else:
         from rich.console import Console
 
-        from scenarios.report.text import rows_table
+        from scenarios.report.terminal.text import rows_table
 
         Console().print(rows_table(columns, rows))
     return _read_whole(reader)
@@ -122,7 +122,7 @@ def show(transcript: Path) -> int:
     from rich.console import Console
 
     from scenarios.report.rounds import rounds_of
-    from scenarios.report.text import header_report, rounds_report
+    from scenarios.report.terminal.text import header_report, rounds_report
 
     reader = reader_of(open_transcript(transcript), transcript)
     console = Console()

@@ -6,12 +6,12 @@ import json
 
 import click
 
-from protocol.privacy.events import Randomized
-from protocol.privacy.losses import MOST_DRAWS
-from protocol.privacy.shuffling import MOST_RESPONDENTS
+from protocol.accounting.events import Randomized
+from protocol.accounting.losses import MOST_DRAWS
+from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers import KeepUniform
 from scenarios.cli.survey import Amount
-from scenarios.errors import UsageError
+from scenarios.running.errors import UsageError
 
 _MOST_MECHANISMS = 1000
 _EXAMPLE = "such as k=16,epsilon=1 or k=2,p=0.75"
@@ -50,9 +50,9 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     The sum of the pure epsilons, epsilon at DELTA by exact composition, and dp-accounting's second
     opinion.
     """
-    from protocol.privacy.composition import ExactAccountant, composition
-    from protocol.privacy.pld import Opinion, opinion
-    from scenarios.report.privacy import composed_report, composed_values
+    from protocol.accounting.composition import ExactAccountant, composition
+    from protocol.accounting.pld import Opinion, opinion
+    from scenarios.report.terminal.privacy import composed_report, composed_values
 
     if len(mechanisms) > _MOST_MECHANISMS:
         raise UsageError(f"{len(mechanisms)} mechanisms: expected at most {_MOST_MECHANISMS}")
@@ -96,8 +96,8 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
 
     Upper bounds on the central epsilon: for any randomizer of EPSILON, and for randomized response.
     """
-    from protocol.privacy.shuffling import any_randomizer, randomized_response
-    from scenarios.report.privacy import shuffled_report, shuffled_values
+    from protocol.accounting.shuffling import any_randomizer, randomized_response
+    from scenarios.report.terminal.privacy import shuffled_report, shuffled_values
 
     try:
         every = any_randomizer(epsilon, n=n, delta=delta)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from protocol.codec import decode_envelope
-from protocol.growth import prove_extension
+from protocol.audit.proofs.extension import prove_extension
 from protocol.messages import NO_ROUND, Envelope, Message, PartyId
+from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint, Statement
 from protocol.transcript.extension import MAGIC as EXTENSION
 from protocol.transcript.extension import Extension, decode_extension, encode_extension
@@ -25,14 +25,14 @@ from protocol.transcript.receipts import (
     problems_of,
 )
 from protocol.transcript.standing import Topic
-from protocol.variant import Variant
-from scenarios.checkpoints import evidence_of, read_checkpoint, read_small
+from protocol.wire.codec import decode_envelope
 from scenarios.cli.inspect import json_option, print_json, reader_of, transcript_argument
-from scenarios.deployment import read_member
-from scenarios.errors import UsageError, printable
-from scenarios.files import write_whole
-from scenarios.loading import built_in_variant, find_variant
-from scenarios.transcripts import Transcript, open_transcript
+from scenarios.deployment.deployment import read_member
+from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
+from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.writing import write_whole
+from scenarios.running.errors import UsageError, printable
+from scenarios.running.loading import built_in_variant, find_variant
 
 SUFFIX = ".receipt"
 EXTENSION_SUFFIX = ".extension"

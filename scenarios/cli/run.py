@@ -12,21 +12,21 @@ from typing import Any
 import click
 import msgspec
 
+from protocol.crypto.randomness import Streams, secret_of, session_of
 from protocol.estimators.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.synthetic import synthesize, synthesize_weighted
-from protocol.exchange import Exchange
 from protocol.messages import AGGREGATOR
-from protocol.randomness import Streams, secret_of, session_of
-from protocol.records import Records
-from scenarios.checkpoints import checkpoint_path
-from scenarios.errors import UsageError, printable
-from scenarios.files import make_folder, write_whole
-from scenarios.loading import all_scenarios, find_scenario
-from scenarios.reproduction import Reproduced
-from scenarios.scenario import Context, Finished, Scenario
-from scenarios.simulation import TRANSPORTS, TransportName
-from scenarios.transcripts import PARTIAL, RESULT, TRANSCRIPT, discard, make_way
+from protocol.session.exchange import Exchange
+from protocol.surveys.records import Records
+from scenarios.files.checkpoints import checkpoint_path
+from scenarios.files.transcripts import PARTIAL, RESULT, TRANSCRIPT, discard, make_way
+from scenarios.files.writing import make_folder, write_whole
+from scenarios.running.errors import UsageError, printable
+from scenarios.running.loading import all_scenarios, find_scenario
+from scenarios.running.reproduction import Reproduced
+from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.running.simulation import TRANSPORTS, TransportName
 
 force_option = click.option(
     "--force",
@@ -42,7 +42,7 @@ def list_() -> None:
     """List the scenarios and reproductions and their parameters."""
     from rich.console import Console
 
-    from scenarios.report.text import scenarios_report
+    from scenarios.report.terminal.text import scenarios_report
 
     console = Console()
     for part in scenarios_report(all_scenarios()):
@@ -215,8 +215,8 @@ def _result(name: str, parameters: msgspec.Struct, done: Finished | Reproduced) 
 def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> None:
     from rich.console import Console
 
-    from scenarios.report.reproduction import reproduction_report
-    from scenarios.report.text import outcome_report
+    from scenarios.report.terminal.reproduction import reproduction_report
+    from scenarios.report.terminal.text import outcome_report
 
     console = Console()
     parts = (

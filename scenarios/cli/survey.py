@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from scenarios.cli.run import clear, force_option
-from scenarios.deployment import (
+from scenarios.deployment.deployment import (
     Member,
     Plan,
     aggregate_survey,
@@ -20,10 +20,10 @@ from scenarios.deployment import (
     read_member,
     read_plan,
 )
-from scenarios.errors import UsageError
-from scenarios.files import write_whole
-from scenarios.outcomes import Outcome
-from scenarios.transcripts import RESULT, TRANSCRIPT
+from scenarios.files.transcripts import RESULT, TRANSCRIPT
+from scenarios.files.writing import write_whole
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
 
 
 class Amount(click.FloatRange):
@@ -138,8 +138,8 @@ def aggregate(
         return
     from rich.console import Console
 
-    from scenarios.report.text import outcome_report
-    from scenarios.scenario import Finished
+    from scenarios.report.terminal.text import outcome_report
+    from scenarios.running.scenario import Finished
 
     console = Console()
     for part in outcome_report("survey", Finished(outcome=outcome)):

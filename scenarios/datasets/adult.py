@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from protocol.errors import SurveyError
-from protocol.records import Records
-from protocol.survey import Attribute, Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
 from scenarios.datasets.sources import packaged, raw_file
 

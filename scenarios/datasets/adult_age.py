@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol.records import Records
-from protocol.survey import Attribute, Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets.adult import ADULT, ADULT_BY_YEAR, read_adult
 
 BIN = 20

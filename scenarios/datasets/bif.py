@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from protocol.errors import SurveyError
-from protocol.survey import Attribute, shown
+from protocol.surveys.survey import Attribute, shown
 from scenarios.datasets import DatasetError
 
 MAX_CHARACTERS = 2**24

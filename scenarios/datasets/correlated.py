@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.records import Records
-from protocol.survey import Attribute, Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 
 _LEAST = 2
 

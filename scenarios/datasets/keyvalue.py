@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.keyvalues import key_survey
-from protocol.records import Records
+from protocol.surveys.records import Records
+from protocol.variants.keyvalue.records import key_survey
 
 Floats: TypeAlias = NDArray[np.float64]
 Synthetic: TypeAlias = Literal["Gaussian", "Power-law", "Linear"]

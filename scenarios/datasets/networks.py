@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomness import WORDS, Stream
-from protocol.records import Records
-from protocol.survey import Attribute, Survey, shown
+from protocol.crypto.randomness import WORDS, Stream
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey, shown
 from scenarios.datasets import DatasetError
 from scenarios.datasets.bif import MAX_CHARACTERS, Variable, read_bif, topological
 from scenarios.datasets.sources import packaged, raw_file

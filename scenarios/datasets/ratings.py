@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.keyvalues import key_survey
-from protocol.records import Records
+from protocol.surveys.records import Records
+from protocol.variants.keyvalue.records import key_survey
 from scenarios.datasets import DatasetError
 from scenarios.datasets.keyvalue import Floats, Population
 from scenarios.datasets.sources import VARIABLE

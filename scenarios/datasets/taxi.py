@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomness import WORDS, Stream, secret_of
-from protocol.records import Records
-from protocol.survey import Attribute, Survey
+from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
 
 BITS = ("CC", "Toll", "Far", "Night_pick", "Night_drop", "M_pick", "M_drop", "Tip")

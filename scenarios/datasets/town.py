@@ -7,9 +7,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomness import WORDS, Stream, secret_of
-from protocol.records import Records
-from protocol.survey import Attribute, Survey
+from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 
 TOWN = Survey(
     "Town",

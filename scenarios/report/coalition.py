@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from protocol.accounting.events import Composed, Masked, OneOf, PrivacyEvent
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
+from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
-from protocol.privacy.events import Composed, Masked, OneOf, PrivacyEvent
-from protocol.privacy.findings import CoalitionFinding, SumFinding, WorstCoalition
-from protocol.privacy.linkage import Linkage, Linked, Repeated
-from protocol.privacy.views import Coalition
 from scenarios.report.figures import count
 
 _NAMES = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scenarios.errors import printable
+from scenarios.running.errors import printable
 
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.console import RenderableType
 from rich.table import Table
 
-from protocol.audit import Audit
-from protocol.claims import ClaimCheck
-from protocol.completeness import Closing
-from protocol.findings import Finding
+from protocol.accounting.composition import Composition
+from protocol.audit.at_delta import Worst
+from protocol.audit.audit import Audit
+from protocol.audit.claims import ClaimCheck
+from protocol.audit.completeness import Closing
+from protocol.audit.findings import Finding
+from protocol.audit.ledger import Account
 from protocol.messages import NO_ROUND, PartyId
-from protocol.privacy.composition import Composition
-from protocol.privacy.ledger import Account
-from protocol.privacy.tightest import Worst
 from scenarios.report.figures import count
 from scenarios.report.replays import records_unproved
-from scenarios.report.text import (
+from scenarios.report.terminal.text import (
     by_attribute,
     contradiction_lines,
     nats,

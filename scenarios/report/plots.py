@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.errors import UsageError, printable
-from scenarios.reproduction import Compared, Reproduced, Row
-from scenarios.scenario import Finished
+from scenarios.running.errors import UsageError, printable
+from scenarios.running.reproduction import Compared, Reproduced, Row
+from scenarios.running.scenario import Finished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

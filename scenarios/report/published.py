@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from protocol.transcript.verification import Published
-from scenarios.report.page_parts import State
+from scenarios.report.page.parts import State
 
 PUBLISHED: Mapping[Published, tuple[State, str]] = MappingProxyType(
     {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from protocol.audit import Audit
-from protocol.privacy.events import (
+from protocol.accounting.events import (
     Composed,
     ExactCounts,
     Masked,
@@ -13,8 +12,9 @@ from protocol.privacy.events import (
     PrivacyEvent,
     Randomized,
 )
+from protocol.audit.audit import Audit
+from protocol.crypto.randomness import WORDS
 from protocol.randomizers import KeepElseTable, KeepUniform
-from protocol.randomness import WORDS
 
 
 def records_unproved(audit: Audit) -> str:

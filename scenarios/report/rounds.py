@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from protocol.codec import Codec, decode_envelope
-from protocol.completeness import Closing
+from protocol.audit.completeness import Closing
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Envelope, PartyId
-from protocol.roster import Roster
+from protocol.session.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+from protocol.wire.codec import Codec, decode_envelope
 
 NOTES = 1_000
 """How many different notes of a round are told apart."""

@@ -6,14 +6,14 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from protocol.codec import decode_envelope
 from protocol.errors import RemoteProtocolError
-from protocol.limits import Held
-from protocol.roster import Roster
+from protocol.session.roster import Roster
+from protocol.surveys.limits import Held
 from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
-from scenarios.errors import UsageError
+from protocol.wire.codec import decode_envelope
 from scenarios.report.rounds import RoundWriter
+from scenarios.running.errors import UsageError
 
 SCHEMA = """
 CREATE TABLE header (key TEXT PRIMARY KEY, value);

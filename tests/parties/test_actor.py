@@ -9,14 +9,13 @@ import pytest
 import trio
 
 from parties.actor import run_aggregator, run_machine, run_party
-from protocol.codec import Kind
-from protocol.local import DONE
-from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
-from protocol.privacy.events import PrivacyEvent, Public
-from protocol.records import Records
-from protocol.roles import Me, Seen
-from protocol.variant import Variant
+from protocol.accounting.events import PrivacyEvent, Public
+from protocol.messages import AGGREGATOR, DONE, Envelope, Message, PartyId
+from protocol.session.machine import Machine
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.wire.codec import Kind
 from tests.live import SURVEY, run_live, run_local, town
 from transports.base import Limits
 

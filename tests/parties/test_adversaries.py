@@ -11,11 +11,10 @@ import pytest
 import trio
 
 from parties.adversaries import Flooder, Forger, Mute, Quitter, Replayer
-from protocol.local import DONE
-from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Head, PartyId
+from protocol.crypto.merkle import EMPTY_ROOT
+from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Head, PartyId
+from protocol.session.machine import Machine
 from protocol.transcript.entries import Sent
-from protocol.transcript.merkle import EMPTY_ROOT
 from tests.live import Outcome, Town, run_live, town
 from transports.base import Limits
 

@@ -14,11 +14,10 @@ from parties.actor import run_aggregator, run_party
 from parties.adversaries import Mute
 from parties.session import run_session
 from protocol.errors import LocalProtocolError, QuorumError
-from protocol.exchange import Exchange
-from protocol.local import DONE
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.records import Records
-from protocol.roles import Me
+from protocol.messages import AGGREGATOR, DONE, Message, PartyId
+from protocol.session.exchange import Exchange
+from protocol.session.roles import Me
+from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from tests.live import SURVEY, Sockets, entered, hub_of, run_live, run_local, town
 from transports.base import Limits, Link

@@ -12,15 +12,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from protocol.charter import Charter
-from protocol.codec import decode_envelope
+from protocol.audit.coalition.judge import Coalition
+from protocol.crypto.randomness import Streams
+from protocol.crypto.sealing import Edge, edge_key
+from protocol.crypto.shamir import reconstruct
 from protocol.errors import RemoteProtocolError
-from protocol.local import ROLE_STREAM
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
-from protocol.privacy.coalitions import Coalition
-from protocol.randomness import Streams
-from protocol.roles import Me
-from protocol.roster import Identity
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roles import Me
+from protocol.session.roster import Identity
 from protocol.sharing.literal import dtype_of
 from protocol.sharing.masks import deal_shares, expand_mask, modulus_bits
 from protocol.sharing.messages import (
@@ -35,11 +35,10 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sealing import Edge, edge_key
-from protocol.sharing.shamir import reconstruct
 from protocol.sharing.sparse import _mask_seed
 from protocol.sharing.unmasking import OWN, PAIRWISE, SECRET_BYTES
 from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.wire.codec import decode_envelope
 
 Shares = dict[tuple[PartyId, int], dict[int, bytes]]
 """By dealer and part, what is known of the shares, by row."""

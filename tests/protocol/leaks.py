@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from protocol.arrays import Array, ArraySpec, Bounds
-from protocol.codec import Kind
+from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent, Public, Randomized
+from protocol.crypto.randomness import WORDS, Stream, expand
 from protocol.errors import LocalProtocolError
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.privacy.events import Derived, Masked, Plain, PrivacyEvent, Public, Randomized
 from protocol.randomizers import KeepUniform, MatrixRandomizer, randomize_columns
-from protocol.randomness import WORDS, Stream, expand
-from protocol.records import Records
-from protocol.roles import Me, Seen
+from protocol.session.roles import Me, Seen
 from protocol.sharing.masks import expand_mask
-from protocol.survey import Attribute, Survey
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
-from protocol.variants.reports import Ask, Pooled, Report, consent, event_of, randomized
+from protocol.variants.reports.reports import Ask, Pooled, Report, consent, event_of, randomized
+from protocol.wire.arrays import Array, ArraySpec, Bounds
+from protocol.wire.codec import Kind
 
 THREE = Survey("three", (Attribute(name="mood", categories=("low", "even", "high")),))
 MATRIX = MatrixRandomizer.from_probabilities([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.05, 0.15, 0.8]])

@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
-from protocol.arrays import ArraySpec, Bounds
-from protocol.codec import Kind, decode_envelope, encode_envelope
-from protocol.disclosure import Disclosure
-from protocol.local import ROLE_STREAM
+from protocol.accounting.events import PrivacyEvent, Public
+from protocol.audit.disclosure import Disclosure
+from protocol.audit.ledger import LedgerWriter
+from protocol.audit.replay import replay_member
 from protocol.messages import (
+    ROLE_STREAM,
     Envelope,
     Message,
     PartyId,
 )
-from protocol.privacy.events import PrivacyEvent, Public
-from protocol.privacy.ledger import LedgerWriter
-from protocol.records import Records
-from protocol.replay import replay_member
-from protocol.roles import Me, Seen
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.variant import Variant
+from protocol.wire.arrays import ArraySpec, Bounds
+from protocol.wire.codec import Kind, decode_envelope, encode_envelope
 from tests.protocol.simulation import (
     STREAMS,
     SURVEY,

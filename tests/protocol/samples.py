@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from protocol.arrays import Array, ArraySpec, Bounds
-from protocol.codec import Codec, Kind
 from protocol.estimators.joint import Block
 from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.variants import RRIndependent
-from protocol.variants.reports import Ask, Pooled, Report
+from protocol.variants.reports.reports import Ask, Pooled, Report
+from protocol.wire.arrays import Array, ArraySpec, Bounds
+from protocol.wire.codec import Codec, Kind
 from tests.protocol.simulation import SURVEY
 
 pack = msgspec.msgpack.encode

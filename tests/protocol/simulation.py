@@ -11,28 +11,30 @@ import trio
 import trio.testing
 
 from parties.session import run_session
-from protocol.arrays import Array, ArraySpec, Bounds
-from protocol.charter import Charter
-from protocol.codec import Kind
-from protocol.disclosure import Disclosure
-from protocol.exchange import Exchange
-from protocol.fates import FateRule, deliver_all
-from protocol.local import ROLE_STREAM, Run, run_locally
-from protocol.machine import Machine
-from protocol.messages import AGGREGATOR, Envelope, Head, Message, PartyId
-from protocol.privacy.events import PrivacyEvent, Public
-from protocol.privacy.ledger import LedgerWriter
-from protocol.randomness import Streams, secret_of, session_of
-from protocol.records import Records
-from protocol.replay import replay_member
-from protocol.roles import Me, Seen
-from protocol.roster import Identity, Roster
-from protocol.survey import Attribute, Survey
+from protocol.accounting.events import PrivacyEvent, Public
+from protocol.audit.disclosure import Disclosure
+from protocol.audit.ledger import LedgerWriter
+from protocol.audit.replay import replay_member
+from protocol.crypto.randomness import Streams, secret_of, session_of
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.fates import FateRule, deliver_all
+from protocol.session.local import run_locally
+from protocol.session.machine import Machine
+from protocol.session.roles import Me, Seen
+from protocol.session.roster import Identity, Roster
+from protocol.session.run import Run
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
+from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
-from protocol.variant import Variant
+from protocol.wire.arrays import Array, ArraySpec, Bounds
+from protocol.wire.codec import Kind
 from transports.memory import open_memory
 from transports.switch import Switch
 
@@ -200,7 +202,7 @@ def locally(
 ) -> Outcome:
     """Run a session in the local executor."""
     parts: list[bytes] = []
-    recorder = Recorder(parts.append, charter.header(seed=1))
+    recorder = Recorder(parts.append, header_of(charter, seed=1))
     exchange = Exchange(charter, recorder=recorder, fate=fate)
     run = run_locally(exchange, STREAMS, holdings, identities=identities_of(charter), budget=budget)
     return Outcome(charter, run, recorder.close(), b"".join(parts))
@@ -215,7 +217,7 @@ def over_memory(
 ) -> Outcome:
     """Run a session as trio tasks over the memory transport, on a clock that jumps."""
     parts: list[bytes] = []
-    recorder = Recorder(parts.append, charter.header(seed=1))
+    recorder = Recorder(parts.append, header_of(charter, seed=1))
 
     async def session() -> Run:
         switch = Switch(Exchange(charter, recorder=recorder, fate=fate))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from protocol.machine import Machine
+from protocol.accounting.events import PrivacyEvent
 from protocol.messages import (
     AGGREGATOR,
     Message,
     PartyId,
 )
-from protocol.privacy.events import PrivacyEvent
-from protocol.roles import Me
+from protocol.session.machine import Machine
+from protocol.session.roles import Me
 from tests.protocol.simulation import (
     Role,
     Word,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protocol.randomness import Stream, secret_of
-from protocol.records import Records
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.surveys.records import Records
 from scenarios.cli import main
 from scenarios.datasets.adult import ADULT, COLUMNS
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from protocol.codec import Kind
+from protocol.accounting.events import Plain, PrivacyEvent, Public
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.privacy.events import Plain, PrivacyEvent, Public
-from protocol.records import Records
-from protocol.roles import Me, Seen
+from protocol.session.roles import Me, Seen
+from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
-from protocol.variants.reports import Ask, Pooled, Report
+from protocol.variants.reports.reports import Ask, Pooled, Report
+from protocol.wire.codec import Kind
 from scenarios.datasets.town import town
-from scenarios.scenario import Context, Finished, Scenario
+from scenarios.running.scenario import Context, Finished, Scenario
 from transports.faults import crash, delay, duplicate
 
 

@@ -10,20 +10,20 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.arrays import Array, ArraySpec, Bounds
-from protocol.codec import Kind
+from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import LocalProtocolError, PrivacyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.privacy.events import Derived, Plain, PrivacyEvent, Public, Randomized
 from protocol.randomizers import KeepUniform
-from protocol.randomness import WORDS, Stream
-from protocol.records import Records
-from protocol.roles import Me, Seen
-from protocol.survey import Survey
-from protocol.variant import Variant
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.wire.arrays import Array, ArraySpec, Bounds
+from protocol.wire.codec import Kind
 
 
 class OptimizedUnary(msgspec.Struct, frozen=True):

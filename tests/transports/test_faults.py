@@ -10,11 +10,10 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.fates import PASS, Verdict
-from protocol.local import DONE
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol.session.fates import PASS, Verdict
+from protocol.session.variant import Variant
 from protocol.transcript.entries import Delivered
-from protocol.variant import Variant
 from protocol.variants import RRIndependent, RRJoint
 from tests.live import SURVEY, Outcome, run_live, run_local, town
 from transports.faults import Fault, crash, cut, delay, drop, duplicate, faults

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from parties.session import run_session
-from protocol.codec import encode_envelope
 from protocol.errors import RemoteProtocolError
-from protocol.exchange import Exchange
-from protocol.local import DONE
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
+from protocol.session.exchange import Exchange
 from protocol.transcript.entries import Refused
+from protocol.wire.codec import encode_envelope
 from tests.live import (
     LOOPBACK,
     Sockets,

@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.exchange import Exchange
-from protocol.fates import PASS, Fate, Verdict
 from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.session.exchange import Exchange
+from protocol.session.fates import PASS, Fate, Verdict
 from transports.base import Limits
 from transports.memory import open_memory
 from transports.postal import Post

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from protocol.local import DONE
-from protocol.messages import AGGREGATOR
-from protocol.randomness import secret_of
+from protocol.crypto.randomness import secret_of
+from protocol.messages import AGGREGATOR, DONE
 from protocol.transcript.entries import Refused
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
@@ -25,11 +24,11 @@ from pathlib import Path
 import msgspec, trio
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption
 from cryptography.hazmat.primitives.serialization import PrivateFormat, load_pem_private_key
-from protocol.charter import Charter
-from protocol.local import DONE
-from protocol.randomness import Streams
-from protocol.roster import Identity, Roster
-from protocol.variant import build
+from protocol.session.charter import Charter
+from protocol.messages import DONE
+from protocol.crypto.randomness import Streams
+from protocol.session.roster import Identity, Roster
+from protocol.session.variant import build
 from protocol.variants import RRIndependent
 folder, me, port = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 plan = json.loads((folder / "plan.json").read_text())
@@ -53,7 +52,7 @@ AGGREGATE = (
     COMMON
     + """
 from parties.actor import run_aggregator
-from protocol.exchange import Exchange
+from protocol.session.exchange import Exchange
 from protocol.transcript.recorder import Recorder
 from transports.recording import recording
 from transports.switch import Switch
@@ -84,7 +83,7 @@ ANSWER = (
     + """
 import numpy as np
 from parties.actor import run_party
-from protocol.records import Records
+from protocol.surveys.records import Records
 from transports.tcp import connect_tcp
 from transports.tls import client_context
 

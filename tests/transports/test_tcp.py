@@ -14,9 +14,9 @@ import trio
 import trio.testing
 import trustme
 
-from protocol.charter import Charter
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.roster import Identity
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity
 from protocol.transcript.entries import Refused
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
 from transports import handshake
@@ -356,7 +356,7 @@ async def test_beyond_the_cap_callers_wait_outside() -> None:
 
 
 async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protocol.exchange.STRANGERS", 3)
+    monkeypatch.setattr("protocol.session.exchange.STRANGERS", 3)
     async with listening() as (post, hub):
         for _ in range(5):
             await enter(hub, identity=stranger())

@@ -1,0 +1,1 @@
+"""What a message tells, in privacy events, and what events cost alone and together."""

@@ -1,0 +1,140 @@
+"""Accountants judge privacy events: unknown ones are refused, the unprotected cost infinity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+
+import msgspec
+
+from protocol.accounting.events import (
+    Composed,
+    Derived,
+    ExactCounts,
+    Masked,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
+from protocol.errors import UnsupportedEventError
+from protocol.randomizers import AnyRandomizer
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A bound on the privacy loss of one respondent, in nats.
+
+    Args:
+        record: for two records that differ in any way.
+        attributes: for two records that differ in that attribute alone; attributes that are not
+            named cost nothing. Attributes that were randomized together each bear the whole cost.
+        unbounded: why a figure is infinite; empty if none is.
+    """
+
+    record: float
+    attributes: Mapping[str, float]
+    unbounded: tuple[str, ...] = ()
+
+
+NOTHING = Loss(0.0, {})
+
+
+def total(losses: Iterable[Loss]) -> Loss:
+    """Sequential composition: losses about one respondent add up."""
+    losses = [loss for loss in losses if loss is not NOTHING]
+    if len(losses) == 1:
+        return losses[0]
+    parts: dict[str, list[float]] = {}
+    for loss in losses:
+        for name, epsilon in loss.attributes.items():
+            parts.setdefault(name, []).append(epsilon)
+    return Loss(
+        math.fsum(loss.record for loss in losses),
+        {name: math.fsum(epsilons) for name, epsilons in parts.items()},
+        tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
+    )
+
+
+def worst(losses: Sequence[Loss]) -> Loss:
+    """One of these losses, and nobody says which: the largest of each figure."""
+    names = dict.fromkeys(name for loss in losses for name in loss.attributes)
+    return Loss(
+        max((loss.record for loss in losses), default=0.0),
+        {name: max(loss.attributes.get(name, 0.0) for loss in losses) for name in names},
+        tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
+    )
+
+
+class PureAccountant:
+    """Pure epsilon: sequential composition per respondent, parallel across respondents.
+
+    The neighbouring relation is the local one: any two records of one respondent.
+    """
+
+    def __init__(self) -> None:
+        self._judged: dict[PrivacyEvent, Loss] = {}
+
+    def judge(self, event: PrivacyEvent) -> Loss:
+        """The loss of one event.
+
+        Raises:
+            UnsupportedEventError: the event is of no class that this accountant knows, or is about
+                a randomizer that is not hashable or does not say its epsilon.
+        """
+        try:
+            loss = self._judged.get(event)
+        except TypeError as error:
+            raise UnsupportedEventError(
+                f"{type(event).__name__!r} cannot be judged: {error}; expected a frozen randomizer"
+            ) from error
+        if loss is None:
+            loss = self._judged[event] = self._judge(event)
+        return loss
+
+    def _judge(self, event: PrivacyEvent) -> Loss:
+        match event:
+            case Public() | Derived():
+                return NOTHING
+            case Randomized(randomizer, attributes):
+                epsilon = _epsilon_of(randomizer)
+                reasons: tuple[str, ...] = ()
+                if math.isinf(epsilon):
+                    reasons = (f"a report on {_names(attributes)} can rule an answer out",)
+                return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)
+            case Masked(attributes):
+                return _unbounded(
+                    attributes, "exact counts of {}, which no randomness protects: a secure sum"
+                )
+            case ExactCounts(attributes):
+                return _unbounded(attributes, "exact counts of {}")
+            case Plain(attributes):
+                return _unbounded(attributes, "the true answers to {}")
+            case Composed(events):
+                return total(self.judge(part) for part in events)
+            case OneOf(events):
+                return worst([self.judge(part) for part in events])
+            case _:
+                raise UnsupportedEventError(
+                    f"this accountant does not know {type(event).__name__!r}"
+                )
+
+
+def _epsilon_of(randomizer: AnyRandomizer) -> float:
+    """The epsilon that a randomizer states; one of a user's own may state anything."""
+    epsilon: object = getattr(randomizer, "epsilon", None)
+    if isinstance(epsilon, Real) and (stated := float(epsilon)) >= 0:
+        return stated
+    raise UnsupportedEventError(
+        f"randomizer {type(randomizer).__name__!r} has epsilon {epsilon!r}: expected a number of "
+        "at least 0"
+    )
+
+
+def _names(attributes: tuple[str, ...]) -> str:
+    return ", ".join(attributes)
+
+
+def _unbounded(attributes: tuple[str, ...], reason: str) -> Loss:
+    return Loss(math.inf, dict.fromkeys(attributes, math.inf), (reason.format(_names(attributes)),))

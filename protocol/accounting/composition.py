@@ -1,0 +1,358 @@
+"""The accountant at a delta: epsilon of all that one respondent's messages told, composed exactly.
+
+It judges the events of one respondent together, where the pure one adds up. The pairs of laws
+that stand for randomizers are in ``dominating``, their arithmetic in ``losses``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+import msgspec
+
+from protocol.accounting.dominating import dominating
+from protocol.accounting.events import (
+    Composed,
+    Derived,
+    ExactCounts,
+    Masked,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
+from protocol.accounting.losses import LossDistribution, ThreePoint
+from protocol.errors import UnsupportedEventError
+
+RELATION = "any two records of one respondent (replace one)"
+"""The neighbours: the local relation, as of the pure accountant."""
+
+PURE_ASSUMPTION = "none: every randomizer draws by itself, whatever was told before"
+"""What the sum of the pure epsilons rests on."""
+
+ASSUMPTION = (
+    "every draw is independent, and which randomizers were used was settled without regard to "
+    "what this respondent had reported"
+)
+"""What a composition at a delta rests on beyond what the pure one does."""
+
+IN_TURN = (
+    "every draw is independent, and how much each message may cost was settled without regard to "
+    "what this respondent had reported; how it was drawn need not be"
+)
+"""What a composition rests on where messages may be drawn with regard to earlier ones."""
+
+MOST_ALTERNATIVES = 64
+"""The most ways in which alternatives may combine before one bound stands for all of them."""
+
+# The share of delta that the tails of losses on a grid may take.
+_SPARE = 1e-12
+# Rounding errors of sums and logarithms, relative and absolute: the result is raised by them.
+_ROUNDING = 1e-11
+_SMALL = 1e-14
+
+Pairs = frozenset[tuple[ThreePoint, int]]
+"""What one alternative told: how often each pair is composed."""
+
+
+class Composition(msgspec.Struct, frozen=True, kw_only=True):
+    """A bound on what one respondent's messages told together.
+
+    Args:
+        epsilon: in nats; infinite if something told is not private.
+        delta: the probability for which epsilon need not hold.
+        relation: between which inputs.
+        assumption: what the figure rests on.
+        method: how it was computed, and whether it is exact or an upper bound.
+        tight: whether it is exact: answers that differ in every draw do have this loss.
+    """
+
+    epsilon: float
+    delta: float
+    relation: str
+    assumption: str
+    method: str
+    tight: bool
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What events tell, as pairs of laws that dominate them.
+
+    Args:
+        alternatives: one of these is what each respondent told; None if it is not private.
+        tight: whether the pairs are exact, each by itself.
+    """
+
+    alternatives: frozenset[Pairs] | None
+    tight: bool
+
+    def by_epsilon(self) -> Told:
+        """Binary randomized response of the same pure epsilon, which dominates whatever has it."""
+        if self.alternatives is None:
+            return self
+        ratios = (
+            math.prod((pair.ratio**count for pair, count in pairs), start=Fraction(1))
+            for pairs in self.alternatives
+        )
+        ratio = max(ratios)
+        if ratio == 1:
+            return _NOTHING
+        return Told(frozenset([frozenset([(ThreePoint.binary(ratio), 1)])]), False)
+
+    def times(self, count: int) -> Told:
+        """The same so many times; which alternative it is may differ from time to time."""
+        several, tight = self.alternatives, self.tight
+        if several is None:
+            return self
+        if math.comb(count + len(several) - 1, count) > MOST_ALTERNATIVES:
+            several, tight = frozenset([_envelope(several)]), False
+        if len(several) == 1:
+            return Told(frozenset(_sum([(pairs, count)]) for pairs in several), tight)
+        choices = itertools.combinations_with_replacement(several, count)
+        return Told(frozenset(_sum(Counter(choice).items()) for choice in choices), tight)
+
+
+_NOTHING = Told(frozenset([frozenset()]), True)
+_UNBOUNDED = Told(None, False)
+
+
+class ExactAccountant:
+    """Epsilon at a delta per record, by the distribution of the privacy loss.
+
+    Args:
+        delta: from 0 to less than 1. At 0 the result is the pure one.
+
+    Raises:
+        ValueError: ``delta`` is out of these bounds.
+    """
+
+    def __init__(self, delta: float) -> None:
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta {delta}: expected from 0 to less than 1")
+        self.delta = delta
+        self._told: dict[tuple[PrivacyEvent, str | None], Told] = {}
+        self._judged: dict[tuple[frozenset[tuple[PrivacyEvent, int]], str | None], Composition] = {}
+        self._composed: dict[Told, Composition] = {}
+
+    def judge(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Composition:
+        """What all these events about one respondent tell together.
+
+        Args:
+            events: of one respondent, as of an ``Account``'s trail.
+            attribute: for two records that differ in this attribute alone; else in any way.
+
+        Raises:
+            UnsupportedEventError: an event is of no class that this accountant knows.
+        """
+        counted = Counter(events)
+        key = frozenset(counted.items()), attribute
+        judged = self._judged.get(key)
+        if judged is None:
+            told = self._told_by_all(counted, attribute)
+            if told not in self._composed:
+                self._composed[told] = composition(told, self.delta)
+            judged = self._judged[key] = self._composed[told]
+        return judged
+
+    def judge_in_turn(self, events: Iterable[PrivacyEvent]) -> Composition:
+        """The same where a message may have been drawn with regard to those before it.
+
+        Whatever was chosen, a message of pure epsilon e is dominated by binary randomized response
+        of e, given all before it (Kairouz, Oh and Viswanath 2015, whose theorem holds for adaptive
+        choices), so all but the first count as that.
+
+        Raises:
+            UnsupportedEventError: as ``judge``.
+        """
+        found = composition(self.told_in_turn(events), self.delta)
+        if self.delta == 0 or math.isinf(found.epsilon):
+            return found
+        return msgspec.structs.replace(
+            found,
+            assumption=IN_TURN,
+            method="upper bound: convolution of the privacy losses, where all messages but the "
+            "first count as binary randomized response of their epsilon",
+            tight=False,
+        )
+
+    def told(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Told:
+        """The pairs behind these events.
+
+        Raises:
+            UnsupportedEventError: an event is of no class that this accountant knows.
+        """
+        return self._told_by_all(Counter(events), attribute)
+
+    def told_in_turn(self, events: Iterable[PrivacyEvent]) -> Told:
+        """The pairs behind these events where later ones may follow from earlier ones.
+
+        Raises:
+            UnsupportedEventError: as ``judge``.
+        """
+        parts = [self.told([event]) for event in events]
+        return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
+
+    def _told_by_all(self, counted: Counter[PrivacyEvent], attribute: str | None) -> Told:
+        parts = [(self._told_by(event, attribute), count) for event, count in counted.items()]
+        return _together(parts)
+
+    def _told_by(self, event: PrivacyEvent, attribute: str | None) -> Told:
+        told = self._told.get((event, attribute))
+        if told is None:
+            told = self._told[event, attribute] = self._judge(event, attribute)
+        return told
+
+    def _judge(self, event: PrivacyEvent, attribute: str | None) -> Told:
+        match event:
+            case Public() | Derived():
+                return _NOTHING
+            case Randomized(randomizer, attributes):
+                if attribute is not None and attribute not in attributes:
+                    return _NOTHING
+                pairs, tight = dominating(randomizer)
+                if pairs is None:
+                    return _UNBOUNDED
+                return Told(frozenset([frozenset(Counter(pairs).items())]), tight)
+            case Masked(attributes) | ExactCounts(attributes) | Plain(attributes):
+                concerned = attribute is None or attribute in attributes
+                return _UNBOUNDED if concerned else _NOTHING
+            case Composed(events):
+                return self.told(events, attribute)
+            case OneOf(events):
+                return _any([self._told_by(part, attribute) for part in events])
+            case _:
+                raise UnsupportedEventError(
+                    f"this accountant does not know {type(event).__name__!r}"
+                )
+
+
+def exact_epsilon(
+    events: Iterable[PrivacyEvent], delta: float, attribute: str | None = None
+) -> Composition:
+    """What one respondent's events tell together, at a delta.
+
+    For many respondents keep one ``ExactAccountant``: it remembers what it has judged.
+
+    Raises:
+        UnsupportedEventError: an event is of no class that the accountant knows.
+        ValueError: ``delta`` is not from 0 to less than 1.
+    """
+    return ExactAccountant(delta).judge(events, attribute)
+
+
+def pure_epsilon(pairs: Pairs) -> float:
+    """The sum of the epsilons."""
+    return math.fsum(pair.epsilon * count for pair, count in pairs)
+
+
+def worst_epsilon(told: Told, epsilon_of: Callable[[Pairs], float]) -> float:
+    """The largest over the alternatives, which bounds any mixture of them; infinite if unbounded.
+
+    Every alternative's divergence is at most its delta at the largest epsilon of all.
+    """
+    if told.alternatives is None:
+        return math.inf
+    return max(map(epsilon_of, told.alternatives))
+
+
+def composition(told: Told, delta: float) -> Composition:
+    """The least epsilon at a delta, never above the sum of the epsilons."""
+    rounded = []
+
+    def epsilon_of(pairs: Pairs) -> float:
+        pure = pure_epsilon(pairs)
+        if delta == 0:
+            return pure
+        losses = LossDistribution.of(dict(pairs), spare=_SPARE * delta)
+        rounded.append(losses.step)
+        found = losses.epsilon(delta)
+        return min(pure, found * (1 + _ROUNDING) + _SMALL) if found else 0.0
+
+    epsilon = worst_epsilon(told, epsilon_of)
+    step = max(rounded, default=0.0)
+    tight = told.tight and step == 0
+    if math.isinf(epsilon):
+        method = "infinite: something told is not private"
+    elif delta == 0:
+        method = "sum of the pure epsilons"
+    elif tight:
+        method = "exact: convolution of the privacy losses"
+    else:
+        reasons = []
+        if not told.tight:
+            reasons.append("of a randomizer its epsilon and its total variation distance are used")
+        if step:
+            reasons.append(f"losses are split onto a grid of {step:.1g}")
+        method = f"upper bound: convolution of the privacy losses; {'; '.join(reasons)}"
+    return Composition(
+        epsilon=epsilon,
+        delta=delta,
+        relation=RELATION,
+        assumption=PURE_ASSUMPTION if delta == 0 else ASSUMPTION,
+        method=method,
+        tight=tight,
+    )
+
+
+def _any(parts: list[Told]) -> Told:
+    """One of these, and which one is public."""
+    found: set[Pairs] = set()
+    for part in parts:
+        if part.alternatives is None:
+            return _UNBOUNDED
+        found |= part.alternatives
+    return _limited(found or {frozenset()}, all(part.tight for part in parts))
+
+
+def _together(parts: list[tuple[Told, int]]) -> Told:
+    """All of these, each as often as it says."""
+    whole = _NOTHING
+    for part, count in parts:
+        several = part.times(count)
+        if several.alternatives is None or whole.alternatives is None:
+            return _UNBOUNDED
+        product = itertools.product(whole.alternatives, several.alternatives)
+        summed = {_sum([(one, 1), (other, 1)]) for one, other in product}
+        whole = _limited(summed, whole.tight and several.tight)
+    return whole
+
+
+def _sum(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
+    counts: Counter[ThreePoint] = Counter()
+    for pairs, times in parts:
+        for pair, count in pairs:
+            counts[pair] += count * times
+    return frozenset(counts.items())
+
+
+def _limited(alternatives: set[Pairs], tight: bool) -> Told:
+    """These, or if they are too many one bound for all."""
+    if len(alternatives) <= MOST_ALTERNATIVES:
+        return Told(frozenset(alternatives), tight)
+    return Told(frozenset([_envelope(alternatives)]), False)
+
+
+def _envelope(alternatives: Iterable[Pairs]) -> Pairs:
+    """One composition that dominates each of several.
+
+    Their pairs are put side by side, falling by epsilon; the pair of the largest epsilon and the
+    largest distance in a place dominates all that stand in it (see ``ThreePoint``).
+    """
+    rows = [_falling(pairs) for pairs in alternatives]
+    places = itertools.zip_longest(*rows)
+    found: Counter[ThreePoint] = Counter()
+    for place in places:
+        present = [pair for pair in place if pair is not None]
+        found[
+            ThreePoint(max(pair.ratio for pair in present), max(pair.distance for pair in present))
+        ] += 1
+    return frozenset(found.items())
+
+
+def _falling(pairs: Pairs) -> list[ThreePoint]:
+    return sorted(Counter(dict(pairs)).elements(), key=lambda pair: pair.ratio, reverse=True)

@@ -1,0 +1,305 @@
+"""Privacy losses as distributions: pairs of laws with three losses, and their compositions.
+
+Which pair stands for which randomizer is in ``protocol.accounting.dominating``.
+
+A pair (P, Q) of laws *dominates* a mechanism if for every two records its hockey-stick divergence
+is at most that of P from Q at every ``alpha > 0``; then compositions of such pairs dominate
+compositions of the mechanisms (Zhu, Dong and Wang, Optimal Accounting of Differential Privacy via
+Characteristic Function, 2022, section 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomizers.keep import log_ratio
+
+Floats = NDArray[np.float64]
+
+MOST_ATOMS = 2**20
+"""The most different losses that are kept apart."""
+
+CELLS = 2**14
+"""The cells of the grid that losses go onto if they are more than that."""
+
+MOST_DRAWS = 10**6
+"""The most draws of one mechanism in a composition."""
+
+# Losses as near as this, relative to the largest, differ by rounding alone.
+_SAME = 1e-13
+# A mass that underflows is below this.
+_UNDERFLOW = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class ThreePoint:
+    """A pair of laws (P, Q) on three outcomes with log ratios epsilon, 0 and -epsilon.
+
+    P gives them ``t R/(R-1)``, the rest, and ``t/(R-1)``, where ``R = e**epsilon`` and t is the
+    total variation distance of P and Q; Q gives them the reverse. Every epsilon-DP mechanism whose
+    laws differ by at most t is dominated by it: its divergence at alpha is convex, at most t at
+    alpha = 1 and 0 at R, hence below the chord between, which is the divergence of this pair.
+
+    Args:
+        ratio: R, more than 1.
+        distance: t, at most ``(R-1)/(R+1)``, where no outcome is neutral.
+
+    Raises:
+        ValueError: ``ratio`` or ``distance`` is out of these bounds.
+    """
+
+    ratio: Fraction
+    distance: Fraction
+
+    def __post_init__(self) -> None:
+        if not self.ratio > 1:
+            raise ValueError(f"a ratio of {self.ratio}: expected more than 1")
+        if not 0 < self.distance <= (self.ratio - 1) / (self.ratio + 1):
+            raise ValueError(f"a distance of {self.distance}, more than epsilon allows")
+
+    @classmethod
+    def binary(cls, ratio: Fraction) -> ThreePoint:
+        """Binary randomized response, which dominates every mechanism of its epsilon.
+
+        Kairouz, Oh and Viswanath, The Composition Theorem for Differential Privacy, 2015.
+        """
+        return cls(ratio, (ratio - 1) / (ratio + 1))
+
+    @property
+    def epsilon(self) -> float:
+        """``ln R``, rounded once."""
+        return log_ratio(self.ratio.numerator, self.ratio.denominator)
+
+    @property
+    def masses(self) -> tuple[float, float, float]:
+        """The probabilities under P of the losses epsilon, 0 and -epsilon."""
+        rare = self.distance / (self.ratio - 1)
+        likely = rare * self.ratio
+        return float(likely), float(1 - likely - rare), float(rare)
+
+    def renyi(self, order: float) -> float:
+        """The Renyi divergence of order ``order > 1`` of P from Q, in nats."""
+        likely, _, rare = self.masses
+        epsilon = self.epsilon
+        rise = (order - 1) * epsilon
+        if rise > 700:
+            return epsilon + math.log(likely) / (order - 1) + 1e-12
+        # likely e**rise + neutral + rare e**-rise, minus 1, as a product: nothing cancels.
+        gain = rare * math.expm1(rise) * (math.expm1(epsilon) - math.expm1(-rise))
+        return math.log1p(gain) / (order - 1)
+
+
+@dataclass(frozen=True)
+class LossDistribution:
+    """The law under P of the privacy loss of a composition: atoms, and a mass at infinity.
+
+    Args:
+        losses: shape (a,), rising, in nats.
+        masses: shape (a,), their probabilities under P.
+        infinite: the probability that is counted as an infinite loss.
+        step: the width of the grid that the losses were split onto; 0 if they were not.
+    """
+
+    losses: Floats
+    masses: Floats
+    infinite: float = 0.0
+    step: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        counts: Mapping[ThreePoint, int],
+        *,
+        spare: float = 0.0,
+        most_atoms: int = MOST_ATOMS,
+        cells: int = CELLS,
+    ) -> LossDistribution:
+        """The composition of each pair, as often as it says.
+
+        Exact while there are at most ``most_atoms`` different losses: the draws of one pair have a
+        multinomial law, different pairs are convolved, and equal losses are merged. Beyond it each
+        atom is split between its two neighbours on a grid so that its probabilities under P and
+        under Q both stay. Merging the two gives the atom back, so that the split pair dominates:
+        what is computed is an upper bound.
+
+        Args:
+            counts: how often each pair is composed, each from 0 to 10**6.
+            spare: a probability of the tails that may be counted as infinite where there is a grid.
+            most_atoms: how many losses are kept apart.
+            cells: the cells of the grid.
+
+        Raises:
+            ValueError: a count is out of bounds.
+        """
+        for count in counts.values():
+            if not 0 <= count <= MOST_DRAWS:
+                raise ValueError(f"{count} draws of one mechanism: expected 0 to {MOST_DRAWS}")
+        parts = [power(pair, count) for pair, count in counts.items() if count]
+        parts.sort(key=lambda part: len(part.losses))
+        whole = cls(np.zeros(1), np.ones(1))
+        for place, part in enumerate(parts):
+            if len(whole.losses) * len(part.losses) > most_atoms:
+                return _on_grid([whole, *parts[place:]], spare, cells)
+            whole = _convolved(whole, part)
+        return whole
+
+    @cached_property
+    def _gains(self) -> tuple[Floats, Floats]:
+        """The atoms of positive loss: no other matters at an epsilon of 0 or more."""
+        first = int(np.searchsorted(self.losses, 0.0, side="right"))
+        return self.losses[first:], self.masses[first:]
+
+    def delta(self, epsilon: float) -> float:
+        """The hockey-stick divergence at ``e**epsilon``: the least delta for it.
+
+        Raises:
+            ValueError: ``epsilon`` is negative or not a number.
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon {epsilon}: expected at least 0")
+        first = int(np.searchsorted(self._gains[0], epsilon, side="right"))
+        return self._excess(epsilon, first)
+
+    def _excess(self, epsilon: float, first: int) -> float:
+        losses, masses = self._gains
+        return self.infinite - float(masses[first:] @ np.expm1(epsilon - losses[first:]))
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon for a delta, infinite if there is none.
+
+        The interval between two losses is found by bisection; in it, delta is ``a - b e**epsilon``.
+
+        Raises:
+            ValueError: ``delta`` is not from 0 to 1.
+        """
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta {delta}: expected 0 to 1")
+        if self.infinite > delta:
+            return math.inf
+        losses, masses = self._gains
+        if self.delta(0.0) <= delta:
+            return 0.0
+        low, high = -1, len(losses) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._excess(float(losses[middle]), middle + 1) <= delta:
+                high = middle
+            else:
+                low = middle
+        above = masses[high:]
+        under_q = float(above @ np.exp(losses[high] - losses[high:]))
+        missing = float(above.sum()) + self.infinite - delta
+        return max(0.0, float(losses[high]) + min(0.0, math.log(missing / under_q)))
+
+
+def power(pair: ThreePoint, draws: int) -> LossDistribution:
+    """The loss of some draws of one pair: ``epsilon`` times how many more gained than lost.
+
+    The counts of gains and losses are multinomial, so the masses of their differences are the
+    coefficients of ``(p + z x + q x**2)**draws``. Neighbours' ratios follow a recurrence of
+    positive terms (a power of a polynomial satisfies ``f (f**n)' = n f' f**n``), and a difference
+    of -d has ``e**(-d epsilon)`` times the mass of d. Nothing cancels.
+    """
+    likely, neutral, rare = pair.masses
+    epsilon = pair.epsilon
+    if neutral == 0.0:
+        gained = np.arange(1, draws + 1, dtype=np.float64)
+        logs = _accumulated(np.log((draws - gained + 1) / gained) + epsilon, round(draws * likely))
+        differences = 2.0 * np.arange(draws + 1) - draws
+    else:
+        ratios = np.empty(draws)
+        before = math.inf
+        for j in range(1, draws + 1):
+            before = ((draws - j + 1) * neutral + (2 * draws - j + 2) * rare / before) / (
+                j * likely
+            )
+            ratios[j - 1] = before
+        falling = _accumulated(np.log(ratios), round(draws * (1 - likely + rare)))
+        rising = falling[::-1]
+        negative = np.arange(draws, 0, -1, dtype=np.float64)
+        logs = np.concatenate([rising[:0:-1] - negative * epsilon, rising])
+        differences = np.arange(-draws, draws + 1, dtype=np.float64)
+    masses = np.exp(logs - logs.max())
+    masses /= masses.sum()
+    kept = masses > _UNDERFLOW
+    lost = _UNDERFLOW * int(len(masses) - np.count_nonzero(kept))
+    return LossDistribution(differences[kept] * epsilon, masses[kept], lost)
+
+
+def _accumulated(logs: Floats, start: int) -> Floats:
+    """Logarithms of masses from those of their ratios; they are 0, and most exact, at ``start``."""
+    found = np.zeros(len(logs) + 1)
+    start = min(max(start, 0), len(logs))
+    found[start + 1 :] = np.cumsum(logs[start:])
+    found[:start] = -np.cumsum(logs[:start][::-1])[::-1]
+    return found
+
+
+def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistribution:
+    losses = np.add.outer(one.losses, other.losses).reshape(-1)
+    masses = np.multiply.outer(one.masses, other.masses).reshape(-1)
+    order = np.argsort(losses)
+    losses, masses = losses[order], masses[order]
+    near = _SAME * max(1.0, float(losses[-1]), -float(losses[0]))
+    # Of losses that differ by rounding alone the largest stands for all: never less.
+    starts = np.flatnonzero(np.diff(losses, prepend=-math.inf) > near)
+    ends = np.append(starts[1:], len(losses)) - 1
+    infinite = one.infinite + other.infinite
+    return LossDistribution(losses[ends], np.add.reduceat(masses, starts), infinite)
+
+
+def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
+    """Without tails of at most ``spare``, whose mass goes to infinity."""
+    below = int(np.searchsorted(np.cumsum(part.masses), spare / 2, side="right"))
+    above = int(np.searchsorted(np.cumsum(part.masses[::-1]), spare / 2, side="right"))
+    last = len(part.masses) - above
+    if not (below or above) or below >= last:
+        return part
+    lost = float(part.masses[:below].sum() + part.masses[last:].sum())
+    return LossDistribution(
+        part.losses[below:last], part.masses[below:last], part.infinite + lost, part.step
+    )
+
+
+def _on_grid(parts: list[LossDistribution], spare: float, cells: int) -> LossDistribution:
+    share = spare / (2 * len(parts))
+    parts = [_trimmed(part, share) for part in parts]
+    width = math.fsum(float(part.losses[-1] - part.losses[0]) for part in parts)
+    step = width / cells
+    start = 0
+    masses: Floats = np.ones(1)
+    infinite = math.fsum(part.infinite for part in parts)
+    for part in sorted(parts, key=lambda part: float(part.losses[-1] - part.losses[0])):
+        first, split = _split(part, step)
+        start += first
+        # Term by term, not by a Fourier transform, whose errors are as large as the rarest masses.
+        masses = np.convolve(masses, split).astype(np.float64)
+        places: Floats = np.arange(len(masses), dtype=np.float64)
+        kept = _trimmed(LossDistribution(places, masses), share)
+        start += int(kept.losses[0])
+        masses = kept.masses
+        infinite += kept.infinite
+    losses: Floats = (start + np.arange(len(masses), dtype=np.float64)) * step
+    return LossDistribution(losses, masses, infinite, step)
+
+
+def _split(part: LossDistribution, step: float) -> tuple[int, Floats]:
+    """An atom at l, between grid points l1 and l2, gives l2 the share that keeps its mass under Q.
+
+    That is ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)``.
+    """
+    below = np.floor(part.losses / step)
+    upper = part.masses * (np.expm1(below * step - part.losses) / math.expm1(-step)).clip(0.0, 1.0)
+    first = int(below[0])
+    places = below.astype(np.int64) - first
+    masses = np.zeros(int(places[-1]) + 2)
+    masses[:-1] += np.bincount(places, part.masses - upper)
+    masses[1:] += np.bincount(places, upper)
+    return first, masses

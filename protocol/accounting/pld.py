@@ -1,0 +1,116 @@
+"""A second opinion on compositions: privacy loss distributions as ``dp-accounting`` computes them.
+
+It is another implementation, by other people, of what ``losses`` does, given the same pairs; the
+library is imported when it is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from protocol.accounting.composition import ExactAccountant, Pairs, Told, worst_epsilon
+from protocol.accounting.events import PrivacyEvent
+from protocol.accounting.losses import ThreePoint
+
+INTERVAL = 1e-4
+"""The library's own width of a cell of losses, in nats."""
+
+# Wider cells where a composition would have more of them than this.
+_MOST_CELLS = 2**18
+# How many standard deviations of the loss count as its width then.
+_WIDTH = 16
+
+
+class Opinion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the library says: its figures bracket the true one.
+
+    Args:
+        epsilon: with losses rounded up, in nats; infinite if something told is not private.
+        lower: with losses rounded down.
+        delta: the probability for which epsilon need not hold.
+        interval: the widest cell of losses that was used, in nats; 0 if none was.
+    """
+
+    epsilon: float
+    lower: float
+    delta: float
+    interval: float
+
+
+def pld_epsilon(
+    events: Iterable[PrivacyEvent], delta: float, attribute: str | None = None
+) -> Opinion:
+    """What the library says of one respondent's events, as ``exact_epsilon`` of the same.
+
+    Raises:
+        ImportError: the library is not installed.
+        UnsupportedEventError: an event is of no class that the accountant knows.
+        ValueError: ``delta`` is not above 0 and below 1; the library rounds too much at 0.
+    """
+    return opinion(ExactAccountant(delta).told(events, attribute), delta)
+
+
+def opinion(told: Told, delta: float) -> Opinion:
+    """What the library says of the pairs behind some events.
+
+    Raises:
+        ImportError: the library is not installed.
+        ValueError: ``delta`` is not above 0 and below 1.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta {delta}: expected more than 0 and less than 1")
+    intervals = [0.0]
+
+    def epsilon_of(pairs: Pairs, pessimistic: bool) -> float:
+        if not pairs:
+            return 0.0
+        interval = _interval(pairs)
+        intervals.append(interval)
+        return _epsilon(pairs, delta, interval, pessimistic)
+
+    return Opinion(
+        epsilon=worst_epsilon(told, lambda pairs: epsilon_of(pairs, True)),
+        lower=worst_epsilon(told, lambda pairs: epsilon_of(pairs, False)),
+        delta=delta,
+        interval=max(intervals),
+    )
+
+
+def _interval(pairs: Pairs) -> float:
+    whole = math.fsum(2 * count * pair.epsilon for pair, count in pairs)
+    spread = math.sqrt(math.fsum(count * pair.epsilon**2 for pair, count in pairs))
+    return max(INTERVAL, min(whole, _WIDTH * spread) / _MOST_CELLS)
+
+
+def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> float:
+    try:
+        from dp_accounting.pld import privacy_loss_distribution as library
+    except ImportError as error:
+        raise ImportError(
+            "the second opinion needs dp-accounting, the extra 'accounting': "
+            "pip install '.[accounting]' in the project's folder"
+        ) from error
+    parts = []
+    for pair, count in pairs:
+        under_p, under_q = _laws(pair)
+        part = library.from_two_probability_mass_functions(
+            log_probability_mass_function_lower=under_p,
+            log_probability_mass_function_upper=under_q,
+            pessimistic_estimate=pessimistic,
+            value_discretization_interval=interval,
+        )
+        parts.append(part.self_compose(count) if count > 1 else part)
+    whole, *rest = parts
+    for part in rest:
+        whole = whole.compose(part)
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def _laws(pair: ThreePoint) -> tuple[dict[int, float], dict[int, float]]:
+    """The logarithms of the probabilities of the three outcomes under P and under Q."""
+    outcomes = [(1, pair.masses[0]), (0, pair.masses[1]), (-1, pair.masses[2])]
+    logs = {outcome: math.log(mass) for outcome, mass in outcomes if mass}
+    return logs, {-outcome: log for outcome, log in logs.items()}

@@ -1,0 +1,389 @@
+"""The empirical audit: attacks what an observer sees, and proves how much it tells at least.
+
+Many seeded runs on two neighbouring inputs; a guess, from the view, at which of them it was; and
+from the number of right guesses an exact lower bound on epsilon, to be held against the upper bound
+of the ledger. No variant needs code of its own for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from protocol.accounting.events import Composed, PrivacyEvent, Randomized
+from protocol.attack.bounds import clopper_pearson, epsilon_of_counts, trials_to_exceed
+from protocol.attack.probes import Probe, probe_of
+from protocol.attack.rows import aligned_fields, rows_of_parties
+from protocol.attack.trials import (
+    Pair,
+    Study,
+    Trials,
+    bound_of,
+    is_masked,
+    many_parties,
+    whole_runs,
+)
+from protocol.audit.ledger import Account
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import ProtocolError
+from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.randomizers import AnyRandomizer, KeepElseTable, MatrixRandomizer
+from protocol.session.roster import Roster
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+
+ALPHA = 1e-9
+"""The chance, at most, that an attack accuses a variant whose ledger is right."""
+
+TRIALS = 1_000
+"""How many parties are trials, at least, where no row of an array is one,"""
+
+ROW_TRIALS = 100_000
+"""how many rows where every row of an array is one,"""
+
+CROWDS = 500
+"""how many parties that speak for many,"""
+
+EXCHANGES = 400
+"""and how many couples of parties, who exchange their records."""
+
+RUNS = 200
+"""How many whole runs there are, at least."""
+
+ENVELOPES = 24_000
+"""How many envelopes the runs of one sort may take if that decides; else the least has to do."""
+
+ROWS = 1 << 16
+"""How many respondents share a run where every row of an array is one."""
+
+PARTIES = 8
+"""How many parties share a run else."""
+
+HELD = 64
+"""For how many respondents a party speaks where it is looked at what becomes of all of them."""
+
+PILOTS = 8
+"""How many trials show what the ledger's bound is like, before it is decided how many there are."""
+
+_SLACK = 1.1
+_ATTEMPTS = 3
+_SORTS = 4
+"""Whole runs, parties, parties of many, rows: each is tried with declared and learned guesses."""
+
+
+class Attack(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attack found.
+
+    Args:
+        variant: the variant's name.
+        observer: whose view was attacked.
+        target: whose record differed.
+        alpha: the chance of a false accusation, at most, over all pairs.
+        delta: what is left to chance besides epsilon; 0 for pure epsilon.
+        rows: the arrays of which every row was taken as one respondent; none, if there are none.
+        probes: one per pair of inputs.
+    """
+
+    variant: str
+    observer: PartyId
+    target: PartyId
+    alpha: float
+    delta: float
+    rows: tuple[str, ...]
+    probes: tuple[Probe, ...]
+
+    @property
+    def accused(self) -> bool:
+        """Whether the variant tells more than its ledger says."""
+        return any(probe.accused for probe in self.probes)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nothing is accused, and for some pair a leak may be there that cannot be."""
+        return not self.accused and any(probe.undecided for probe in self.probes)
+
+    @property
+    def worst(self) -> Probe:
+        """The probe that exceeds its bound by most, or comes nearest to it."""
+        return max(self.probes, key=_excess)
+
+
+def attack(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    observer: PartyId = AGGREGATOR,
+    trials: int | None = None,
+    runs: int | None = None,
+    copies: int | None = None,
+    alpha: float = ALPHA,
+    delta: float = 0.0,
+    seed: int = 1,
+) -> Attack:
+    """Attack what an observer sees of a respondent.
+
+    The inputs that are told apart differ in one record: in each attribute alone, to the first and
+    to the last category or to the one whose reports differ most by the declared matrix; and in all
+    attributes together. Where an exact sum is told, so that the ledger's bound is infinite, two
+    respondents exchange their records, which leaves every sum as it was.
+
+    Every pair of inputs is tried in whole runs, whose whole view is attacked, and in runs that many
+    respondents share, each with an input of her own: as parties of one respondent, as one of the
+    respondents of a party, and as rows of arrays where there are such. What is found there is sound
+    even if respondents share randomness, but what one party's words tell of another's record is
+    looked for in the whole runs alone.
+
+    By default there are as many trials of every sort as it takes to exceed the ledger's bound if
+    every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
+
+    Args:
+        variant: the variant with its parameters.
+        records: a respondent per party; a handful.
+        target: whose record differs, from 0.
+        observer: whose view: a member, or ``record`` for the holder of the transcript. Against a
+            party there are whole runs alone, as many as ``trials``.
+        trials: how many respondents share runs, for each pair of inputs; by default 100,000 where
+            they are rows of arrays, at least 1,000 parties where they are not, and at least 400
+            couples who exchange their records.
+        runs: how many whole runs, at most ``trials``; by default at least 200. There are no more
+            runs of parties beside rows, either.
+        copies: how many respondents share a run; by default 65,536 where they are rows of arrays,
+            else 8.
+        alpha: the chance of a false accusation, over everything that is tried.
+        delta: epsilon is bounded at this delta. Above 0, trials that share a run are taken to be
+            independent.
+        seed: decides everything.
+
+    Raises:
+        ValueError: numbers out of range, or an observer who is the target.
+        ProtocolError: the variant does not run.
+    """
+    if not 0 <= target < len(records):
+        raise ValueError(f"target {target}: there are respondents 0 to {len(records) - 1}")
+    if min(2 if number is None else number for number in (runs, trials, copies)) < 2:
+        raise ValueError("trials, runs and copies: expected at least 2")
+    clopper_pearson(0, 1, alpha=alpha)
+    epsilon_of_counts((0, 0), (1, 1), alpha=alpha, delta=delta)
+    study = Study(
+        variant=variant,
+        records=records,
+        target=target,
+        mate=None,
+        observer=observer,
+        stream=Stream(secret_of(seed)).derive("attack"),
+    )
+    first = study.rehearse(
+        records.codes.astype(np.int64), parties=len(records), seed=study.stream.derive("first")
+    )
+    if first.failure is not None:
+        raise first.failure
+    roster = first.charter.roster
+    party = roster.parties[target]
+    _check_observer(observer, roster, party)
+    study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
+    ledger = first.ledger(observer)
+    pairs = _pairs(study, ledger.accounts.get(party))
+    rows = aligned_fields(study, pairs[0])
+    plan = _Plan(
+        study=study,
+        level=alpha / (2 * _SORTS * len(pairs)),
+        delta=delta,
+        trials=trials,
+        runs=runs,
+        copies=copies,
+        rows=rows,
+        envelopes=len(first.sent) / len(records),
+    )
+    probes = []
+    for pair in pairs:
+        concerned = (target, study.mate) if pair.exchanged else (target,)
+        parties = [roster.parties[place] for place in concerned if place is not None]
+        bound = bound_of(ledger, pair, parties)
+        if math.isinf(bound):
+            losses = (ledger.accounts[p].loss for p in parties if p in ledger.accounts)
+            why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
+            probes.append(Probe(pair=pair.words, bound=bound, unbounded=why))
+        else:
+            sorts = plan.trials_of(pair)
+            probes.append(probe_of(pair, sorts, level=plan.level, delta=delta))
+    return Attack(
+        variant=variant.name,
+        observer=observer,
+        target=party,
+        alpha=alpha,
+        delta=delta,
+        rows=rows,
+        probes=tuple(probes),
+    )
+
+
+class _Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How many trials there are of each sort.
+
+    Args:
+        study: what is attacked.
+        level: the chance of a false accusation of every single attempt.
+        delta: at which epsilon is bounded.
+        trials, runs, copies: as ``attack`` was given them.
+        rows: the arrays of which every row is a respondent.
+        envelopes: how many a run has, per respondent.
+    """
+
+    study: Study
+    level: float
+    delta: float
+    trials: int | None
+    runs: int | None
+    copies: int | None
+    rows: tuple[str, ...]
+    envelopes: float
+
+    def trials_of(self, pair: Pair) -> list[Trials]:
+        """All sorts of trials of a pair."""
+
+        def whole(study: Study, number: int) -> Trials:
+            return whole_runs(study, pair, number)
+
+        def parties(study: Study, number: int) -> Trials:
+            return many_parties(study, pair, number, copies=beside)
+
+        def crowds(study: Study, number: int) -> Trials:
+            return many_parties(study, pair, number, copies=PARTIES, held=HELD)
+
+        study, one = self.study, self.envelopes
+        run, beside = one * len(study.records), self.copies or PARTIES
+        if study.observer not in (AGGREGATOR, RECORD):
+            return [self._sort(whole, self.trials, TRIALS, each=run)]
+        sorts = [self._sort(whole, self.runs, RUNS, each=run, most=self.trials)]
+        if pair.exchanged:
+            return [*sorts, self._sort(parties, self.trials, EXCHANGES, each=2 * one)]
+        rows = None
+        if self.rows:
+            many, copies = self.trials or ROW_TRIALS, self.copies or ROWS
+            rows = rows_of_parties(study, pair, many, copies=copies, fields=self.rows)
+            beside = PARTIES
+        most = min((n for n in (self.trials, self.runs and PARTIES * self.runs) if n), default=None)
+        if rows is not None:
+            sorts += [rows, self._sort(parties, None, RUNS, each=one, most=most)]
+        else:
+            sorts.append(self._sort(parties, self.trials, TRIALS, each=one))
+        with contextlib.suppress(ProtocolError, ValueError):
+            # There are variants whose parties speak for one respondent each.
+            sorts.append(self._sort(crowds, None, CROWDS, each=one, most=most))
+        return sorts
+
+    def _sort(
+        self,
+        make: Callable[[Study, int], Trials],
+        given: int | None,
+        least: int,
+        *,
+        each: float,
+        most: int | None = None,
+    ) -> Trials:
+        """One sort of trials: so many, or as many as can exceed the ledger's bound.
+
+        Args:
+            make: makes as many of them as it is told.
+            given: how many.
+            least: how many there are at least, or if those that it takes are too many.
+            each: how many envelopes a trial takes.
+            most: how many there are at most.
+        """
+        if given is None and most is not None and most <= least:
+            given = most
+        if given is not None:
+            return make(self.study, given if most is None else min(given, most))
+        trials = make(self._anew("pilot"), PILOTS)
+        for attempt in range(_ATTEMPTS):
+            tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.delta)
+            # The other half teaches.
+            needed = 2 * _SLACK * tested
+            number = max(least, math.ceil(needed)) if needed * each <= ENVELOPES else least
+            number = number if most is None else min(number, most)
+            if attempt and number <= len(trials.bits):
+                break
+            trials = make(self._anew(f"attempt {attempt}"), number)
+        return trials
+
+    def _anew(self, purpose: str) -> Study:
+        """The same with other randomness: of earlier runs only the ledgers decide how many."""
+        return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
+
+
+def _check_observer(observer: PartyId, roster: Roster, target: PartyId) -> None:
+    if observer != RECORD and observer not in roster:
+        raise ValueError(f"observer {observer!r} is not among {len(roster)} members")
+    if observer == target:
+        raise ValueError(f"observer {observer!r} is the target: she knows her record")
+
+
+def _mate_of(study: Study, roster: Roster) -> int | None:
+    """The next respondent after the target who is not the observer."""
+    n, target = len(roster.parties), study.target
+    others = (place % n for place in range(target + 1, target + n))
+    return next((place for place in others if roster.parties[place] != study.observer), None)
+
+
+def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:
+    """What is told apart: each attribute alone, all of them, and where sums are told, exchanges."""
+    survey = study.records.survey
+    own = study.records.codes[study.target].astype(np.int64)
+    events = [charge.event for charge in account.trail] if account is not None else []
+    pairs, farthest = [], own.copy()
+    for place, name in enumerate(survey.names):
+        others = _others(int(own[place]), survey.sizes[place], name, events)
+        farthest[place] = others[0]
+        for code in others:
+            changed = own.copy()
+            changed[place] = code
+            categories = survey.attributes[place].categories
+            words = f"{name}: {categories[own[place]]} or {categories[code]}"
+            pairs.append(Pair(words, (name,), (own, changed)))
+    if len(survey.names) > 1:
+        pairs.append(Pair("all attributes", survey.names, (own, farthest)))
+    if is_masked(account) and study.mate is not None:
+        # The sums are the same; what differs between the two must not show in anything else.
+        farthest_alone = {pair.names: pair for pair in reversed(pairs)}
+        pairs += [
+            pair._replace(words=f"{pair.words}, exchanged with another respondent", exchanged=True)
+            for pair in reversed(farthest_alone.values())
+        ]
+    return tuple(pairs)
+
+
+def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> list[int]:
+    """The categories to tell the true one from: the farthest first."""
+    for event in events:
+        for part in event.events if isinstance(event, Composed) else (event,):
+            if isinstance(part, Randomized) and part.attributes == (name,):
+                randomizer = part.randomizer
+                if not isinstance(randomizer, AnyRandomizer):
+                    continue  # Nobody knows which answers it tells apart best.
+                if (
+                    isinstance(randomizer, MatrixRandomizer | KeepElseTable)
+                    and randomizer.size == size
+                ):
+                    return [_most_different(own, randomizer)]
+                return [size - 1 if own < size / 2 else 0]
+    return sorted({0, size - 1} - {own}, key=lambda code: -abs(code - own))
+
+
+def _most_different(own: int, randomizer: MatrixRandomizer | KeepElseTable) -> int:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        laws = np.log(randomizer.matrix())
+        apart = np.abs(laws - laws[own])
+    largest = np.nan_to_num(apart, nan=0.0, posinf=1e300).max(axis=1)
+    largest[own] = -1.0
+    return int(np.argmax(largest))
+
+
+def _excess(probe: Probe) -> float:
+    if math.isinf(probe.bound):
+        return -math.inf
+    return probe.lower - probe.bound

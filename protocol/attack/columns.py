@@ -1,0 +1,215 @@
+"""What an attacker looks at: the arrays of all trials' views as columns of integers; no guessing.
+
+A column holds one number of every trial's view: an element of an array that was sent, a hash of
+all of it, or the difference of two arrays of one sender.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.attack.views import View
+
+Codes: TypeAlias = NDArray[np.int64]
+
+MISSING = -(1 << 62)
+"""What a column holds where a view has no such number."""
+
+ELEMENTS = 4096
+"""How many elements of an array are looked at one by one; the rest is hashed into a number."""
+
+FEWEST = 32
+"""As many are looked at however many trials there are, and of two arrays that are compared."""
+
+CELLS = 1 << 24
+"""How many elements of all trials together are looked at, if more than ``FEWEST`` of each array."""
+
+RELATED = 48
+"""How many pairs of arrays are compared, those of one kind and field first."""
+
+ALL, REST, EXACT, SHAPE = "all of ", "rest of ", "last bits of ", "shape of "
+
+_THOUSANDTHS = 1000.0
+_FOLD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Matrix(NamedTuple):
+    """One array of every trial: (n, w), and the bits that an element had on the wire.
+
+    ``bits`` is 0 if the numbers are names, such as hashes, whose differences mean nothing.
+    """
+
+    values: Codes
+    bits: int
+
+
+def matrices_of(views: Sequence[View]) -> dict[str, Matrix]:
+    """The fields of all messages, by name: as many elements as the longest has, and hashes."""
+    fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
+    for place, view in enumerate(views):
+        for name, message in view.messages.items():
+            for field in message.__struct_fields__:
+                array = _array_of(getattr(message, field))
+                fields.setdefault(f"{name}.{field}", []).append((place, array))
+    lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
+    most = _width(list(lengths.values()), len(views))
+    found: dict[str, Matrix] = {}
+    for name, parts in fields.items():
+        flat = [(place, array.reshape(-1)) for place, array in parts]
+
+        def stacked(
+            codes: Callable[[NDArray[np.generic]], Codes],
+            start: int,
+            stop: int | None,
+            flat: Sequence[tuple[int, NDArray[np.generic]]] = flat,
+        ) -> Codes:
+            return _stacked([(at, codes(array[start:stop])) for at, array in flat], len(views))
+
+        bits = 8 * parts[0][1].dtype.itemsize
+        found[name] = Matrix(stacked(as_codes, 0, most), bits)
+        if any(array.dtype.kind == "f" for _, array in parts):
+            found[EXACT + name] = Matrix(stacked(exact_codes, 0, most), 0)
+        if lengths[name] > 1:
+            found[ALL + name] = Matrix(stacked(folded, 0, None), 0)
+        if lengths[name] > most:
+            found[REST + name] = Matrix(stacked(folded, most, None), 0)
+        if any(array.ndim > 1 for _, array in parts):
+            shapes = [(at, folded(np.array(array.shape, np.int64))) for at, array in parts]
+            found[SHAPE + name] = Matrix(_stacked(shapes, len(views)), 0)
+    return found
+
+
+def columns_of(matrices: Mapping[str, Matrix], *, related: Collection[str]) -> dict[str, Codes]:
+    """Every element by itself, and differences of the arrays whose names are ``related``."""
+    columns: dict[str, Codes] = {}
+    for name, matrix in matrices.items():
+        _spread(columns, name, matrix.values)
+    numbers = {name for name in related if name in matrices and matrices[name].bits}
+    pairs = sorted(
+        combinations(sorted(numbers), 2),
+        key=lambda pair: _general(pair[0]) != _general(pair[1]),
+    )
+    alike = [(a, b) for a, b in pairs if matrices[a].bits == matrices[b].bits]
+    for one, other in alike[:RELATED]:
+        width = min(FEWEST, *(matrices[name].values.shape[1] for name in (one, other)))
+        first, second = (matrices[name].values[:, :width] for name in (one, other))
+        absent = (first == MISSING) | (second == MISSING)
+        difference = _wrapped(first - second, matrices[one].bits)
+        _spread(columns, f"{one} - {other}", np.where(absent, MISSING, difference))
+    return columns
+
+
+def _general(name: str) -> str:
+    """The kind and the field of an array, without who sent it and for which time."""
+    kind, _, field = name.partition("'s ")[2].partition(".")
+    return f"{kind.partition(' ')[0]}.{field}"
+
+
+def facts_of(views: Sequence[View]) -> dict[str, Codes]:
+    """Lengths, numbers and the like, by name."""
+    names = dict.fromkeys(name for view in views for name in view.facts)
+    return {name: np.array([view.facts[name] for view in views], np.int64) for name in names}
+
+
+def matrices_of_rows(
+    name: str, values: NDArray[np.generic], bits: int, *, most: int
+) -> Iterator[tuple[str, Matrix]]:
+    """What is looked at of an array with a row per trial, (n, w), by name.
+
+    Args:
+        most: how many elements of a row are looked at one by one.
+    """
+    seen = values[:, :most]
+    yield name, Matrix(as_codes(seen), bits)
+    if values.dtype.kind == "f":
+        yield EXACT + name, Matrix(exact_codes(seen), 0)
+    # Of two columns the pair is tried anyway.
+    for label, part, least in ((ALL, values, 2), (REST, values[:, most:], 0)):
+        if part.shape[1] > least:
+            yield label + name, Matrix(_folded_rows(part)[:, np.newaxis], 0)
+
+
+def _width(lengths: Sequence[int], trials: int) -> int:
+    """How many elements of each array are looked at one by one."""
+    most = ELEMENTS
+    while most > FEWEST and trials * sum(min(length, most) for length in lengths) > CELLS:
+        most //= 2
+    return most
+
+
+def _spread(columns: dict[str, Codes], name: str, values: Codes) -> None:
+    if values.shape[1] == 1:
+        columns[name] = values[:, 0]
+        return
+    for place in range(values.shape[1]):
+        columns[f"{name}[{place}]"] = values[:, place]
+
+
+def _wrapped(difference: Codes, bits: int) -> Codes:
+    """Differences modulo ``2**bits``, nearest to zero."""
+    if bits >= 64:
+        return difference
+    half = np.int64(1 << (bits - 1))
+    wrapped: Codes = ((difference + half) & np.int64((1 << bits) - 1)) - half
+    return wrapped
+
+
+def _stacked(parts: Sequence[tuple[int, Codes]], trials: int) -> Codes:
+    width = max(len(numbers) for _, numbers in parts)
+    values = np.full((trials, width), MISSING, np.int64)
+    for place, numbers in parts:
+        values[place, : len(numbers)] = numbers
+    return values
+
+
+def _array_of(value: object) -> NDArray[np.generic]:
+    """A field as an array; what is neither an array, text nor a number is told by its encoding."""
+    match value:
+        case np.ndarray():
+            return value
+        case bytes() | str():
+            return np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8)
+        case bool() | int():
+            wrapped = int(value) & ((1 << 64) - 1)
+            return np.array([wrapped], np.uint64).view(np.int64)
+        case float():
+            return np.array([value])
+        case _:
+            return np.frombuffer(msgspec.msgpack.encode(value), np.uint8)
+
+
+def as_codes(values: NDArray[np.generic]) -> Codes:
+    """An array as integers: fractions in thousandths."""
+    if values.dtype.kind == "f":
+        scaled = np.nan_to_num(np.asarray(values, np.float64) * _THOUSANDTHS)
+        return np.clip(np.round(scaled), -(2.0**53), 2.0**53).astype(np.int64)
+    return values.astype(np.int64)
+
+
+def exact_codes(values: NDArray[np.generic]) -> Codes:
+    """Fractions by the bits that they are stored in: names for them, of which two may be close."""
+    codes: Codes = np.ascontiguousarray(values, np.float64).view(np.int64)
+    return codes
+
+
+def folded(values: NDArray[np.generic]) -> Codes:
+    """All elements hashed into one number, (1,)."""
+    digest = hashlib.sha256(values.tobytes()).digest()
+    return np.array([int.from_bytes(digest[:7], "big")], np.int64)
+
+
+def _folded_rows(values: NDArray[np.generic]) -> Codes:
+    """Every row hashed into one number, (n,); two that differ in one element differ."""
+    codes = exact_codes(values) if values.dtype.kind == "f" else values.astype(np.int64)
+    powers = np.multiply.accumulate(np.full(codes.shape[1], _FOLD))
+    total = np.zeros(len(codes), np.uint64)
+    for column, power in zip(codes.T, powers, strict=True):
+        total += column.astype(np.uint64) * power
+    return total.view(np.int64)

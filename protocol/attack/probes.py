@@ -1,0 +1,176 @@
+"""What was tried on a pair of inputs and what that proves: guesses on trials, counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from protocol.attack.bounds import (
+    Interval,
+    clopper_pearson,
+    epsilon_of_counts,
+    epsilon_of_guesses,
+    provable,
+)
+from protocol.attack.declared import Guess, declared_guess
+from protocol.attack.learned import learned_guess
+from protocol.attack.trials import Pair, Trials
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One sort of views of a pair of inputs.
+
+    Args:
+        views: what they are of: whole runs, parties, couples of them, rows of arrays.
+        trials: how many there are. Half of them teach; guesses are tried on the others.
+        runs: how many runs these come from.
+        bound: the ledger's upper bound on epsilon in these runs.
+        provable: what is proved if every guess is right, so at most.
+    """
+
+    views: str
+    trials: int
+    runs: int
+    bound: float
+    provable: float
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a leak may show here that so few trials cannot prove, however total it is."""
+        return math.isfinite(self.bound) and self.provable <= self.bound
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What was tried on one pair of inputs; of several attempts the one that proves most.
+
+    Args:
+        pair: how the inputs differ.
+        bound: the ledger's upper bound on epsilon in the same runs; infinite if nothing can exceed
+            it.
+        lower: what is proved: epsilon is at least this, at the attack's alpha.
+        event: what the guesses go by; empty if nothing was tried.
+        learned: whether that was learned from other trials.
+        trials: how many views the guesses were made on.
+        runs: how many runs these come from.
+        guesses, right: how many guesses there were, and how many of them hit.
+        first, second: the probability of the event under the input that it speaks for, and under
+            the other.
+        unbounded: why the ledger's bound is infinite.
+        tried: all sorts of views on which guesses were tried.
+    """
+
+    pair: str
+    bound: float
+    lower: float = 0.0
+    event: str = ""
+    learned: bool = False
+    trials: int = 0
+    runs: int = 0
+    guesses: int = 0
+    right: int = 0
+    first: Interval = Interval(0.0, 1.0)
+    second: Interval = Interval(0.0, 1.0)
+    unbounded: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def accused(self) -> bool:
+        """Whether more is proved than the ledger admits."""
+        return self.lower > self.bound
+
+    @property
+    def weakest(self) -> Tried | None:
+        """The sort of views whose bound is hardest to exceed; a leak may show in no other."""
+        bounded = [one for one in self.tried if math.isfinite(one.bound)]
+        return min(bounded, key=lambda one: one.provable - one.bound, default=None)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there may be a leak that so few trials cannot prove, however total it is."""
+        return not self.accused and self.weakest is not None and self.weakest.undecided
+
+
+def probe_of(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float) -> Probe:
+    """The attempt that exceeds by most what the ledger of its runs says, or that proves most."""
+    best, tried = Probe(pair=pair.words, bound=math.inf), []
+    for sort in sorts:
+        most = provable(len(sort.bits) // 2, alpha=level, delta=delta)
+        tried.append(Tried(sort.sort, len(sort.bits), sort.runs, sort.bound, most))
+    for sort in sorted(sorts, key=lambda one: -len(one.bits)):
+        best = max(best, Probe(pair=pair.words, bound=sort.bound), key=_rank)
+        most = provable(len(sort.bits), alpha=level, delta=delta)
+        if math.isinf(sort.bound) or (best.trials and most <= min(best.lower, sort.bound)):
+            continue  # Nothing that may be found here is more than what is found already.
+        taught = np.arange(len(sort.bits)) % 2 == 0
+        guesses: list[tuple[Guess | None, bool]] = [
+            (
+                learned_guess(sort.columns, sort.ratios, sort.bits, taught, z=-float(ndtri(level))),
+                True,
+            )
+        ]
+        if sort.ratios is not None:
+            guesses.append((declared_guess(sort.ratios), False))
+        for guess, learned in guesses:
+            if guess is None:
+                continue
+            tested = ~taught if learned else np.ones(len(taught), np.bool_)
+            probe = _proved(guess, sort, tested, level=level, delta=delta)
+            probe = msgspec.structs.replace(probe, pair=pair.words, learned=learned)
+            best = max(best, probe, key=_rank)
+    return msgspec.structs.replace(best, tried=tuple(tried))
+
+
+def _rank(probe: Probe) -> tuple[float, float, float, int]:
+    """What exceeds its bound by most, else what proves most, against a bound that is finite."""
+    excess = max(0.0, probe.lower - probe.bound)
+    return excess, -float(math.isinf(probe.bound)), probe.lower, probe.trials
+
+
+def _proved(
+    guess: Guess,
+    sort: Trials,
+    tested: NDArray[np.bool_],
+    *,
+    level: float,
+    delta: float,
+) -> Probe:
+    bits, guesses = sort.bits[tested], guess.guesses[tested]
+    counts = {
+        (bit, side): int(((guesses == side) & (bits == bit)).sum())
+        for bit in (False, True)
+        for side in (-1, 1)
+    }
+    trials = {False: int((~bits).sum()), True: int(bits.sum())}
+    right = counts[True, 1] + counts[False, -1]
+    made = sum(counts.values())
+    side = 1 if counts[True, 1] + counts[False, 1] >= made / 2 else -1
+    spoken = side == 1
+    if delta == 0.0:
+        lower = epsilon_of_guesses(right, made, alpha=level)
+    else:
+        lower = max(
+            epsilon_of_counts(
+                (counts[one, way], counts[not one, way]),
+                (trials[one], trials[not one]),
+                alpha=level / 2,
+                delta=delta,
+            )
+            for one, way in ((True, 1), (False, -1))
+        )
+    return Probe(
+        pair="",
+        bound=sort.bound,
+        lower=lower,
+        event=guess.words,
+        trials=int(tested.sum()),
+        runs=sort.runs,
+        guesses=made,
+        right=right,
+        first=clopper_pearson(counts[spoken, side], trials[spoken], alpha=level),
+        second=clopper_pearson(counts[not spoken, side], trials[not spoken], alpha=level),
+    )

@@ -1,0 +1,148 @@
+"""Makes trials of which every one is a row in the arrays of a party that speaks for many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
+from protocol.attack.trials import TARGET, Pair, Study, Trials, bound_of, ratios_of
+from protocol.attack.views import View, view_of
+from protocol.crypto.randomness import WORDS
+from protocol.errors import ProtocolError
+from protocol.messages import AGGREGATOR, RECORD
+
+ROW_ELEMENTS = 256
+"""How many elements of a row are looked at one by one; the rest is hashed into a number."""
+
+_WIDEST = 62
+# With more than 8 rows no two widths of packed rows take equally many octets.
+_FEW, _MORE, _ROW = 11, 13, 2
+
+
+class _Rows(NamedTuple):
+    """An array with a row per respondent: (held, w), and the bits that an element had."""
+
+    values: NDArray[np.generic]
+    bits: int
+
+
+def rows_of_parties(
+    study: Study, pair: Pair, trials: int, *, copies: int, fields: tuple[str, ...]
+) -> Trials | None:
+    """Trials that are respondents of large parties, a row of their party's arrays each.
+
+    It is None if some party does not send these arrays, whatever its reason.
+
+    Args:
+        copies: the most rows of one run.
+        fields: the arrays with a row per respondent, as ``aligned_fields`` found them.
+    """
+    drawn = study.stream.derive(f"rows {pair.words}")
+    seeds = drawn.derive("seeds")
+    parties = max(study.variant.quorum_of(2), 2)
+    runs = -(-trials // max(copies, parties))
+    held = -(-trials // (runs * parties))
+    bits = drawn.bernoulli(WORDS // 2, (runs, parties, held))
+    parts: dict[str, list[_Rows]] = {field: [] for field in fields}
+    ratios, bound = np.zeros(bits.shape), 0.0
+    dtype = study.records.survey.dtype
+    first, second = (record.astype(dtype) for record in pair.records)
+    for number in range(runs):
+        flat = bits[number].reshape(-1)
+        codes = np.where(flat[:, np.newaxis], second, first)
+        run = study.rehearse(codes, parties=parties, seed=seeds)
+        ledger = run.ledger(study.observer)
+        for place, party in enumerate(run.charter.roster.parties):
+            view = view_of(run, study.observer, {party: TARGET})
+            found = _rows(view, held, fields)
+            if found.keys() != set(fields):
+                return None
+            for name, part in found.items():
+                parts[name].append(part)
+            ratios[number, place] = ratios_of(view, ledger, party, study, pair, held)
+            bound = max(bound, bound_of(ledger, pair, (party,)))
+    matrices: dict[str, Matrix] = {}
+    for name, held_rows in parts.items():
+        values = np.concatenate([part.values for part in held_rows])
+        matrices.update(matrices_of_rows(name, values, held_rows[0].bits, most=ROW_ELEMENTS))
+    columns = columns_of(matrices, related=matrices)
+    told = ratios.reshape(-1)
+    return Trials("rows", bits.reshape(-1), columns, told if told.any() else None, bound, runs)
+
+
+def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
+    """The arrays of a party that hold a row of each of its respondents; none if there are none.
+
+    Such an array is as long as there are respondents, however many these are, and with one
+    record changed and all randomness kept no other row of it changes.
+    """
+    if study.observer not in (AGGREGATOR, RECORD):
+        return ()
+    parties = max(study.variant.quorum_of(2), 2)
+    seeds = [study.stream.derive("aligned") for _ in range(3)]
+    views = []
+    try:
+        for held, changed, seed in zip(
+            (_FEW, _MORE, _FEW), (False, False, True), seeds, strict=True
+        ):
+            codes = np.tile(pair.records[0], (parties * held, 1))
+            if changed:
+                codes[_ROW] = pair.records[1]
+            run = study.rehearse(codes, parties=parties, seed=seed)
+            if run.failure is not None:
+                return ()
+            views.append(view_of(run, study.observer, {run.charter.roster.parties[0]: TARGET}))
+    except (ProtocolError, ValueError):
+        return ()
+    few, more, other = (
+        _rows(view, held, None) for view, held in zip(views, (_FEW, _MORE, _FEW), strict=True)
+    )
+    rest = np.arange(_FEW) != _ROW
+    return tuple(
+        name
+        for name in few
+        if name in more
+        and name in other
+        and np.array_equal(few[name].values[rest], other[name].values[rest])
+    )
+
+
+def _rows(view: View, held: int, fields: Sequence[str] | None) -> dict[str, _Rows]:
+    """The arrays of a view with so many rows, or with as many groups of bits."""
+    found = {}
+    for name, message in view.messages.items():
+        for field in message.__struct_fields__:
+            value = getattr(message, field)
+            if not isinstance(value, np.ndarray) or value.ndim < 1:
+                continue
+            key = f"{name}.{field}"
+            width = _packed_width(value, held)
+            if len(value) == held:
+                rows = _Rows(value.reshape(held, -1), 8 * value.dtype.itemsize)
+            elif width:
+                key = f"{key} in groups of {width} bits"
+                rows = _Rows(_unpacked(value, held, width), width)
+            else:
+                continue
+            if fields is None or key in fields:
+                found[key] = rows
+    return found
+
+
+def _packed_width(value: NDArray[np.generic], held: int) -> int:
+    """How many bits each of so many rows has, if these are packed in octets; 0 if they are not."""
+    if value.dtype != np.uint8 or value.ndim != 1 or not held:
+        return 0
+    width = min(8 * len(value) // held, _WIDEST)
+    return width if -(-held * width // 8) == len(value) else 0
+
+
+def _unpacked(octets: NDArray[np.uint8], held: int, width: int) -> Codes:
+    """Every row's bits as one number, the first bit the highest."""
+    bits = np.unpackbits(octets, count=held * width).reshape(held, width)
+    numbers: Codes = bits.astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64)[::-1])
+    return numbers[:, np.newaxis]

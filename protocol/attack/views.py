@@ -1,0 +1,111 @@
+"""What an attacker sees of each trial: messages by name, and facts about how they came; no columns.
+
+A trial is a whole run, or one of many respondents in a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import Envelope, Head, Message, PartyId
+from protocol.simulation.rehearsal import Rehearsal, Slot
+
+KEYS = 256
+"""How many different messages of a view are looked at."""
+
+_SPREAD, _KEPT = 1_000_003, (1 << 62) - 1
+
+
+class View(NamedTuple):
+    """What is seen of one trial.
+
+    Args:
+        messages: by a name that is the same in every trial, such as ``target's Report``.
+        slots: which envelopes these came in.
+        facts: numbers that are no part of a message.
+    """
+
+    messages: dict[str, Message]
+    slots: dict[str, Slot]
+    facts: Counter[str]
+
+
+def view_of(rehearsal: Rehearsal, observer: PartyId, labels: Mapping[PartyId, str]) -> View:
+    """What an observer sees of some members of a run.
+
+    Args:
+        labels: whose messages, and by which name each of these members goes.
+    """
+    (view,) = views_of(rehearsal, observer, [labels])
+    return view
+
+
+def views_of(
+    rehearsal: Rehearsal, observer: PartyId, trials: Sequence[Mapping[PartyId, str]]
+) -> list[View]:
+    """What an observer sees of several trials of one run (``view_of``).
+
+    Facts are, of every message: how many there are of its name, its length, its number among its
+    sender's, to whom it goes, as a place in the roster and as steps from its sender to there, and
+    in a view of the whole roster its place among all messages.
+    """
+    whose = {
+        party: (place, label)
+        for place, labels in enumerate(trials)
+        for party, label in labels.items()
+    }
+    members = {name: place for place, (name, _) in enumerate(rehearsal.charter.roster.members)}
+    ordered = whose.keys() == members.keys()
+    views = [View({}, {}, Counter()) for _ in trials]
+    before: dict[PartyId, tuple[Envelope, str]] = {}
+    for position, envelope in enumerate(rehearsal.seen_by(observer)):
+        sender, kind = envelope.sender, envelope.kind
+        if sender not in whose or kind == Head.kind():
+            continue  # A head hashes what its sender has said, and the session with it.
+        place, label = whose[sender]
+        messages, slots, facts = views[place]
+        last, name = before.get(sender, (None, ""))
+        repeated = last is not None and _broadcast(last, envelope)
+        if not repeated:
+            name = f"{label}'s {kind}"
+            facts[f"number of {name}"] += 1
+            count = facts[f"number of {name}"]
+            name = f"{name} {count}" if count > 1 else name
+        before[sender] = envelope, name
+        if name not in messages and len(messages) >= KEYS:
+            continue
+        to = members.get(envelope.recipient, -1)
+        _append(facts, f"recipients of {name}", to)
+        if to >= 0:
+            _append(facts, f"steps to recipients of {name}", (to - members[sender]) % len(members))
+        if repeated:
+            continue
+        facts[f"length of {name}"] = len(envelope.body)
+        facts[f"number of {name} among its sender's"] = envelope.seq
+        if ordered:
+            facts[f"place of {name}"] = position
+        with contextlib.suppress(RemoteProtocolError):
+            messages[name] = rehearsal.message(envelope)
+            slots[name] = sender, envelope.seq
+    for view in views:
+        view.facts["failed"] = int(rehearsal.failure is not None)
+    return views
+
+
+def _broadcast(last: Envelope, envelope: Envelope) -> bool:
+    """Whether this is the message that came just before it, to another member."""
+    return (
+        last.kind == envelope.kind
+        and last.seq + 1 == envelope.seq
+        and last.recipient != envelope.recipient
+        and last.body == envelope.body
+    )
+
+
+def _append(facts: Counter[str], name: str, number: int) -> None:
+    """Add to a list of numbers, kept as one number; a single one is kept as it is."""
+    facts[name] = (facts[name] * _SPREAD + number) & _KEPT if name in facts else number

@@ -1,0 +1,1 @@
+"""Judges a transcript: who took part, what was learned, whether the result follows."""

@@ -1,0 +1,75 @@
+"""The composition at a delta of the respondent of whom an observer learned most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from protocol.accounting.composition import Composition, ExactAccountant, Told
+from protocol.audit.ledger import Account, Ledger
+from protocol.messages import PartyId
+
+MOST_JUDGED = 256
+"""So many different accounts are composed; of the others their pure figures are taken."""
+
+
+class Worst(msgspec.Struct, frozen=True):
+    """The respondent of whom most was learned at a delta, as far as that was computed.
+
+    Args:
+        party: who speaks for her.
+        told: the pairs of laws behind everything that cost something.
+        composition: what that tells together.
+        everybody: whether the figure bounds what was learned about every respondent; if not, it is
+            of one of those whose pure figures are the largest.
+    """
+
+    party: PartyId
+    told: Told
+    composition: Composition
+    everybody: bool
+
+
+def worst_composition(
+    ledger: Ledger, delta: float, *, settled: bool, most: int = MOST_JUDGED
+) -> Worst | None:
+    """The largest epsilon at a delta over all respondents; None if nothing was told of anybody.
+
+    Accounts are composed from the dearest on, until the pure figures of all that are left, which
+    bound theirs, are no larger than what was found.
+
+    Args:
+        settled: whether what a message is drawn with follows from the survey's parameters alone,
+            and not from what had been told before.
+        most: how many different accounts are composed at most.
+
+    Raises:
+        UnsupportedEventError: a message was drawn by a randomizer that cannot be composed.
+        ValueError: ``delta`` is not from 0 to less than 1.
+    """
+    accountant = ExactAccountant(delta)
+    found: Worst | None = None
+    different = _different(ledger.accounts.values())
+    for place, account in enumerate(different):
+        if found is not None and account.loss.record <= found.composition.epsilon:
+            break
+        if place >= most:
+            return None if found is None else msgspec.structs.replace(found, everybody=False)
+        events = tuple(charge.event for charge in account.trail)
+        by_itself = settled or len(events) == 1
+        judge = accountant.judge if by_itself else accountant.judge_in_turn
+        composition = judge(events)
+        if found is None or composition.epsilon > found.composition.epsilon:
+            told = accountant.told(events) if by_itself else accountant.told_in_turn(events)
+            found = Worst(account.party, told, composition, True)
+    return found
+
+
+def _different(accounts: Iterable[Account]) -> list[Account]:
+    """One account of each trail of events, the dearest first."""
+    found: dict[tuple[int, ...], Account] = {}
+    for account in accounts:
+        # Events that are alike have one loss, as an object: the accountant keeps it.
+        found.setdefault(tuple(id(charge.loss) for charge in account.trail), account)
+    return sorted(found.values(), key=lambda account: account.loss.record, reverse=True)

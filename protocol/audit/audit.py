@@ -1,0 +1,249 @@
+"""Judges a transcript: who was counted, what was learned, and does the result follow.
+
+It works from the record, and from what members let the auditor have; it shares nothing with the
+run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from protocol.audit.claims import ClaimCheck, check_claims
+from protocol.audit.completeness import Closing, Completeness, CompletenessWriter
+from protocol.audit.disclosure import Disclosure, disclosed_by_seed
+from protocol.audit.findings import Finding
+from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.replay import Replay, ReplayWriter
+from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
+from protocol.estimators.estimate import Estimate
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.variant import Claim, Variant
+from protocol.surveys.limits import Held, TooMuchError
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import Entry, Header, Sent
+from protocol.transcript.header import charter_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import Verification, verify
+from protocol.wire.codec import decode_envelope
+
+Chunks = Callable[[], Iterable[bytes]]
+"""Opens a transcript anew: its bytes in parts, from the start."""
+
+_LISTED = 20
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit found.
+
+    Args:
+        charter: what everybody knew before the first message.
+        verification: whether the record is what was recorded.
+        completeness: who took part.
+        ledger: what the observer learned.
+        replay: whether the published result follows; None if nothing was published.
+        replays: whether the words of parties follow that let the auditor have their keys and
+            records.
+        estimate: what the result says.
+        claims: what the variant's authors claim of its privacy.
+        checks: the claims, and what the configuration promises, beside what the record shows.
+        partial: the record could not be read to its end, so the ledger may lack something.
+        simulated: the record names its seed, so whoever holds it can undo every randomization.
+        remarks: what parties said that is malformed, and was survived.
+        findings: what is wrong.
+    """
+
+    charter: Charter
+    verification: Verification
+    completeness: Completeness
+    ledger: Ledger
+    replay: Replay | None
+    replays: tuple[Replay, ...]
+    estimate: Estimate | None
+    claims: tuple[Claim, ...]
+    checks: tuple[ClaimCheck, ...]
+    partial: bool
+    simulated: bool
+    remarks: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the record is intact and its result follows from it."""
+        return self.verification.intact and not self.findings
+
+
+def audit(
+    chunks: Chunks,
+    variant: type[Variant],
+    *,
+    observer: PartyId = AGGREGATOR,
+    digest: bytes | None = None,
+    checkpoint: SignedCheckpoint | None = None,
+    disclosed: Iterable[Disclosure] = (),
+) -> Audit:
+    """Judge a transcript.
+
+    Args:
+        chunks: opens the transcript; it is read twice.
+        variant: the variant's class, chosen by the auditor and never by the transcript.
+        observer: whose knowledge to account for: a member, or ``record`` for the file's holder.
+        digest: the canonical digest as published elsewhere.
+        checkpoint: the aggregator's, as published elsewhere.
+        disclosed: what members let the auditor have: their words are replayed with it. The
+            aggregator's are in any case, as far as that goes.
+
+    Raises:
+        SurveyError: no readable header, one of another variant, or a member who was not there.
+    """
+    verification = verify(chunks(), digest=digest, checkpoint=checkpoint)
+    header = verification.header
+    if header is None:
+        first = f": {verification.faults[0]}" if verification.faults else ""
+        raise SurveyError(f"the transcript has no readable header{first}")
+    charter = charter_of(header, variant)
+    known = _disclosed(charter, header, disclosed)
+    for name in (*known, observer):
+        if name != RECORD and name not in charter.roster:
+            raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
+    reader = TranscriptReader(chunks())
+    reading = _Reading(charter, observer, known.values(), Held(lambda: reader.stored))
+    findings = [*_of_record(verification)]
+    unread = reading.read(reader)
+    if unread is not None:
+        findings.append(unread)
+    completeness = reading.completeness.completeness()
+    for closing in completeness.closings:
+        findings += _of_closing(closing)
+    replays = reading.replays.replays()
+    replay = replays.pop(AGGREGATOR)
+    published = reading.published()
+    estimate = None
+    if published is None:
+        findings.append(Finding("nothing was published"))
+    else:
+        try:
+            estimate = charter.variant.estimate(published)
+        except (ProtocolError, ValueError) as error:
+            text = f"the published result is no result: {error}"
+            findings.append(Finding(text, (reading.last_entry,), AGGREGATOR))
+        findings += _of_replay(replay)
+    for other in replays.values():
+        findings += [
+            Finding(f"{other.member} {found}", found.entries, found.party)
+            for found in other.differences
+        ]
+    return Audit(
+        charter=charter,
+        verification=verification,
+        completeness=completeness,
+        ledger=reading.ledger.ledger(observer),
+        replay=replay if published is not None else None,
+        replays=tuple(replays.values()),
+        estimate=estimate,
+        claims=charter.variant.claims(),
+        checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
+        partial=unread is not None or reader.fault is not None or reader.ending is None,
+        simulated=header.seed is not None,
+        remarks=tuple(reading.remarks),
+        findings=tuple(findings),
+    )
+
+
+def _disclosed(
+    charter: Charter, header: Header, disclosed: Iterable[Disclosure]
+) -> dict[PartyId, Disclosure]:
+    """By member, the aggregator first: from the seed, if there is one, and from members."""
+    own = Disclosure(member=AGGREGATOR)
+    if header.seed is not None:
+        [own] = disclosed_by_seed(charter, header.seed)
+    return {own.member: own, **{known.member: known for known in disclosed}}
+
+
+def _of_record(verification: Verification) -> list[Finding]:
+    findings = [
+        Finding(str(fault), () if fault.entry is None else (fault.entry,))
+        for fault in verification.faults[:_LISTED]
+    ]
+    if verification.torn or verification.ending is None:
+        findings.append(Finding("the record is incomplete: it has no end"))
+    elif not verification.complete:
+        reason = verification.ending.reason
+        findings.append(Finding(f"the run did not come to its end: {reason}"))
+    return findings
+
+
+def _of_closing(closing: Closing) -> list[Finding]:
+    about = (
+        ("was delivered in time and not counted", closing.left_out, closing.evidence),
+        ("was counted before it was delivered", closing.unheard, ()),
+    )
+    findings = []
+    for what, names, evidence in about:
+        if names:
+            text = f"{closing.kind!r} {what}: {', '.join(names[:_LISTED])}"
+            party = names[0] if len(names) == 1 else None
+            findings.append(Finding(text, (closing.entry, *evidence[:_LISTED]), party))
+    return findings
+
+
+def _of_replay(replay: Replay) -> list[Finding]:
+    if replay.follows is None:
+        text = "whether the result follows cannot be told: it takes secrets that are not on record"
+        return [Finding(text)]
+    return [
+        Finding(f"the result does not follow: {found}", found.entries, found.party)
+        for found in replay.differences[:_LISTED]
+    ]
+
+
+class _Reading:
+    """What one pass over the entries collects."""
+
+    def __init__(
+        self, charter: Charter, observer: PartyId, disclosed: Iterable[Disclosure], held: Held
+    ) -> None:
+        self._charter = charter
+        self.ledger = LedgerWriter(charter, dict.fromkeys((observer, AGGREGATOR)), held)
+        self.completeness = CompletenessWriter(charter, held)
+        self.replays = ReplayWriter(charter, disclosed, held)
+        self.remarks: list[Finding] = []
+        self.last_entry = 0
+        self._last: Envelope | None = None
+
+    def read(self, entries: Iterable[Entry]) -> Finding | None:
+        """Take all entries, or as many as there is room for; why not all, if so."""
+        for number, entry in enumerate(entries):
+            try:
+                self.add(number, entry)
+            except TooMuchError as error:
+                return Finding(f"could not finish: {error}", (number,))
+        return None
+
+    def add(self, number: int, entry: Entry) -> None:
+        # An entry whose envelope is malformed is a fault that the verification has named.
+        with contextlib.suppress(RemoteProtocolError):
+            self.completeness.add(entry)
+            envelope = decode_envelope(entry.envelope) if isinstance(entry, Sent) else None
+            self.replays.add(number, entry, envelope)
+            self.ledger.add(entry, envelope)
+            if envelope is None:
+                return
+            if envelope.sender == AGGREGATOR:
+                self._last, self.last_entry = envelope, number
+            malformed = self.ledger.malformed
+            if len(malformed) > len(self.remarks) and len(self.remarks) < _LISTED:
+                self.remarks.append(Finding(malformed[-1], (number,), envelope.sender))
+
+    def published(self) -> Message | None:
+        """The aggregator's last word, if it is a result."""
+        last = self._last
+        if last is None or last.recipient != RECORD or last.kind == Closed.kind():
+            return None
+        try:
+            return self._charter.codec.decode(last.kind, last.body)
+        except RemoteProtocolError:
+            return None

@@ -1,0 +1,103 @@
+"""What is claimed of a variant's privacy, beside what the record shows; it passes no verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import Composed, OneOf, PrivacyEvent
+from protocol.audit.ledger import REFUSED, Charge, Ledger
+from protocol.session.variant import Claim, Variant
+
+CONFIGURATION = "the survey's configuration"
+"""The source of what a parameter promises."""
+
+
+class ClaimCheck(msgspec.Struct, frozen=True):
+    """A claim, and what the record shows of the same thing.
+
+    Args:
+        claim: who says what.
+        record: the largest loss on record of what the claim is about, in nats; may be infinite.
+        factor: how many times the claim that is; may be infinite. None if nothing is claimed as a
+            number, or if both are 0 or infinite.
+    """
+
+    claim: Claim
+    record: float
+    factor: float | None
+
+    @property
+    def about(self) -> str:
+        """What the two figures are of, in words."""
+        what = "per answer" if self.claim.per == "answer" else "per record"
+        kinds = " and ".join(map(repr, self.claim.kinds))
+        return f"{what}, in {kinds}" if kinds else what
+
+
+def check_claims(variant: Variant, ledger: Ledger) -> tuple[ClaimCheck, ...]:
+    """Every claim beside the record; ledger: of an observer who saw everything."""
+    return tuple(_checked(claim, ledger) for claim in _claims_of(variant))
+
+
+def _claims_of(variant: Variant) -> Iterator[Claim]:
+    claims = variant.claims()
+    yield from claims
+    promised = getattr(variant, "epsilon", None)
+    if isinstance(promised, float) and all(claim.epsilon != promised for claim in claims):
+        yield Claim(CONFIGURATION, "the parameter epsilon", promised)
+
+
+def _checked(claim: Claim, ledger: Ledger) -> ClaimCheck:
+    record = _answer_loss(claim, ledger) if claim.per == "answer" else _record_loss(claim, ledger)
+    return ClaimCheck(claim, record, _factor(record, claim.epsilon))
+
+
+def _factor(record: float, claimed: float | None) -> float | None:
+    if claimed is None or (record == claimed and (record == 0.0 or math.isinf(record))):
+        return None
+    if claimed == 0.0:
+        return math.inf
+    return record / claimed
+
+
+def _record_loss(claim: Claim, ledger: Ledger) -> float:
+    if not claim.kinds:
+        return ledger.record_epsilon
+    # Parties that did the same share their losses; most surveys have a handful of different ones.
+    trails = {
+        tuple(id(charge.loss) for charge in trail): trail
+        for account in ledger.accounts.values()
+        if (trail := _about(claim, account.trail))
+    }
+    sums = (math.fsum(charge.loss.record for charge in trail) for trail in trails.values())
+    return max(sums, default=0.0)
+
+
+def _answer_loss(claim: Claim, ledger: Ledger) -> float:
+    accountant = PureAccountant()
+    events = {
+        id(charge.event): charge.event
+        for account in ledger.accounts.values()
+        for charge in _about(claim, account.trail)
+    }
+    parts = {part for event in events.values() for part in _parts(event)}
+    return max((accountant.judge(part).record for part in parts), default=0.0)
+
+
+def _about(claim: Claim, trail: Iterable[Charge]) -> tuple[Charge, ...]:
+    # What was refused may have been of any kind.
+    kinds = claim.kinds
+    return tuple(c for c in trail if not kinds or c.kind in kinds or c.seq == REFUSED)
+
+
+def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    """The single draws that an event is made of."""
+    if isinstance(event, Composed | OneOf):
+        for part in event.events:
+            yield from _parts(part)
+    else:
+        yield event

@@ -1,0 +1,1 @@
+"""What members, wiretappers and holders of keys learn together."""

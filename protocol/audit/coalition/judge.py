@@ -1,0 +1,239 @@
+"""What a coalition knows of secure sums, from a transcript's entries: whose exact sum follows.
+
+What is said here is linear algebra: which sums follow by adding up what is seen. What follows from
+the size of numbers, such as that a total of nothing is made of nothings, comes on top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import numpy as np
+
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import (
+    CoalitionFinding,
+    Component,
+    Pair,
+    SumFinding,
+    WorstCoalition,
+)
+from protocol.audit.coalition.mask_graph import Flags, Known, Places, SumRecord, flags_of, known_of
+from protocol.audit.coalition.row_space import row_space
+from protocol.audit.coalition.search import search
+from protocol.audit.coalition.sums import SumReader
+from protocol.audit.ledger import Ledger, LedgerWriter, merged
+from protocol.errors import RemoteProtocolError, SurveyError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.charter import Charter
+from protocol.surveys.limits import Held, TooMuchError
+from protocol.transcript.entries import Entry, Sent
+from protocol.transcript.reader import TranscriptReader
+from protocol.wire.codec import decode_envelope
+
+__all__ = [
+    "Coalition",
+    "CoalitionFinding",
+    "Component",
+    "Pair",
+    "SumFinding",
+    "WorstCoalition",
+    "judge_coalition",
+    "judge_sessions",
+    "worst_coalition",
+]
+
+LISTED_MASKS = 2_000
+"""Of more masks than these a finding gives the number alone."""
+
+_ENTRIES = 20
+
+
+def judge_coalition(
+    charter: Charter, entries: Iterable[Entry], coalition: Coalition
+) -> CoalitionFinding:
+    """What a coalition knows, in one pass over a transcript's entries.
+
+    A transcript of a simulation holds its seed, from which everything follows; it is judged as if
+    it did not.
+
+    Raises:
+        SurveyError: the coalition names somebody who is not on the roster.
+    """
+    return judge_sessions([(charter, entries)], coalition)
+
+
+def judge_sessions(
+    sessions: Sequence[tuple[Charter, Iterable[Entry]]], coalition: Coalition
+) -> CoalitionFinding:
+    """What a coalition knows from several sessions about the same counts of the same parties.
+
+    Whoever is on several rosters under one name is taken for one party with the same records, so
+    that the totals of two sessions may be subtracted. The ledgers add up.
+
+    Raises:
+        SurveyError: no session, or the coalition names somebody who is on no roster.
+    """
+    if not sessions:
+        raise SurveyError("no session to judge")
+    names = dict.fromkeys(name for charter, _ in sessions for name, _ in charter.roster.members)
+    coalition.check(names)
+    readings = []
+    for charter, entries in sessions:
+        reading = _Reading(charter, coalition.among(charter.roster), entries)
+        reading.read()
+        readings.append(reading)
+    return _concluded(readings, coalition)
+
+
+def worst_coalition(
+    charter: Charter, entries: Callable[[], Iterable[Entry]], size: int
+) -> WorstCoalition:
+    """The most damaging coalition of the aggregator and ``size`` parties.
+
+    Args:
+        entries: opens the transcript's entries; they are read once.
+
+    Raises:
+        SurveyError: there are not so many parties that one would be left.
+    """
+    parties = charter.roster.parties
+    if not 0 <= size < len(parties):
+        raise SurveyError(
+            f"a coalition of {size} of {len(parties)} parties: expected 0 to {len(parties) - 1}"
+        )
+    # The aggregator sees whatever passes, so what is seen does not depend on who is with it.
+    reading = _Reading(charter, Coalition((AGGREGATOR,)), entries())
+    reading.read()
+    choice = search(
+        reading.sums.records, threshold=reading.sums.threshold, parties=len(parties), size=size
+    )
+    coalition = Coalition((AGGREGATOR, *(parties[place] for place in choice.places)))
+    reading.coalition = coalition
+    return WorstCoalition(coalition, _concluded([reading], coalition), choice.exact, choice.words)
+
+
+class _Reading:
+    """What one pass over the entries of a session collects."""
+
+    def __init__(self, charter: Charter, coalition: Coalition, entries: Iterable[Entry]) -> None:
+        self.charter = charter
+        self.coalition = coalition
+        self.sums = SumReader(charter, coalition)
+        # Entries that are made here, and not read from a file, cost what they cost.
+        held = Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
+        self.ledger = LedgerWriter(charter, (coalition,), held)
+        self.unread: tuple[str, ...] = ()
+        self._entries = entries
+        self._observer = coalition
+
+    def read(self) -> None:
+        """Take all entries, or as many as there is room for."""
+        for number, entry in enumerate(self._entries):
+            # An entry whose envelope is malformed is a fault that a verification names.
+            with contextlib.suppress(RemoteProtocolError):
+                sent = decode_envelope(entry.envelope) if isinstance(entry, Sent) else None
+                try:
+                    self.ledger.add(entry, sent)
+                except TooMuchError as error:
+                    self.unread = (f"could not finish: {error}",)
+                    return
+                self.sums.add(entry, number, sent)
+
+    def flags(self, names: Iterable[PartyId]) -> Flags:
+        """Those of them that are parties of this session, by place."""
+        position = self.charter.roster.position
+        places = [position[name] - 1 for name in names if name in position and name != AGGREGATOR]
+        return flags_of(places, len(self.charter.roster.parties))
+
+    def known(self) -> list[Known]:
+        """What the coalition knows of each sum."""
+        members, insiders = self.coalition.members, self.coalition.insiders
+        return [
+            known_of(
+                record,
+                self.flags(members),
+                self.flags(insiders),
+                unmasks=AGGREGATOR in insiders,
+                threshold=self.sums.threshold,
+            )
+            for record in self.sums.records
+        ]
+
+    def ledger_of(self, exposed: Collection[PartyId]) -> Ledger:
+        """What the coalition learned."""
+        if self.coalition is self._observer:
+            return self.ledger.ledger(self.coalition, exposed=exposed)
+        return self.ledger.ledger_with(self.coalition, exposed=exposed)
+
+    def finding(self, record: SumRecord, known: Known, exposed: Collection[PartyId]) -> SumFinding:
+        """What the coalition sees of a sum."""
+        names = self.charter.roster.parties
+        members = self.flags(self.coalition.members)
+        components = tuple(
+            Component(_named(names, part), known.is_open(part), _hidden_by(known, part))
+            for part in known.components
+        )
+        shown = record.contributed_at[self.flags(exposed) & record.contributed]
+        published = [] if record.total_at is None else [record.total_at]
+        numbers = sorted((*published, *np.sort(shown)[:_ENTRIES].tolist()))
+        links = known.links[:LISTED_MASKS] if len(known.links) <= LISTED_MASKS else known.links[:0]
+        return SumFinding(
+            profile=record.profile,
+            told=self.ledger.summed,
+            contributed=int(record.contributed.sum()),
+            honest=int((record.contributed & ~members).sum()),
+            uploads_seen=int(known.seen.sum()),
+            total_known=record.total_seen,
+            opened=_named(names, np.flatnonzero(known.opened)),
+            unknown_masks=len(known.links),
+            masks=tuple((names[i], names[j]) for i, j in links.tolist()),
+            components=components,
+            entries=tuple(numbers),
+        )
+
+
+def _concluded(readings: Sequence[_Reading], coalition: Coalition) -> CoalitionFinding:
+    everybody = dict.fromkeys(name for r in readings for name in r.charter.roster.parties)
+    place_of = {name: place for place, name in enumerate(everybody)}
+    names = tuple(everybody)
+    views = [
+        (reading, record, known)
+        for reading in readings
+        for record, known in zip(reading.sums.records, reading.known(), strict=True)
+    ]
+    sets: list[Places] = []
+    for reading, record, known in views:
+        here = np.array([place_of[name] for name in reading.charter.roster.parties], np.int64)
+        sets += [here[part] for part in known.sets(record)]
+    space = row_space(sets, len(names))
+    exposed = tuple(names[places[0]] for places in space.determined if len(places) == 1)
+    pairs = [Pair(names[i], names[j], "difference") for i, j in space.equal]
+    pairs += [Pair(names[i], names[j], "sum") for i, j in space.opposite]
+    ledgers = [reading.ledger_of(frozenset(exposed)) for reading in readings]
+    return CoalitionFinding(
+        coalition=coalition,
+        sums=tuple(reading.finding(record, known, exposed) for reading, record, known in views),
+        determined=tuple(_named(names, places) for places in space.determined),
+        mixed=tuple(_named(names, places) for places in space.mixed),
+        searched=space.searched,
+        exposed=exposed,
+        pairs=tuple(pairs),
+        ledger=merged(ledgers) if len(ledgers) > 1 else ledgers[0],
+        remarks=tuple(
+            remark for reading in readings for remark in (*reading.unread, *reading.sums.remarks)
+        ),
+    )
+
+
+def _named(names: Sequence[PartyId], places: Places) -> tuple[PartyId, ...]:
+    return tuple([names[place] for place in places.tolist()])
+
+
+def _hidden_by(known: Known, part: Places) -> str:
+    if known.under_own[part].any():
+        return "masks of their own that it cannot open"
+    if known.unmatched[part].any():
+        return "masks with parties whose contributions it does not see"
+    return ""

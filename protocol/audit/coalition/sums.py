@@ -1,0 +1,354 @@
+"""Reads secure sums from a transcript's entries, and what a coalition sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.instructions import Instructions, Row, survivors_among
+from protocol.audit.coalition.mask_graph import NOBODY, SumRecord
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import KEY_BYTES
+from protocol.session.variant import Variant
+from protocol.sharing.messages import (
+    Deal,
+    Dealt,
+    Graph,
+    Join,
+    Partial,
+    Partials,
+    Survivors,
+    Totals,
+    Unmask,
+    Upload,
+)
+from protocol.sharing.sums import Profile, SecureSum
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.wire.codec import decode_envelope
+
+_READ = (Join, Graph, Deal, Dealt, Upload, Survivors, Unmask, Totals, Partial, Partials, Closed)
+_KNOWN = frozenset(_READ)
+_BY_AGGREGATOR = frozenset((Graph, Dealt, Survivors, Totals, Partials))
+_TOLD = (Dealt, Totals, Partials)
+"""Of what a party is told, that which a coalition knows once it has been delivered to a member."""
+
+_CONTRIBUTIONS = (Upload.kind(), Partial.kind())
+_KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
+
+MASKS = 2**22
+"""The most masks of all sums of a record together, but for one sum, of however many it is."""
+
+COUNTS = 64
+"""How many closings of one sum that count different parties are told apart."""
+
+_REMARKS = 20
+_NAMED = 5
+
+
+class _Pending(NamedTuple):
+    """A message under way to a member of the coalition, without what it says."""
+
+    record: SumRecord
+    kind: type[Message]
+    place: int
+
+
+class Terms(NamedTuple):
+    """How the sums of a variant are shared.
+
+    Args:
+        profile: of the sums, if the variant says.
+        neighbours: of every party; None if the variant does not say.
+        threshold: how many shares give a secret; None likewise.
+    """
+
+    profile: Profile
+    neighbours: int | None
+    threshold: int | None
+
+
+def terms_of(charter: Charter) -> Terms:
+    """How the sums of a survey are shared, by the ``SecureSum`` among its variant's parameters."""
+    variant: Variant = charter.variant
+    for field in msgspec.structs.fields(variant):
+        sums = getattr(variant, field.name)
+        if isinstance(sums, SecureSum):
+            try:
+                degree = sums.degree(len(charter.roster.parties))
+            except ValueError:
+                break
+            return Terms(sums.profile, degree.neighbours, degree.threshold)
+    return Terms("sparse", None, None)
+
+
+class SumReader:
+    """Collects what is on record of secure sums, in one pass.
+
+    A party that joins again begins the next sum: all its messages belong to the latest. Of what a
+    party is told once, that counts which is delivered to it first. What is kept is a few numbers
+    per party and neighbour, and no message.
+
+    Args:
+        charter: the survey.
+        coalition: by whose eyes to note what is seen.
+    """
+
+    def __init__(self, charter: Charter, coalition: Coalition) -> None:
+        self._charter = charter
+        self._coalition = coalition
+        self._places = {name: place for place, name in enumerate(charter.roster.parties)}
+        self._terms = terms_of(charter)
+        names = set(charter.codec.names)
+        self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
+        self._latest = np.full(len(self._places), NOBODY, np.int64)
+        self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
+        self._under_way: dict[tuple[PartyId, int], _Pending] = {}
+        self._instructions = Instructions()
+        self._left_out = 0
+        self._remarks: list[str] = []
+        self.records: list[SumRecord] = []
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What breaks the rules of a sum, the first few."""
+        more = [f"and {self._left_out:,} more remarks"] if self._left_out else []
+        return (*self._remarks, *more)
+
+    @property
+    def threshold(self) -> int:
+        """How many shares give a secret; if nobody says, the fewest that any sum allows for."""
+        if self._terms.threshold is not None:
+            return self._terms.threshold
+        # Of k neighbours it takes more than half.
+        return min((record.neighbours for record in self.records), default=0) // 2 + 1
+
+    def add(self, entry: Entry, number: int, envelope: Envelope | None = None) -> None:
+        """Take the next entry.
+
+        Args:
+            number: of the entry, from 0.
+            envelope: the entry's, if it is decoded already.
+
+        Raises:
+            RemoteProtocolError: an entry without an envelope.
+        """
+        if isinstance(entry, Sent):
+            self._sent(envelope or decode_envelope(entry.envelope), number)
+        elif isinstance(entry, Delivered):
+            pending = self._under_way.pop((entry.sender, entry.seq), None)
+            if pending is not None:
+                _see(*pending, number)
+            if entry.sender == AGGREGATOR:
+                self._instructions.deliver(entry.seq)
+
+    def _sent(self, envelope: Envelope, number: int) -> None:
+        sender, recipient = envelope.sender, envelope.recipient
+        if (sender, recipient) == (AGGREGATOR, RECORD) and envelope.kind not in _KERNEL:
+            # What is published may tell every total that there was.
+            for record in self.records:
+                if record.contributed.any():
+                    _tell_total(record, number)
+        if envelope.kind not in self._kinds:
+            return
+        # An aggregator that talks to the record only closes; a party talks to the aggregator.
+        place = self._places.get(recipient if sender == AGGREGATOR else sender)
+        if place is None and envelope.kind != Closed.kind():
+            return
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as error:
+            self._remark(f"{sender} #{envelope.seq}: {error}")
+            if place is not None and envelope.kind in _CONTRIBUTIONS:
+                self._note_garbled(place)
+            return
+        if type(message) not in _KNOWN:
+            return  # A kind of another dialogue under the same name.
+        if isinstance(message, Closed):
+            if (sender, recipient) == (AGGREGATOR, RECORD):
+                self._closed(message, number)
+        elif place is not None and (sender == AGGREGATOR) == (type(message) in _BY_AGGREGATOR):
+            self._take(message, envelope, place, number)
+
+    def _take(self, message: Message, envelope: Envelope, place: int, number: int) -> None:
+        if isinstance(message, Join):
+            self._latest[place] += 1
+            self._mask_keys[place] = message.key
+            return
+        record = self._record(place, message)
+        if record is None:
+            why = "before any graph, or in one sum too many"
+            self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} {why}")
+            return
+        self._note(record, message, envelope, place, number)
+        kind = type(message)
+        if self._coalition.overhears(envelope):
+            _see(record, kind, place, number)
+        elif kind in _TOLD and self._coalition.receives(envelope.recipient):
+            self._under_way[envelope.sender, envelope.seq] = _Pending(record, kind, place)
+
+    def _record(self, place: int, message: Message) -> SumRecord | None:
+        index = max(0, int(self._latest[place]))
+        neighbours = self._terms.neighbours
+        if neighbours is None and isinstance(message, Graph):
+            neighbours = len(message.there)
+        while neighbours is not None and len(self.records) <= index < self._most_sums(neighbours):
+            profile = self._terms.profile
+            self.records.append(SumRecord(len(self._places), neighbours, profile=profile))
+        return self.records[index] if index < len(self.records) else None
+
+    def _most_sums(self, neighbours: int) -> int:
+        """How many sums are told apart: who joins again begins the next, and may do so for ever."""
+        return max(1, MASKS // max(1, len(self._places) * neighbours))
+
+    def _note(
+        self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
+    ) -> None:
+        match message:
+            case Graph() | Dealt() | Survivors():
+                self._note_instruction(record, message, envelope, place, number)
+            case Deal():
+                record.deals[place] = True
+            case Upload() | Partial():
+                if isinstance(message, Upload) and message.rejected.any():
+                    self._note_rejected(record, message, place, number)
+                if record.contributed[place]:
+                    self._remark(
+                        f"{envelope.sender} contributed twice under the same masks (entries "
+                        f"{record.contributed_at[place]} and {number}): whoever sees both knows "
+                        "by how much they differ"
+                    )
+                    return
+                if isinstance(message, Partial):
+                    record.profile = "literal"
+                record.contributed[place] = True
+                record.contributed_at[place] = number
+            case Unmask():
+                record.unmasked[place] = True
+            case _:
+                pass
+
+    def _note_garbled(self, place: int) -> None:
+        index = max(0, int(self._latest[place]))
+        if index < len(self.records):
+            self.records[index].garbled[place] = True
+
+    def _note_instruction(
+        self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
+    ) -> None:
+        row = self._row_of(record, message, place)
+        if row is None:
+            return
+        index = self.records.index(record)
+        if self._instructions.say(
+            record, type(message), row, index=index, place=place, seq=envelope.seq
+        ):
+            self._remark(
+                f"{envelope.recipient} was sent a second {envelope.kind!r} that says something "
+                f"else (entry {number}): what was delivered to it first counts"
+            )
+        if isinstance(message, Graph):
+            foreign = row[-1] & message.there.astype(np.bool_)
+            if foreign.any():
+                self._remark(
+                    f"{envelope.recipient} was sent other mask keys than those that "
+                    f"{self._names(row[0][foreign])} joined with (entry {number}): whoever has put "
+                    "them there knows its masks with them, so they are counted as known"
+                )
+
+    def _row_of(self, record: SumRecord, message: Message, place: int) -> Row | None:
+        """What a party is told, as it is noted; None if it cannot be that."""
+        match message:
+            case Graph() if len(message.names) == record.neighbours:
+                named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
+                hood = np.array(named, np.int32)
+                # A key that nobody has joined with is no neighbour's either.
+                theirs = (message.mask_keys == self._mask_keys[hood]).all(axis=1)
+                joined = (hood >= 0) & (self._latest[hood] >= 0)
+                return hood, message.there.astype(np.bool_), ~(theirs & joined)
+            case Dealt():
+                return (message.dealt.astype(np.bool_),)
+            case Survivors():
+                return (survivors_among(record.hoods[place], place, message.parts),)
+            case _:
+                return None
+
+    def _note_rejected(self, record: SumRecord, upload: Upload, place: int, number: int) -> None:
+        rejected = upload.rejected.astype(np.bool_)
+        record.rejected[place] |= rejected
+        dealers = self._names(record.hoods[place][rejected])
+        self._remark(
+            f"{self._names([place])} could not open what {dealers} dealt it (entry {number}): its "
+            "masks with them may be under keys that are not theirs, so they are counted as known"
+        )
+
+    def _names(self, places: Iterable[int]) -> str:
+        names = [self._charter.roster.parties[place] for place in places if place >= 0]
+        more = [f"{len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
+        return ", ".join([*names[:_NAMED], *more]) or "nobody on the roster"
+
+    def _closed(self, closed: Closed, number: int) -> None:
+        if closed.of not in _CONTRIBUTIONS:
+            return
+        begun = [record for record in self.records if record.contributed.any()]
+        closing = [record for record in begun if record.counted is None] or begun
+        parties = len(self._places)
+        bits = np.unpackbits(np.frombuffer(closed.counted, np.uint8), bitorder="little")
+        if len(bits) <= parties or bits[parties + 1 :].any():
+            self._remark(f"the closing of {closed.of!r} counts no members of the roster")
+            return
+        # The aggregator is the roster's first member.
+        counted = bits[1 : parties + 1].astype(np.bool_)
+        there = closing[-1].contributed | closing[-1].garbled if closing else np.zeros_like(counted)
+        silent = counted & ~there
+        if silent.any():
+            self._remark(
+                f"the closing of {closed.of!r} (entry {number}) counts "
+                f"{self._names(np.flatnonzero(silent))}, who had not contributed"
+            )
+        if not closing:
+            return
+        record = closing[-1]
+        if record.counted is None:
+            record.counted = counted
+            return
+        self._remark(
+            f"{closed.of!r} was closed before (this is entry {number}): the total may be over "
+            "whomever either of them counts"
+        )
+        known = (record.counted, *record.recounted)
+        if len(known) < COUNTS and not any(np.array_equal(counted, other) for other in known):
+            record.recounted.append(counted)
+
+    def _remark(self, remark: str) -> None:
+        if len(self._remarks) < _REMARKS:
+            self._remarks.append(remark)
+        else:
+            self._left_out += 1
+
+
+def _see(record: SumRecord, kind: type[Message], place: int, number: int) -> None:
+    """Note that the coalition knows a message that a party has sent or been sent."""
+    if kind is Deal:
+        record.deals_seen[place] = True
+    elif kind is Dealt:
+        record.dealt_seen[place] = True
+    elif kind in (Upload, Partial):
+        record.contributions_seen[place] = True
+    elif kind is Partials:
+        # It holds everybody's broadcast.
+        record.contributions_seen |= record.contributed
+    elif kind is Unmask:
+        record.unmasked_seen[place] = True
+    elif kind is Totals:
+        _tell_total(record, number)
+
+
+def _tell_total(record: SumRecord, number: int) -> None:
+    if not record.total_seen:
+        record.total_seen, record.total_at = True, number

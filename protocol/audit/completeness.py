@@ -1,0 +1,214 @@
+"""Who took part, from a transcript: who was counted, who left, what was refused or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Envelope, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roles import EARLY_PER_SENDER, Topic, topic_of
+from protocol.surveys.limits import Held
+from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
+from protocol.wire.codec import decode_envelope
+
+REASONS = 1_000
+"""How many different reasons of refusals are told apart."""
+
+OTHER_REASONS = "other reasons"
+"""The reason of all refusals after these."""
+
+_BYTES_PER_NAME = 8
+
+
+class _About(NamedTuple):
+    """All that is kept of a message under way.
+
+    Args:
+        topic: its kind and round.
+        in_rounds: whether its kind comes in rounds.
+    """
+
+    topic: Topic
+    in_rounds: bool
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """A gather of the aggregator, as it went on record.
+
+    Args:
+        kind, round: what was awaited.
+        awaited, counted: from how many, and how many of them were counted.
+        missing: who was awaited and not counted.
+        left_out: who of those had been heard before the gather closed. A machine counts everybody
+            it has heard, so this is no accident; who had sent more than may wait is not among them.
+        unheard: who was counted without having been heard before the gather closed.
+        entry: where the closing stands in the transcript, counted from 0.
+        evidence: where the deliveries stand that were left out.
+    """
+
+    kind: str
+    round: int
+    awaited: int
+    counted: int
+    missing: tuple[PartyId, ...]
+    left_out: tuple[PartyId, ...]
+    unheard: tuple[PartyId, ...]
+    entry: int
+    evidence: tuple[int, ...]
+
+
+class Completeness(msgspec.Struct, frozen=True):
+    """Who took part.
+
+    Args:
+        parties: how many the roster has.
+        counted: how many of them were counted with what the estimate is made of, in whichever
+            round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
+            variant leaves out answers that do not fit what it asked; these are not told apart.
+        closings: every gather of the aggregator.
+        departed: who of the roster left otherwise than by closing its link, and why.
+        refused: how often something was refused, by reason; of many, the first ``REASONS``.
+        lost: how many envelopes were sent and never delivered.
+    """
+
+    parties: int
+    counted: int
+    closings: tuple[Closing, ...]
+    departed: Mapping[PartyId, str]
+    refused: Mapping[str, int]
+    lost: int
+
+
+class CompletenessWriter:
+    """Collects who took part from entries in the order they were recorded.
+
+    Args:
+        charter: the survey.
+        held: counts what is kept, of a file that may be anybody's.
+    """
+
+    def __init__(self, charter: Charter, held: Held | None = None) -> None:
+        self._charter = charter
+        self._held = held
+        self._closings: list[Closing] = []
+        self._counted: dict[str, set[PartyId]] = {}
+        self._departed: dict[PartyId, str] = {}
+        self._refused: dict[str, int] = {}
+        self._lost = 0
+        self._entries = 0
+        self._parties = frozenset(charter.roster.parties)
+        self._under_way: dict[tuple[PartyId, int], _About] = {}
+        self._heard: dict[Topic, dict[PartyId, int]] = {}
+        # Of kinds with a round: how many messages of a sender may wait, and which found no room.
+        self._waiting: dict[tuple[PartyId, str], int] = {}
+        self._crowded: set[tuple[PartyId, Topic]] = set()
+        self._declined: dict[PartyId, int] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry.
+
+        Raises:
+            RemoteProtocolError: its envelope is malformed; it counts as an entry nevertheless.
+            TooMuchError: more is held than there may be.
+        """
+        self._entries += 1
+        match entry:
+            case Sent():
+                envelope = decode_envelope(entry.envelope)
+                if envelope.recipient == AGGREGATOR:
+                    about = self._about(envelope)
+                    if about is not None:
+                        self._under_way[envelope.sender, envelope.seq] = about
+                if envelope.kind == Declined.kind():
+                    self._declined.setdefault(envelope.sender, envelope.seq)
+                if envelope.recipient != RECORD:
+                    self._lost += 1
+                elif envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
+                    self._close(envelope)
+            case Delivered():
+                self._lost -= not entry.repeat
+                about = self._under_way.pop((entry.sender, entry.seq), None)
+                if about is not None:
+                    self._hear(entry.sender, entry.seq, about)
+            case Departed():
+                # Who is not on the roster is a fault that the verification names.
+                if entry.party in self._parties and entry.reason != LINK_CLOSED:
+                    self._departed[entry.party] = entry.reason
+            case Refused():
+                known = entry.reason in self._refused or len(self._refused) < REASONS
+                reason = entry.reason if known else OTHER_REASONS
+                self._refused[reason] = self._refused.get(reason, 0) + 1
+
+    def completeness(self) -> Completeness:
+        """Who took part so far."""
+        contribution = self._charter.variant.contribution
+        if contribution is not None:
+            kind = contribution.kind()
+        else:
+            kind = self._closings[-1].kind if self._closings else ""
+        return Completeness(
+            parties=len(self._charter.roster.parties),
+            counted=len(self._counted.get(kind, ())),
+            closings=tuple(self._closings),
+            departed=dict(self._departed),
+            refused=dict(self._refused),
+            lost=self._lost,
+        )
+
+    def _about(self, envelope: Envelope) -> _About | None:
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError:
+            return None  # Nobody could have counted it.
+        return _About(topic_of(message), hasattr(message, "round"))
+
+    def _hear(self, sender: PartyId, seq: int, about: _About) -> None:
+        # Who has declined says nothing more that could be counted, whether the refusal came or not.
+        if seq < self._declined.get(sender, seq + 1):
+            heard = self._heard.setdefault(about.topic, {})
+            if sender not in heard and about.in_rounds:
+                each = sender, about.topic[0]
+                waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
+                if waiting > EARLY_PER_SENDER:
+                    self._crowded.add((sender, about.topic))
+            heard.setdefault(sender, self._entries - 1)
+
+    def _close(self, envelope: Envelope) -> None:
+        roster = self._charter.roster
+        try:
+            closed = self._charter.codec.decode(envelope.kind, envelope.body)
+            if not isinstance(closed, Closed):
+                return
+            awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
+        except (RemoteProtocolError, ValueError):
+            return  # A replay says that this closing does not follow.
+        self._counted.setdefault(closed.of, set()).update(counted)
+        there = set(counted)
+        missing = tuple(name for name in awaited if name not in there)
+        topic = closed.of, closed.round
+        heard = self._heard.get(topic, {})
+        for name in awaited:
+            if name in heard and (name, closed.of) in self._waiting:
+                self._waiting[name, closed.of] -= 1
+        left_out = tuple(
+            name for name in missing if name in heard and (name, topic) not in self._crowded
+        )
+        if self._held is not None:
+            self._held.take(_BYTES_PER_NAME * (len(awaited) + len(counted)))
+        self._closings.append(
+            Closing(
+                closed.of,
+                closed.round,
+                len(awaited),
+                len(counted),
+                missing,
+                left_out=left_out,
+                unheard=tuple(name for name in counted if name not in heard),
+                entry=self._entries - 1,
+                evidence=tuple(heard[name] for name in left_out),
+            )
+        )

@@ -1,0 +1,105 @@
+"""What members let an auditor have of their own: keys, randomness, records; and what stands for it.
+
+It opens no file. What is here never shows in a repr.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import SECRET_BYTES, Stream, Streams, secret_of, session_of
+from protocol.errors import LocalProtocolError, SurveyError
+from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity
+from protocol.surveys.records import Records
+
+
+class WithheldError(LocalProtocolError):
+    """A replayed role wants randomness or a key that the record does not hold."""
+
+
+class WithheldStream(Stream):
+    """Stands for a stream whose key is not known: whoever draws from it fails."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(bytes(32))
+
+    def derive(self, purpose: str) -> Stream:
+        return self
+
+    def bytes(self, n: int) -> builtins.bytes:
+        raise WithheldError("the record does not hold this role's randomness")
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        raise WithheldError("the record does not hold this role's randomness")
+
+
+class WithheldIdentity(Identity):
+    """Stands for an identity key that is not known: whoever uses it fails."""
+
+    __slots__ = ()
+
+    def __init__(self, name: PartyId) -> None:
+        super().__init__(name, bytes(32))
+
+    def sign(self, content: builtins.bytes) -> builtins.bytes:
+        raise WithheldError("the record does not hold this role's identity key")
+
+    def agree(self, key: builtins.bytes) -> builtins.bytes:
+        raise WithheldError("the record does not hold this role's identity key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosure:
+    """What a member lets the auditor have. It never shows.
+
+    Args:
+        member: who it is.
+        stream: its role's randomness, from the start.
+        identity: its key.
+        records: what it holds, if it is a party.
+    """
+
+    member: PartyId
+    stream: Stream | None = None
+    identity: Identity | None = None
+    records: Records | None = None
+
+    def __repr__(self) -> str:
+        return f"Disclosure({self.member!r})"
+
+
+def disclosed_by_seed(
+    charter: Charter, seed: int, records: Records | None = None
+) -> Iterator[Disclosure]:
+    """What a simulation's seed discloses: the aggregator's side, and with records everybody's.
+
+    Args:
+        records: of all respondents, in their order; they are spread as a simulation does it.
+
+    Raises:
+        SurveyError: the records are of another survey, or fewer than the parties; or the keys on
+            the roster do not follow from the seed.
+    """
+    secret = secret_of(seed)
+    streams = Streams(secret, session_of(secret))
+    held: dict[PartyId, Records] = {}
+    if records is not None:
+        if records.survey != charter.variant.survey:
+            raise SurveyError("the records are of another survey than the transcript")
+        parties = charter.roster.parties
+        held = dict(zip(parties, records.split(len(parties)), strict=True))
+    for member in (AGGREGATOR, *held):
+        identity = Identity(member, streams.stream(member, IDENTITY_STREAM).bytes(SECRET_BYTES))
+        if held and identity.public != charter.roster.key(member):
+            raise SurveyError(f"the key of {member} does not follow from the transcript's seed")
+        stream = streams.stream(member, ROLE_STREAM)
+        yield Disclosure(member=member, stream=stream, identity=identity, records=held.get(member))

@@ -1,0 +1,102 @@
+"""What had reached each party's role, from a transcript: what a ledger judges its words by.
+
+It notes what a party's machine notes (``Machine.receive``). Of what was delivered, a machine keeps
+from its role:
+
+- what is malformed, of a kind of the kernel, or the second of its sender, kind and round: so does
+  this.
+- what was late. A wait is over before its sender has answered or left only if it was timed, and
+  then the party says on record who was not counted.
+- what there was no room for. If the aggregator said it, the role ends; else ``Seen`` forgets that
+  sender and kind, here and there.
+- what came after the role's end. After it a party says nothing that costs.
+- what repeats a number. The record marks what the network doubled, and envelopes of one sender to
+  one recipient do not overtake each other.
+"""
+
+from __future__ import annotations
+
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roles import Seen, Topic, topic_of
+from protocol.session.variant import heeded
+from protocol.surveys.limits import Held
+from protocol.transcript.entries import Delivered
+
+
+class Hearing:
+    """Collects what had reached the parties' roles, from entries in the order they were recorded.
+
+    What the aggregator hears is left out: its own messages are never charged.
+
+    Args:
+        charter: the survey.
+        held: counts what is kept, of a file that may be anybody's.
+    """
+
+    def __init__(self, charter: Charter, held: Held | None = None) -> None:
+        self._charter = charter
+        self._held = held
+        self._counted: dict[int, Message] = {}
+        # Without the kernel's: no role awaits those.
+        kinds = charter.variant.kinds(len(charter.roster.parties))
+        self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
+        self._under_way: dict[tuple[PartyId, int], tuple[PartyId, Message]] = {}
+        self._seen: dict[PartyId, Seen] = {}
+        # Whose answers a wait ran out for, as bits in roster order.
+        self._missed: dict[tuple[PartyId, Topic], int] = {}
+
+    def of(self, member: PartyId) -> Seen:
+        """What had reached a member so far."""
+        return self._seen.get(member, Seen())
+
+    def sent(self, envelope: Envelope, message: Message) -> None:
+        """An envelope was sent that is not malformed.
+
+        Raises:
+            TooMuchError: more is held than there may be.
+        """
+        sender, recipient = envelope.sender, envelope.recipient
+        if isinstance(message, Closed):
+            if recipient == RECORD and sender != AGGREGATOR:
+                self._closed(sender, message)
+        elif (
+            envelope.kind in self._heeded
+            and recipient not in (AGGREGATOR, RECORD)
+            and envelope.session == self._charter.session
+            and sender in self._charter.roster
+        ):
+            self._keep(envelope, message)
+            self._under_way[sender, envelope.seq] = recipient, message
+
+    def _keep(self, envelope: Envelope, message: Message) -> None:
+        # One that was sent to many is one object, and is never forgotten (``Seen``).
+        if self._held is not None and id(message) not in self._counted:
+            self._held.take(self._charter.codec.held_bytes(message, envelope.body))
+            self._counted[id(message)] = message
+
+    def delivered(self, entry: Delivered) -> None:
+        """An envelope was handed to its recipient; what repeats that changes nothing."""
+        recipient, message = self._under_way.pop((entry.sender, entry.seq), (None, None))
+        if message is None or recipient != entry.recipient or recipient == entry.sender:
+            return
+        missed = self._missed.get((recipient, topic_of(message)), 0)
+        if not missed >> self._charter.roster.position[entry.sender] & 1:
+            self._seen.setdefault(recipient, Seen()).add(entry.sender, message)
+
+    def _closed(self, party: PartyId, closed: Closed) -> None:
+        """A party's wait is over: what had not come by then never reaches its role."""
+        if closed.of not in self._heeded:
+            return
+        roster = self._charter.roster
+        try:
+            awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
+        except ValueError:
+            return  # No machine says this.
+        missed = set(awaited).difference(counted)
+        topic, seen = (closed.of, closed.round), self._seen.get(party)
+        before = self._missed.get((party, topic), 0)
+        self._missed[party, topic] = before | int.from_bytes(roster.bitmap(missed), "little")
+        if seen is not None:
+            for sender in missed:
+                seen.drop(sender, topic)

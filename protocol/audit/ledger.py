@@ -1,0 +1,341 @@
+"""The ledger: what each observer learned about each party's respondents, message by message.
+
+Who observes what: the aggregator hosts the switch and sees whatever passes, and so does whoever
+holds the record. A party sees what is sent to it and what is published, a coalition what any of its
+members sees. A message that may depend on others tells its recipient, at most, what everything that
+had passed by then tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
+from protocol.accounting.events import (
+    Composed,
+    ExactCounts,
+    Masked,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.hearing import Hearing
+from protocol.errors import RemoteProtocolError, UnsupportedEventError
+from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.variant import event_of
+from protocol.sharing.messages import Partial, Upload
+from protocol.surveys.limits import Held
+from protocol.transcript.entries import Delivered, Entry, Refused, Sent
+from protocol.wire.codec import decode_envelope
+
+REMARKS = 20
+"""How many remarks on what is malformed are kept."""
+
+REFUSED = -1
+"""The ``seq`` of a charge for something that was refused at the switch."""
+
+
+Observer: TypeAlias = PartyId | Coalition
+"""The aggregator, a party, ``record`` for whoever holds the transcript, or some together."""
+
+
+class Charge(NamedTuple):
+    """One message that cost something.
+
+    Args:
+        summed: it is hidden in a secure sum, so that nothing in it is its sender's in particular.
+    """
+
+    seq: int
+    kind: str
+    event: PrivacyEvent
+    loss: Loss
+    summed: bool = False
+
+
+class Account(msgspec.Struct, frozen=True):
+    """What an observer learned about each respondent that a party speaks for."""
+
+    party: PartyId
+    loss: Loss
+    trail: tuple[Charge, ...]
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """What one observer learned.
+
+    Args:
+        observer: the aggregator or a party, ``record`` for whoever holds the transcript, or a
+            coalition, in words. The aggregator hosts the switch, so it observes whatever passes.
+        accounts: by party; parties that told nothing are not in it.
+        attributes: the survey's attributes.
+        sizes: how many categories each of them has.
+    """
+
+    observer: PartyId
+    accounts: Mapping[PartyId, Account]
+    attributes: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def record_epsilon(self) -> float:
+        """The largest loss over all respondents, in nats."""
+        return max((a.loss.record for a in self.accounts.values()), default=0.0)
+
+    @property
+    def attribute_epsilon(self) -> dict[str, float]:
+        """The largest loss over all respondents, for two records that differ in one attribute."""
+        worst = dict.fromkeys(self.attributes, 0.0)
+        for loss in {id(a.loss): a.loss for a in self.accounts.values()}.values():
+            for name, epsilon in loss.attributes.items():
+                worst[name] = max(worst.get(name, 0.0), epsilon)
+        return worst
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Why a figure is infinite; empty if none is."""
+        reasons = (r for a in self.accounts.values() for r in a.loss.unbounded)
+        return tuple(dict.fromkeys(reasons))
+
+    def __repr__(self) -> str:
+        return (
+            f"Ledger(observer={self.observer!r}, parties={len(self.accounts)}, "
+            f"record_epsilon={self.record_epsilon:.6g})"
+        )
+
+
+class LedgerWriter:
+    """Builds the ledgers of several observers in one pass over a transcript's entries.
+
+    Args:
+        charter: the survey.
+        observers: whose ledgers to keep.
+        held: counts what is kept, of a file that may be anybody's.
+
+    Attributes:
+        malformed: what was malformed, the first ``REMARKS`` of it.
+    """
+
+    def __init__(
+        self,
+        charter: Charter,
+        observers: Iterable[Observer] = (AGGREGATOR,),
+        held: Held | None = None,
+    ) -> None:
+        self._charter = charter
+        self._accountant = PureAccountant()
+        self._hearing = Hearing(charter, held)
+        self._events: dict[PrivacyEvent, PrivacyEvent] = {}
+        self._passed: list[tuple[PartyId, Charge]] = []
+        self._seen_by: dict[Observer, list[int]] = {observer: [] for observer in observers}
+        self._derived_until = dict.fromkeys(self._seen_by, 0)
+        self.malformed: list[str] = []
+        self.summed: PrivacyEvent = Public()
+        """What a contribution to a secure sum tells in the end, by the latest on record."""
+
+    def add(self, entry: Entry, envelope: Envelope | None = None) -> None:
+        """Take the next entry, in the order it was recorded.
+
+        Args:
+            envelope: the entry's, if it is decoded already.
+
+        Raises:
+            RemoteProtocolError: its envelope is malformed.
+            TooMuchError: more is held than there may be.
+        """
+        if isinstance(entry, Sent):
+            self._sent(envelope or decode_envelope(entry.envelope))
+        elif isinstance(entry, Delivered):
+            self._hearing.delivered(entry)
+        elif isinstance(entry, Refused):
+            self._refused(entry)
+
+    def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
+        """What ``observer`` has learned so far.
+
+        Args:
+            exposed: parties whose own contributions to secure sums it knows.
+        """
+        until = self._derived_until[observer]
+        learned = [*range(until), *(i for i in self._seen_by[observer] if i >= until)]
+        own = observer.members if isinstance(observer, Coalition) else (observer,)
+        return self._summarised(PartyId(str(observer)), learned, frozenset(own), frozenset(exposed))
+
+    def ledger_with(self, coalition: Coalition, *, exposed: Collection[PartyId] = ()) -> Ledger:
+        """What a coalition has learned so far that sees whatever passes, observer or not.
+
+        Raises:
+            ValueError: it does not see everything.
+        """
+        if not coalition.everything:
+            raise ValueError(f"{coalition}: expected one with the aggregator or the record")
+        own, shown = frozenset(coalition.members), frozenset(exposed)
+        return self._summarised(PartyId(str(coalition)), range(len(self._passed)), own, shown)
+
+    def _summarised(
+        self,
+        observer: PartyId,
+        learned: Iterable[int],
+        own: Collection[PartyId],
+        exposed: Collection[PartyId],
+    ) -> Ledger:
+        trails: dict[PartyId, list[Charge]] = {}
+        for i in learned:
+            party, charge = self._passed[i]
+            if party not in own:
+                shown = self._exposed(charge) if charge.summed and party in exposed else charge
+                trails.setdefault(party, []).append(shown)
+        # Parties that did the same share one Loss; most surveys have a handful of different ones.
+        shared: dict[tuple[int, ...], Loss] = {}
+        accounts = {}
+        for party, trail in trails.items():
+            key = tuple(id(charge.loss) for charge in trail)
+            loss = shared.get(key)
+            if loss is None:
+                loss = shared[key] = total(charge.loss for charge in trail)
+            accounts[party] = Account(party, loss, tuple(trail))
+        survey = self._charter.variant.survey
+        return Ledger(observer, MappingProxyType(accounts), survey.names, survey.sizes)
+
+    def _exposed(self, charge: Charge) -> Charge:
+        """A contribution to a sum that is known by itself."""
+        event = _unmasked(charge.event)
+        return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
+
+    def _sent(self, envelope: Envelope) -> None:
+        sender = envelope.sender
+        try:
+            message = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as error:
+            self._remark(f"{sender} #{envelope.seq}: {error}")
+            # Nobody knows what these bytes say; they may be the answers themselves.
+            event: PrivacyEvent = Plain(self._charter.variant.survey.names)
+            summed = False
+        else:
+            event = self._event(envelope, message)
+            # Of thousands of reports that tell the same, one event is kept.
+            event = self._events.setdefault(event, event)
+            self._hearing.sent(envelope, message)
+            summed = isinstance(message, Upload | Partial)
+            if summed:
+                self.summed = event
+        passed = len(self._passed)
+        if sender != AGGREGATOR:  # It holds no records.
+            try:
+                loss = self._accountant.judge(event)
+            except UnsupportedEventError as error:
+                self._remark(f"{sender} #{envelope.seq}: {error}")
+                event = Plain(self._charter.variant.survey.names)
+                loss = self._accountant.judge(event)
+            if loss is not NOTHING:
+                charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
+                self._passed.append((sender, charge))
+        for observer, seen in self._seen_by.items():
+            if _observes(observer, envelope):
+                seen.extend(range(passed, len(self._passed)))
+                # The aggregator may hide anything in anything, even in a question.
+                if sender == AGGREGATOR or _may_pass_on(event):
+                    self._derived_until[observer] = passed
+
+    def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
+        """What a message tells; the answers themselves if its variant cannot say."""
+        variant, seen = self._charter.variant, self._hearing.of(envelope.sender)
+        try:
+            return event_of(variant, message, seen)
+        except Exception as error:
+            # A variant of a user's own may not have reckoned with what is on record.
+            why = f"what it reveals cannot be told ({type(error).__name__})"
+            self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
+            return Plain(variant.survey.names)
+
+    def _remark(self, remark: str) -> None:
+        if len(self.malformed) < REMARKS:
+            self.malformed.append(remark)
+
+    def _refused(self, entry: Refused) -> None:
+        party = PartyId(entry.link)
+        if party == AGGREGATOR or party not in self._charter.roster:
+            return
+        # The switch has read it, and nobody knows what it said.
+        event = Plain(self._charter.variant.survey.names)
+        charge = Charge(REFUSED, "", event, self._accountant.judge(event))
+        for observer, seen in self._seen_by.items():
+            if _observes_all(observer):
+                seen.append(len(self._passed))
+        self._passed.append((party, charge))
+
+
+def merged(ledgers: Sequence[Ledger]) -> Ledger:
+    """One observer's ledgers of several sessions, added up by the names of parties.
+
+    Attributes are taken for the same where they have one name.
+
+    Raises:
+        ValueError: no ledger.
+    """
+    if not ledgers:
+        raise ValueError("no ledger to add up")
+    trails: dict[PartyId, list[Charge]] = {}
+    sizes: dict[str, int] = {}
+    for ledger in ledgers:
+        # Of one that does not say, 0 says nothing.
+        known = ledger.sizes or (0,) * len(ledger.attributes)
+        for name, size in zip(ledger.attributes, known, strict=True):
+            sizes[name] = min(sizes.get(name, size), size)
+        for party, account in ledger.accounts.items():
+            trails.setdefault(party, []).extend(account.trail)
+    accounts = {
+        party: Account(party, total(charge.loss for charge in trail), tuple(trail))
+        for party, trail in trails.items()
+    }
+    return Ledger(
+        ledgers[0].observer,
+        MappingProxyType(accounts),
+        tuple(sizes),
+        tuple(sizes.values()) if all(sizes.values()) else (),
+    )
+
+
+def _observes_all(observer: Observer) -> bool:
+    if isinstance(observer, Coalition):
+        return observer.everything
+    return observer in (AGGREGATOR, RECORD)
+
+
+def _observes(observer: Observer, envelope: Envelope) -> bool:
+    if isinstance(observer, Coalition):
+        # What is under way to a member may come yet.
+        return observer.overhears(envelope) or observer.receives(envelope.recipient)
+    return envelope.recipient in (RECORD, observer) or _observes_all(observer)
+
+
+def _unmasked(event: PrivacyEvent) -> PrivacyEvent:
+    """What a message tells that a secure sum no longer hides."""
+    match event:
+        case Masked(attributes):
+            return ExactCounts(attributes)
+        case Composed(events):
+            return Composed(tuple(map(_unmasked, events)))
+        case OneOf(events):
+            return OneOf(tuple(map(_unmasked, events)))
+        case _:
+            return event
+
+
+def _may_pass_on(event: PrivacyEvent) -> bool:
+    """Whether a message may tell what others had told its sender."""
+    match event:
+        case Public() | Randomized() | Masked():
+            return False
+        case Composed(events) | OneOf(events):
+            return any(map(_may_pass_on, events))
+        case _:
+            return True

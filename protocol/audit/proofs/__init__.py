@@ -1,0 +1,1 @@
+"""Proofs for those who do not hold the transcript: receipts, and extensions of a record."""

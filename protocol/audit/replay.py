@@ -1,0 +1,436 @@
+"""Replays a member's role from a record: the same envelopes must lead to the same words.
+
+It needs no clock: the closings on record say who was counted, and what is not closed on record is
+heard in the order of delivery. Where entries come from, and whose keys there are, is the caller's
+affair.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.audit.disclosure import Disclosure, WithheldError, WithheldIdentity, WithheldStream
+from protocol.audit.findings import Finding
+from protocol.errors import RemoteProtocolError
+from protocol.messages import (
+    AGGREGATOR,
+    LINK_CLOSED,
+    NO_ROUND,
+    Closed,
+    Declined,
+    Envelope,
+    Head,
+    Message,
+    PartyId,
+)
+from protocol.session.charter import Charter
+from protocol.session.machine import Machine
+from protocol.session.roles import Gather
+from protocol.surveys.limits import Held
+from protocol.transcript.entries import Delivered, Departed, Entry, Sent
+from protocol.wire.codec import decode_envelope, encode_envelope
+
+TOLERANCE = 1e-12
+"""How far, relatively, derived floats may be apart: platforms round sums differently."""
+
+
+DECLINED = "it declined, which may follow from a budget that is not on record"
+"""Why the words of a party that may have had a budget do not follow."""
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replay found.
+
+    Args:
+        member: whose words they are.
+        follows: whether what it said follows from what it was told; None if that cannot be told,
+            because it depends on what is not on record.
+        result: what the replayed role published.
+        compared: how many of its envelopes are as they must be.
+        differences: where it differs.
+        tolerated: what is the same but for derived floats that differ by less than ``TOLERANCE``.
+        unsaid: how many more envelopes a party would have said whose link had ended before.
+        why: what it is that is not on record, if that is why it cannot be told.
+    """
+
+    member: PartyId
+    follows: bool | None
+    result: Message | None = None
+    compared: int = 0
+    differences: tuple[Finding, ...] = ()
+    tolerated: tuple[Finding, ...] = ()
+    unsaid: int = 0
+    why: str = ""
+
+
+def replay_member(charter: Charter, disclosed: Disclosure, entries: Iterable[Entry]) -> Replay:
+    """Run a member's role again on what was delivered to it.
+
+    Args:
+        disclosed: what is known of the member's keys and records; of the aggregator, nothing has
+            to be.
+        entries: a transcript's, from the first.
+    """
+    replays = ReplayWriter(charter, [disclosed])
+    for number, entry in enumerate(entries):
+        replays.add(number, entry)
+    return replays.replays()[disclosed.member]
+
+
+class ReplayWriter:
+    """Replays members in one pass over a transcript's entries.
+
+    What was delivered is kept until the role has heard it, so memory is that of the live roles.
+
+    Args:
+        charter: the survey.
+        disclosed: what is known of the members' keys and records.
+        held: counts what is kept, of a file that may be anybody's.
+    """
+
+    def __init__(
+        self, charter: Charter, disclosed: Iterable[Disclosure], held: Held | None = None
+    ) -> None:
+        self._held = held
+        self._roster = charter.roster
+        self._roles = {known.member: _Role(charter, known, held) for known in disclosed}
+        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
+        self._departed: dict[PartyId, str] = {}
+
+    def add(self, number: int, entry: Entry, envelope: Envelope | None = None) -> None:
+        """Take the next entry.
+
+        Args:
+            number: its place in the transcript.
+            envelope: a sent one's, if it is decoded already.
+
+        Raises:
+            RemoteProtocolError: the entry's envelope is malformed.
+            TooMuchError: more is held than there may be.
+        """
+        match entry:
+            case Sent():
+                envelope = envelope or decode_envelope(entry.envelope)
+                role = self._roles.get(envelope.recipient)
+                if role is not None and role.listens:
+                    if self._held is not None:
+                        self._held.take(len(envelope.body))
+                    self._forget(self._under_way.pop((envelope.sender, envelope.seq), None))
+                    self._under_way[envelope.sender, envelope.seq] = envelope
+                role = self._roles.get(envelope.sender)
+                # A head is checked by its signature, and needs no replay.
+                if role is not None and envelope.kind != Head.kind():
+                    role.said(number, envelope, self._departed)
+            case Delivered():
+                delivered = self._under_way.pop((entry.sender, entry.seq), None)
+                role = self._roles.get(entry.recipient)
+                if delivered is not None and role is not None and role.listens:
+                    role.heard(number, delivered)
+                else:
+                    self._forget(delivered)
+            case Departed() if entry.party in self._roster:
+                self._departed[entry.party] = entry.reason
+
+    def _forget(self, envelope: Envelope | None) -> None:
+        if envelope is not None and self._held is not None:
+            self._held.drop(len(envelope.body))
+
+    def replays(self) -> dict[PartyId, Replay]:
+        """What the replays have found; nothing can be added any more."""
+        return {name: role.replay(self._departed) for name, role in self._roles.items()}
+
+
+class _Role:
+    """One member's replay, driven by what it said: each of its words must come from the machine."""
+
+    def __init__(self, charter: Charter, known: Disclosure, held: Held | None) -> None:
+        self._charter = charter
+        self._known = known
+        self._held = held
+        self._machine: Machine | None = None
+        self._heard: dict[PartyId, deque[tuple[int, Envelope]]] = {}
+        self._spoken: deque[Envelope] = deque()
+        self._given = 0
+        self._compared = 0
+        self._extra: list[int] = []
+        self._extras = 0
+        self._differences: list[Finding] = []
+        self._tolerated: list[Finding] = []
+        self._unknown = ""
+
+    def heard(self, number: int, envelope: Envelope) -> None:
+        """An envelope was delivered."""
+        self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
+
+    @property
+    def listens(self) -> bool:
+        """Whether what it hears may still matter."""
+        finished = self._machine is not None and self._machine.finished
+        return not (self._over or finished)
+
+    def said(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
+        """An envelope was sent: the machine has to say it now."""
+        if self._unknown == DECLINED and not self._differences and recorded.kind != Head.kind():
+            self._differ(
+                f"#{recorded.seq}: {recorded.kind!r} was said after it had declined", number
+            )
+        if self._over:
+            return
+        machine = self._running()
+        while not self._spoken and self._advance(machine, departed, number, recorded):
+            pass
+        if self._over:
+            return
+        if self._spoken:
+            self._compare(number, self._spoken.popleft(), recorded)
+        elif self._declines(recorded):
+            self._unknown = DECLINED
+        elif not machine.finished:
+            self._differ(
+                f"#{recorded.seq}: {recorded.kind!r} was said before what it follows from "
+                "had been delivered",
+                number,
+            )
+        elif isinstance(_cause(machine.failure), WithheldError):
+            self._unknown = str(_cause(machine.failure))
+        else:
+            self._extras += 1
+            self._extra = [*self._extra, number][:20]
+
+    def replay(self, departed: dict[PartyId, str]) -> Replay:
+        """What was found, at the end of the record."""
+        machine = self._running()
+        while not (self._spoken or self._over) and self._advance(machine, departed):
+            pass
+        # Of the aggregator's words none may be missing: it keeps the record itself.
+        me = self._known.member
+        silenced = me != AGGREGATOR and departed.get(me) != LINK_CLOSED
+        if self._spoken and not silenced and not self._over:
+            first = self._spoken[0]
+            self._differ(f"#{first.seq}: {first.kind!r} follows but is not on record")
+        if self._extras and not self._over:
+            whose = "the aggregator" if me == AGGREGATOR else me
+            text = f"{self._extras} envelopes of {whose} do not follow"
+            self._differences.append(Finding(text, tuple(self._extra), me))
+        failed = _cause(machine.failure)
+        if not self._unknown and isinstance(failed, WithheldError):
+            self._unknown = str(failed)
+        if not machine.finished:
+            machine.abandon("the record has ended")
+        follows = False if self._differences else None if self._unknown else True
+        return Replay(
+            member=me,
+            follows=follows,
+            result=None if follows is None else machine.result,
+            compared=self._compared,
+            differences=tuple(self._differences),
+            tolerated=tuple(self._tolerated),
+            unsaid=len(self._spoken) if silenced else 0,
+            why=self._unknown if follows is None else "",
+        )
+
+    @property
+    def _over(self) -> bool:
+        """Whether what else there is cannot change the verdict."""
+        return bool(self._differences or self._unknown)
+
+    def _differ(self, text: str, *entries: int) -> None:
+        self._differences.append(Finding(text, entries, self._known.member))
+
+    def _running(self) -> Machine:
+        if self._machine is None:
+            known = self._known
+            self._machine = Machine(
+                self._charter,
+                known.member,
+                known.stream or WithheldStream(),
+                records=known.records,
+                identity=known.identity or WithheldIdentity(known.member),
+            )
+            self._machine.start(0.0)
+            self._listen(self._machine)
+        return self._machine
+
+    def _listen(self, machine: Machine) -> None:
+        self._spoken += (e for e in machine.take() if e.kind != Head.kind())
+
+    def _advance(
+        self,
+        machine: Machine,
+        departed: dict[PartyId, str],
+        number: int | None = None,
+        recorded: Envelope | None = None,
+    ) -> bool:
+        """Give the role what it heard next; False if it has heard all that there is.
+
+        Args:
+            number, recorded: what is on record of it next, and where; None at the end.
+        """
+        waiting = machine.awaited
+        if machine.finished or waiting is None:
+            return False
+        # Too much from the aggregator ends a party's role in the middle of any wait.
+        if waiting.noted and not (recorded is not None and self._declines(recorded)):
+            if not self._close(machine, waiting, number, recorded):
+                return False
+        elif (earliest := self._earliest()) is not None:
+            self._give(machine, earliest)
+        elif waiting.noted:
+            return False
+        else:
+            gone = [name for name in waiting.senders if name in departed]
+            # Nobody is told of a departure by the record's end, and nothing is held against that.
+            if not gone or recorded is None:
+                return False
+            for name in gone:
+                machine.gone(name, departed[name], 0.0)
+        self._listen(machine)
+        return True
+
+    def _earliest(self) -> Envelope | None:
+        """What was delivered first of all that the role has not been given; it is taken out."""
+        waiting = [(envelopes[0][0], envelopes) for envelopes in self._heard.values() if envelopes]
+        return min(waiting, key=lambda item: item[0])[1].popleft()[1] if waiting else None
+
+    def _close(
+        self, machine: Machine, waiting: Gather, number: int | None, recorded: Envelope | None
+    ) -> bool:
+        """Give the role whom the record has counted; False if there is no such closing."""
+        if recorded is None and self._known.member != AGGREGATOR:
+            return False
+        try:
+            if recorded is None or recorded.kind != Closed.kind():
+                raise RemoteProtocolError("not on record")
+            counted = self._counted(waiting, recorded)
+        except (RemoteProtocolError, ValueError) as error:
+            entries = () if number is None else (number,)
+            self._differ(f"closing of {waiting.kind.kind()!r}: {error}", *entries)
+            return False
+        given = {self._give(machine, envelope): envelope for envelope in counted}
+        if machine.awaited is waiting:
+            machine.close_gather(0.0)
+        for kept in machine.kept:
+            if kept.seq in given:
+                text = f"{kept.sender} #{given[kept.seq].seq}: {kept.reason}"
+                self._differ(text, *entries_of(number))
+                return False
+        return True
+
+    def _give(self, machine: Machine, envelope: Envelope) -> int:
+        """Give the role an envelope, with a new number: what was counted is given before others."""
+        if self._held is not None:
+            self._held.drop(len(envelope.body))
+        self._given += 1
+        machine.receive(msgspec.structs.replace(envelope, seq=self._given), 0.0)
+        return self._given
+
+    def _counted(self, waiting: Gather, recorded: Envelope) -> list[Envelope]:
+        """The envelopes that the open gather counted, by the record.
+
+        Raises:
+            RemoteProtocolError, ValueError: it closes something else, or counts what never came.
+        """
+        closed = self._charter.codec.decode(recorded.kind, recorded.body)
+        round_ = NO_ROUND if waiting.round is None else waiting.round
+        topic = (waiting.kind.kind(), round_)
+        if not isinstance(closed, Closed) or (closed.of, closed.round) != topic:
+            raise RemoteProtocolError("the record closes something else here")
+        found = []
+        for sender in self._charter.roster.members_in(closed.counted):
+            envelope = self._find(waiting, self._heard.get(sender, deque()))
+            if envelope is None:
+                raise RemoteProtocolError(f"{sender} is counted, but no such message was delivered")
+            found.append(envelope)
+        return found
+
+    def _find(self, waiting: Gather, heard: deque[tuple[int, Envelope]]) -> Envelope | None:
+        """The first envelope of the kind and round awaited; it is taken out, others stay."""
+        for i, (_, envelope) in enumerate(heard):
+            if envelope.kind != waiting.kind.kind():
+                continue
+            try:
+                message = self._charter.codec.decode(envelope.kind, envelope.body)
+            except RemoteProtocolError:
+                continue  # The machine kept it away from the role.
+            if getattr(message, "round", None) == waiting.round:
+                del heard[i]
+                return envelope
+        return None
+
+    def _compare(self, number: int, spoken: Envelope, recorded: Envelope) -> None:
+        if encode_envelope(recorded) == encode_envelope(spoken):
+            self._compared += 1
+            return
+        where = f"#{recorded.seq}"
+        if self._declines(recorded):
+            self._unknown = DECLINED
+            return
+        if recorded.kind == spoken.kind and self._is_close(recorded, spoken):
+            self._compared += 1
+            text = f"{where}: {spoken.kind!r} has floats that differ by less than {TOLERANCE:g}"
+            self._tolerated.append(Finding(text, (number,), self._known.member))
+            return
+        what = "another" if recorded.kind == spoken.kind else f"{recorded.kind!r} instead of"
+        self._differ(
+            f"{where}: the record has {what} {spoken.kind!r}, "
+            "which does not follow from what was delivered",
+            number,
+        )
+
+    def _declines(self, recorded: Envelope) -> bool:
+        """Whether this may follow from a budget: a refusal, said to whoever asked."""
+        return (recorded.kind, recorded.recipient) == (Declined.kind(), AGGREGATOR)
+
+    def _is_close(self, one: Envelope, other: Envelope) -> bool:
+        """Whether two envelopes differ in the last places of derived floats alone."""
+        if msgspec.structs.replace(one, body=other.body) != other:
+            return False
+        decode = self._charter.codec.decode
+        try:
+            return _alike(decode(one.kind, one.body), decode(other.kind, other.body))
+        except RemoteProtocolError:
+            return False
+
+
+def entries_of(number: int | None) -> tuple[int, ...]:
+    """A place in the record as a finding names it."""
+    return () if number is None else (number,)
+
+
+def _alike(one: object, other: object) -> bool:
+    """Equality; of floats, and of probabilities in units of 2**-64, up to ``TOLERANCE``."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        # A count is never so large that the tolerance would reach the next one.
+        if one.dtype.kind != "f" and one.dtype != np.uint64:
+            return bool(np.array_equal(one, other))
+        return _is_near(one.astype(np.float64), other.astype(np.float64))
+    if isinstance(one, float) and isinstance(other, float):
+        return _is_near(np.array([one]), np.array([other]))
+    if isinstance(one, msgspec.Struct):
+        fields = one.__struct_fields__
+        return all(_alike(getattr(one, name), getattr(other, name)) for name in fields)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return one == other
+
+
+def _is_near(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether no number is further from the other than the tolerance allows for the largest."""
+    # What is left where large numbers cancel has their rounding, and not its own.
+    scale = float(np.abs(other).max(initial=0.0))
+    return bool((np.abs(one - other) <= TOLERANCE * scale).all())
+
+
+def _cause(error: BaseException | None) -> BaseException | None:
+    while error is not None and error.__cause__ is not None:
+        error = error.__cause__
+    return error

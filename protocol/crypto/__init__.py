@@ -1,0 +1,1 @@
+"""Keystreams, Merkle trees, commitments, secret sharing and sealed boxes."""

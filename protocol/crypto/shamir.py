@@ -1,0 +1,189 @@
+"""Shamir's secret sharing, byte by byte, over GF(256); who holds which share is not here.
+
+The field is GF(2)[x] modulo the AES polynomial x^8 + x^4 + x^3 + x + 1 (0x11b). Each byte of a
+secret is the value at 0 of a polynomial of degree below the threshold that is otherwise uniform,
+and share number s is its value at s + 1 (Shamir, How to Share a Secret, 1979).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import Stream
+
+MAX_SHARES = 255
+"""The number of points other than 0."""
+
+_POLYNOMIAL = 0x11B
+_GENERATOR = 3
+_ORDER = 255
+# Products, and rows of weights, that are made at once: they and their indices stay in a cache.
+_PRODUCTS_AT_ONCE = 2**16
+_ROWS_AT_ONCE = 2**11
+
+Octets = NDArray[np.uint8]
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def _powers() -> Octets:
+    """The powers 0 to 254 of the generator."""
+    powers = np.empty(_ORDER, np.uint8)
+    power = 1
+    for exponent in range(_ORDER):
+        powers[exponent] = power
+        power ^= power << 1  # times 3, which is x + 1
+        if power > 0xFF:
+            power ^= _POLYNOMIAL
+    return powers
+
+
+def _logarithms(powers: Octets) -> NDArray[np.intp]:
+    """To the generator's base; that of 0, which has none, is 0."""
+    logarithms = np.zeros(256, np.intp)
+    logarithms[powers] = np.arange(_ORDER)
+    return logarithms
+
+
+def _products(powers: Octets, logarithms: NDArray[np.intp]) -> Octets:
+    """``a b`` at ``256 a + b``."""
+    table: Octets = powers[(logarithms[:, None] + logarithms) % _ORDER]
+    table[0] = table[:, 0] = 0
+    return table.ravel()
+
+
+def _twiddles() -> NDArray[np.intp]:
+    """Row b holds ``256 s_b(x) / s_b(2**b)`` at x, where s_b vanishes on 0 to 2**b - 1, and on 2**b
+    has a value that is divided out.
+
+    ``s_0(x) = x`` and ``s_{b+1}(x) = s_b(x) (s_b(x) + s_b(2**b))``, all of them linear over GF(2).
+    """
+    rows = []
+    values = np.arange(256)
+    for bit in range(8):
+        leading = values[1 << bit]
+        inverse = _POWERS[-_LOGARITHMS[leading] % _ORDER]
+        rows.append(256 * _PRODUCTS[256 * values + inverse].astype(np.intp))
+        values = _PRODUCTS[256 * values + (values ^ leading)].astype(np.intp)
+    return np.stack(rows)
+
+
+_POWERS: Octets = _frozen(_powers())
+_LOGARITHMS: NDArray[np.intp] = _frozen(_logarithms(_POWERS))
+_PRODUCTS: Octets = _frozen(_products(_POWERS, _LOGARITHMS))
+_TWIDDLES: NDArray[np.intp] = _frozen(_twiddles())
+# The logarithm of a - b at (a, b), 0 on the diagonal. In single precision, in which a sum of up to
+# 255 of them is exact.
+_LOGARITHMS_OF_DIFFERENCES: NDArray[np.float32] = _frozen(
+    _LOGARITHMS[np.arange(256)[:, None] ^ np.arange(256)].astype(np.float32)
+)
+
+
+def share(secrets: Octets, *, shares: int, threshold: int, stream: Stream) -> Octets:
+    """Share a secret of L bytes; fewer than ``threshold`` shares together tell nothing about it.
+
+    The polynomials are drawn by their coefficients in the basis ``X_i``, the product of
+    ``s_b / s_b(2**b)`` over the bits b of i. ``X_i`` is of degree i and, but for ``X_0 = 1``, 0 at
+    0: so uniform coefficients make every polynomial of degree below the threshold with the
+    secret at 0 exactly as likely, as in the basis of the powers. But here all values take a few
+    butterflies in place of Horner's rule (Lin, Chung and Han, Novel Polynomial Basis and Its
+    Application to Reed-Solomon Erasure Codes, 2014, section III).
+
+    Args:
+        secrets: shape (L,); each byte is shared by itself.
+        shares: how many to make, at most 255.
+        threshold: how many it takes to reconstruct, 1 to ``shares``.
+        stream: gives ``(threshold - 1) * L`` bytes.
+
+    Returns:
+        shape (shares, L); row s is the values at s + 1.
+
+    Raises:
+        ValueError: the secret is no row of bytes, or a number is out of its range.
+    """
+    if secrets.dtype != np.uint8 or secrets.ndim != 1:
+        raise ValueError(f"a secret of {secrets.dtype}, {secrets.shape}: expected a row of bytes")
+    if not 1 <= threshold <= shares <= MAX_SHARES:
+        raise ValueError(
+            f"threshold {threshold} of {shares} shares: "
+            f"expected 1 <= threshold <= shares <= {MAX_SHARES}"
+        )
+    length = len(secrets)
+    bits = shares.bit_length()
+    values = np.zeros((1 << bits, length), np.uint8)
+    values[0] = secrets
+    drawn = stream.bytes((threshold - 1) * length)
+    values[1:threshold] = np.frombuffer(drawn, np.uint8).reshape(threshold - 1, length)
+    for bit in reversed(range(bits)):
+        # f + X g, with X = s_b(x) / s_b(2**b): on the first half of a block X is that of the block,
+        # and on the second it is one more.
+        halves = values.reshape(1 << (bits - 1 - bit), 2, 1 << bit, length)
+        first, second = halves[:, 0], halves[:, 1]
+        twiddles = _TWIDDLES[bit, : 1 << bits : 2 << bit]
+        first ^= _PRODUCTS.take(second + twiddles[:, None, None])
+        second ^= first
+    return values[1 : shares + 1].copy()
+
+
+def reconstruct(shares: Octets, places: NDArray[np.integer]) -> Octets:
+    """The secrets that the given shares determine, each by Lagrange interpolation at 0.
+
+    All t shares of a row are used, so t has to be at least the threshold. Fewer than the threshold
+    tell nothing: what comes out then is as likely as any other secret. Nor does anything show that
+    a share is wrong or stands at a wrong place: the secret is wrong, silently. What binds the
+    holder of a share to it is a commitment.
+
+    Args:
+        shares: shape (n, t, L): t shares of each of n secrets of L bytes.
+        places: shape (n, t): the number of each share, from 0; distinct within a row.
+
+    Returns:
+        shape (n, L).
+
+    Raises:
+        ValueError: shapes or types that do not fit, no share, a number that is not in 0..254 or
+            twice in a row.
+    """
+    if shares.dtype != np.uint8 or shares.ndim != 3 or shares.shape[1] < 1:
+        raise ValueError(f"shares of {shares.dtype}, {shares.shape}: expected bytes (n, t, L)")
+    if places.shape != shares.shape[:2] or not np.issubdtype(places.dtype, np.integer):
+        raise ValueError(f"places of {places.dtype}, {places.shape}: expected a number per share")
+    if places.size and not (places.min() >= 0 and places.max() < MAX_SHARES):
+        raise ValueError(f"places from {places.min()} to {places.max()}: expected 0 to 254")
+    n, t, length = shares.shape
+    weights = np.empty((n, t), np.uint8)
+    for start in range(0, n, _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        weights[part] = _weights_at_zero(places[part].astype(np.intp) + 1)
+    secrets = np.empty((n, length), np.uint8)
+    step = max(1, _PRODUCTS_AT_ONCE // max(1, t * length))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        indices = shares[part] + 256 * weights[part, :, None].astype(np.intp)
+        secrets[part] = np.bitwise_xor.reduce(_PRODUCTS.take(indices), axis=1)
+    return secrets
+
+
+def _weights_at_zero(points: NDArray[np.intp]) -> Octets:
+    """Lagrange's weights at 0: of point i, the product of ``x_j / (x_j - x_i)`` over j != i.
+
+    Raises:
+        ValueError: a point is twice in a row.
+    """
+    held = np.zeros((len(points), 256), np.float32)
+    np.put_along_axis(held, points, 1, axis=1)
+    if np.any(np.count_nonzero(held, axis=1) < points.shape[1]):
+        raise ValueError("a share that is given twice: expected distinct places")
+    # The sum of log(x_j - x) over a row's points j, for every x at once.
+    sums = held @ _LOGARITHMS_OF_DIFFERENCES
+    below = np.take_along_axis(sums, points, axis=1).astype(np.intp)
+    above = _LOGARITHMS[points]
+    exponents = above.sum(axis=1, keepdims=True) - above - below
+    weights: Octets = _POWERS[exponents % _ORDER]
+    return weights

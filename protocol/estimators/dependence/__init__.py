@@ -1,0 +1,1 @@
+"""Measures and tests of dependence between attributes, and trees of them."""

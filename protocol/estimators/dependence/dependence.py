@@ -1,0 +1,420 @@
+"""How strongly attributes depend on each other, from exact or from randomized tables; no clusters.
+
+Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4 (Equations 8 and 9)
+and the three ways to learn dependences, sections 4.1 to 4.3, as corrected.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.joint import JointEstimate
+from protocol.estimators.projection import project
+from protocol.estimators.unmixing import Floats
+from protocol.randomizers import KeepUniform
+from protocol.surveys.survey import Attribute, Survey
+
+# A smaller share of a row or column is the rounding of a zero: no respondent stands for it.
+_EMPTY = 1e-12
+
+_ATTENUATED = "randomized answers depend less on each other than the answers do"
+_APPROXIMATE = "the bias that randomizing brings is taken off only in part"
+_NOISY = "noise in the estimated tables adds to dependences, and clipping takes from them"
+
+Measured: TypeAlias = tuple[float, Floats | None]
+"""A measure of a table, and its slope: the derivative by every share, shifted so that its mean over
+the table is 0; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A measure of dependence of a two-way table; fill in these fields to write another one.
+
+    Attributes:
+        name: what results call it.
+        measured: of shares of shape (r_i, r_j), none negative, with a total of 1.
+        largest: its greatest value, which caps the deviations.
+    """
+
+    name: str
+    measured: Callable[[Floats], Measured]
+    largest: float = 1.0
+
+    def __call__(self, table: ArrayLike) -> float:
+        """The measure of counts or shares, shape (r_i, r_j).
+
+        Raises:
+            ValueError: not two axes, a negative or not finite entry, or no positive one.
+        """
+        return self.measured(_shares(table))[0]
+
+
+def _cramers_v(shares: Floats) -> Measured:
+    rows, columns = (np.flatnonzero(shares.sum(axis=axis) > _EMPTY) for axis in (1, 0))
+    filled = shares[np.ix_(rows, columns)]
+    smaller = min(filled.shape) - 1
+    first, second = filled.sum(axis=1, keepdims=True), filled.sum(axis=0, keepdims=True)
+    excess = filled / first / second - 1.0
+    v = math.sqrt(max(0.0, float(np.sum((filled - first * second) * excess))) / max(1, smaller))
+    if not (smaller and v):
+        return 0.0, None
+    weighted = excess * filled
+    slope = np.zeros(shares.shape)
+    slope[np.ix_(rows, columns)] = (
+        2 * excess
+        - weighted.sum(axis=1, keepdims=True) / first
+        - weighted.sum(axis=0, keepdims=True) / second
+    ) / (2 * v * smaller)
+    return min(1.0, v), slope
+
+
+def _pearson(shares: Floats) -> Measured:
+    first, second = _centred(shares)
+    variances = float(shares.sum(axis=1) @ first**2), float(shares.sum(axis=0) @ second**2)
+    if min(variances) <= _EMPTY:
+        return 0.0, None
+    first, second = first / math.sqrt(variances[0]), second / math.sqrt(variances[1])
+    r = float(first @ shares @ second)
+    slope = np.outer(first, second) - r / 2 * (first[:, None] ** 2 + second**2)
+    return min(1.0, abs(r)), math.copysign(1.0, r) * slope
+
+
+def _covariance(shares: Floats) -> Measured:
+    first, second = _centred(shares)
+    value = float(first @ shares @ second)
+    return abs(value), math.copysign(1.0, value) * (np.outer(first, second) - value)
+
+
+cramers_v = Measure(name="cramers-v", measured=_cramers_v)
+"""Cramer's V: 0 is independence, 1 complete dependence (Equation 9, as corrected).
+
+``V = sqrt(sum_ab (o_ab - e_ab)**2 / e_ab / n / min(r - 1, c - 1))`` with e the counts expected
+under independence, over the r rows and c columns that are not empty; 0 with one row or column.
+"""
+
+pearson = Measure(name="pearson", measured=_pearson)
+"""The absolute correlation of two attributes' codes (Equation 8), 0 if one is constant."""
+
+covariance = Measure(name="covariance", measured=_covariance, largest=math.inf)
+"""The absolute covariance of two attributes' codes.
+
+It alone keeps its order when every attribute is kept with the same probability p: each becomes
+p**2 of what it was (Proposition 1, Corollary 1).
+"""
+
+MEASURES: Mapping[str, Measure] = MappingProxyType(
+    {measure.name: measure for measure in (cramers_v, pearson, covariance)}
+)
+"""The measures by name. ``auto`` stands for ``measure_for``."""
+
+
+def measure_for(first: Attribute, second: Attribute, measure: str | Measure = "auto") -> Measure:
+    """The measure of this name for two attributes, or the one given.
+
+    ``auto`` is Pearson's ``|r|`` if both are ordinal, else Cramer's V (section 4).
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    if isinstance(measure, Measure):
+        return measure
+    if measure == "auto":
+        measure = "pearson" if first.ordinal and second.ordinal else "cramers-v"
+    if measure not in MEASURES:
+        raise ValueError(f"measure {measure!r}: expected auto, {', '.join(MEASURES)}")
+    return MEASURES[measure]
+
+
+class Dependence(NamedTuple):
+    """How strongly two attributes depend on each other, and how much that varies by chance."""
+
+    first: str
+    second: str
+    value: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Dependences:
+    """The dependence of every pair of attributes, and what it cost to learn it.
+
+    Attributes:
+        names: the attributes, m of them, in the survey's order.
+        measure: the name of the measure; ``auto`` if it was chosen pair by pair.
+        method: how it was learnt, for a reader.
+        matrix: shape (m, m), symmetric and finite. In the diagonal stands 1, whatever the measure.
+        deviations: shape (m, m), symmetric: the standard deviations of the matrix given the
+            respondents' answers, 0 for exact counts and in the diagonal. They are about its own
+            mean: where that is not the true dependence they are no standard errors.
+        epsilon: what it cost each respondent, by sequential composition; infinite for exact counts.
+        biased: why the mean of the matrix is not the true dependence; empty if it is.
+
+    Raises:
+        ValueError: what is not so, or a negative deviation or epsilon.
+    """
+
+    names: tuple[str, ...]
+    measure: str
+    method: str
+    matrix: Floats
+    deviations: Floats
+    epsilon: float
+    biased: str = ""
+
+    def __post_init__(self) -> None:
+        m = len(self.names)
+        for field in ("matrix", "deviations"):
+            array = np.array(getattr(self, field), np.float64)
+            if array.shape != (m, m) or not np.array_equal(array, array.T):
+                raise ValueError(f"{field} of shape {array.shape}: expected symmetric ({m}, {m})")
+            array.flags.writeable = False
+            object.__setattr__(self, field, array)
+        spread = self.deviations
+        if not (np.isfinite(self.matrix).all() and (spread >= 0).all() and self.epsilon >= 0):
+            raise ValueError("a dependence is not finite, or a deviation or epsilon is negative")
+
+    def __repr__(self) -> str:
+        spent = f"epsilon={self.epsilon:.6g}"
+        return f"<Dependences: m={len(self.names)}, {self.measure}, {self.method}, {spent}>"
+
+    @property
+    def standard_errors(self) -> Floats | None:
+        """What the matrix may be off by, shape (m, m); None where it is biased."""
+        return None if self.biased else self.deviations
+
+    def pairs(self) -> Iterator[Dependence]:
+        """Every pair of attributes by falling dependence, ties in the order of the attributes."""
+        pairs = combinations(range(len(self.names)), 2)
+        # The sort is stable, so ties stay in the order of the attributes.
+        for i, j in sorted(pairs, key=lambda pair: -float(self.matrix[pair])):
+            value, deviation = float(self.matrix[i, j]), float(self.deviations[i, j])
+            yield Dependence(self.names[i], self.names[j], value, deviation)
+
+    def _repr_html_(self) -> str:
+        """The matrix as an HTML table, with every text escaped."""
+        names = [html.escape(name) for name in self.names]
+        head = "".join(f"<th>{name}</th>" for name in ("", *names))
+        body = ""
+        for name, row in zip(names, self.matrix, strict=True):
+            body += f"<tr><th>{name}</th>{''.join(f'<td>{value:.3f}</td>' for value in row)}</tr>"
+        biased = f"; biased: {self.biased}" if self.biased else ""
+        caption = f"<caption>{html.escape(repr(self) + biased)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def dependences(
+    tables: Sequence[NDArray[Any]],
+    survey: Survey,
+    *,
+    measure: str | Measure = "auto",
+    method: str,
+    epsilon: float,
+) -> Dependences:
+    """From exact counts of every pair of attributes (section 4.2); nothing varies by chance.
+
+    Args:
+        tables: counts of shape (r_i, r_j) in the order of ``combinations(survey.names, 2)``.
+        survey: what was asked.
+        measure: its name, or one of your own.
+        method, epsilon: as in ``Dependences``.
+
+    Raises:
+        ValueError: other tables, an unknown measure, or what the measure refuses.
+    """
+    shapes = list(combinations(survey.sizes, 2))
+    if [table.shape for table in tables] != shapes:
+        raise ValueError(f"tables of shapes {[t.shape for t in tables]}, expected {shapes}")
+    given = iter(tables)
+    return _gathered(survey, measure, lambda _, m: (m(next(given)), 0.0), method, epsilon, "")
+
+
+def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto") -> Dependences:
+    """The measure of the randomized reports themselves, as section 4.1 prints it.
+
+    It is biased: keep probabilities p_i and p_j make V about ``p_i p_j`` times as large, and n
+    reports add a floor of about ``sqrt((max r - 1) / n)``. The deviations, by the delta method, are
+    those of the reports' own measure.
+
+    Raises:
+        ValueError: an unknown measure, or a table of more than 2**27 cells.
+    """
+    value = partial(_of_reports, estimate)
+    return _gathered(estimate.survey, measure, value, "raw", epsilon_of(estimate), _ATTENUATED)
+
+
+def debiased_dependences(
+    estimate: JointEstimate, *, measure: str | Measure = "auto"
+) -> Dependences:
+    """Section 4.1 with the bias of Cramer's V taken off; other measures as ``unmixed_dependences``.
+
+    ``V = sqrt(max(0, V_Y**2 - (r_i - 1)(r_j - 1) / (n min(r_i - 1, r_j - 1)))) / (p_i p_j)``, at
+    most 1, with V_Y that of the reports. It is approximate: the margins that V divides by stay
+    those of the reports, so some bias is left, which more reports do not lessen. The deviation
+    follows from that of ``V_Y**2`` by the delta method; near 0, where a root has no slope, it is
+    the root of that, which is somewhat too large.
+
+    Raises:
+        ValueError: as ``raw_dependences``, or Cramer's V of an attribute that has no keep
+            randomizer of its own.
+    """
+    own = {block.attributes: block.randomizer for block in estimate.blocks}
+
+    def value(pair: tuple[str, str], chosen: Measure) -> tuple[float, float]:
+        if chosen != cramers_v:
+            return _unmixed(estimate, pair, chosen)
+        reported, error = _of_reports(estimate, pair, chosen)
+        floor = (max(estimate.sizes_of(pair)) - 1) / estimate.n
+        root = math.sqrt(max(0.0, reported**2 - floor))
+        uncertain = 2 * max(reported, error) * error
+        wide = uncertain / (max(2 * root, math.sqrt(uncertain)) or 1.0)
+        kept = 1.0
+        for name in pair:
+            if not isinstance(keep := own.get((name,)), KeepUniform):
+                raise ValueError(f"{name!r} has no keep randomizer of its own: use unmixed ones")
+            kept *= keep.keep
+        return min(1.0, root / kept), min(1.0, wide / kept)
+
+    return _gathered(
+        estimate.survey, measure, value, "debiased", epsilon_of(estimate), _APPROXIMATE
+    )
+
+
+def unmixed_dependences(
+    estimate: Estimate, *, measure: str | Measure = "auto", epsilon: float | None = None
+) -> Dependences:
+    """The measure of every estimated pair table, after its projection by clip-and-rescale.
+
+    It is biased: noise adds to V, up to
+    ``sqrt(sum_ab var_ab / (pi_a pi_b) / min(r_i - 1, r_j - 1))``, and clipping takes from it. The
+    deviations are by the delta method, with clipped cells left out. Where the measure has no slope
+    (V of 0, a constant attribute) they are its largest value.
+
+    Raises:
+        ValueError: an unknown measure, a table that the estimate cannot give, or no epsilon, which
+            only a ``JointEstimate`` knows by itself.
+    """
+    if epsilon is None:
+        if not isinstance(estimate, JointEstimate):
+            raise ValueError("epsilon is needed: this estimate does not say what it cost")
+        epsilon = epsilon_of(estimate)
+    return _gathered(
+        estimate.survey, measure, partial(_unmixed, estimate), "unmixed", epsilon, _NOISY
+    )
+
+
+def pairwise_dependences(
+    survey: Survey, estimates: Sequence[JointEstimate], *, measure: str | Measure = "auto"
+) -> Dependences:
+    """As ``unmixed_dependences``, of pairs that were randomized one by one (section 4.3).
+
+    One respondent enters every pair, so epsilon is the sum over the pairs: the paper's waiver of
+    sequential composition does not hold.
+
+    Raises:
+        ValueError: an unknown measure, or not one estimate of each pair of attributes, in the order
+            of ``combinations(survey.names, 2)``.
+    """
+    pairs = list(combinations(survey.attributes, 2))
+    if [estimate.survey.attributes for estimate in estimates] != pairs:
+        raise ValueError("expected one estimate of each pair of attributes, in their order")
+    given = iter(estimates)
+    epsilon = math.fsum(map(epsilon_of, estimates))
+    return _gathered(
+        survey, measure, lambda *a: _unmixed(next(given), *a), "pairs", epsilon, _NOISY
+    )
+
+
+def epsilon_of(estimate: JointEstimate) -> float:
+    """What a report cost its respondent: the sum of the blocks' epsilons."""
+    return math.fsum(block.randomizer.epsilon for block in estimate.blocks)
+
+
+def _gathered(
+    survey: Survey,
+    measure: str | Measure,
+    value_of: Callable[[tuple[str, str], Measure], tuple[float, float]],
+    method: str,
+    epsilon: float,
+    biased: str,
+) -> Dependences:
+    m = len(survey.names)
+    matrix, deviations = np.eye(m), np.zeros((m, m))
+    for i, j in combinations(range(m), 2):
+        chosen = measure_for(survey.attributes[i], survey.attributes[j], measure)
+        both = [i, j], [j, i]
+        matrix[both], deviations[both] = value_of((survey.names[i], survey.names[j]), chosen)
+    name = measure if isinstance(measure, str) else measure.name
+    return Dependences(survey.names, name, method, matrix, deviations, epsilon, biased)
+
+
+def _unmixed(estimate: Estimate, pair: tuple[str, str], measure: Measure) -> tuple[float, float]:
+    raw = estimate.table(*pair).values
+    value, slope = measure.measured(project(raw, "clip"))
+    if slope is None:
+        return value, measure.largest
+    by_raw = np.where(raw > 0, slope, 0.0) / float(raw[raw > 0].sum())
+    error = estimate.query(pair, by_raw).standard_error
+    return value, measure.largest if error is None else min(error, measure.largest)
+
+
+def _of_reports(
+    estimate: JointEstimate, pair: tuple[str, str], measure: Measure
+) -> tuple[float, float]:
+    value, slope = measure.measured(_shares(estimate.counts.table(estimate.survey.axes(pair))))
+    if slope is None:
+        return value, measure.largest
+    # A query's weights are of answers; with the mean slope of an answer's reports, every report
+    # counts by the slope itself.
+    error = estimate.query(*_mean_of_reports(estimate, pair, slope)).standard_error
+    return value, measure.largest if error is None else min(error, measure.largest)
+
+
+def _mean_of_reports(
+    estimate: JointEstimate, pair: tuple[str, str], weights: Floats
+) -> tuple[tuple[str, ...], Floats]:
+    """Attributes, and per combination of their categories the mean weight of its reports.
+
+    Besides the pair these are all of a block with any matrix: a part of it depends on the whole.
+    """
+    blocks = [block for block in estimate.blocks if not set(pair).isdisjoint(block.attributes)]
+    parts = [
+        [n for n in block.attributes if n in pair or not isinstance(block.randomizer, KeepUniform)]
+        for block in blocks
+    ]
+    names = tuple(name for part in parts for name in part)
+    sizes = estimate.sizes_of(names)
+    ordered = weights.transpose([pair.index(name) for name in names if name in pair])
+    beside = tuple(axis for axis, name in enumerate(names) if name not in pair)
+    mean = np.broadcast_to(np.expand_dims(ordered, beside), sizes)
+    mean = mean.reshape([math.prod(estimate.sizes_of(part)) for part in parts])
+    for axis, block in enumerate(blocks):
+        if isinstance(block.randomizer, KeepUniform):
+            a = block.randomizer.keep
+            mean = a * mean + (1 - a) * mean.mean(axis=axis, keepdims=True)
+        else:
+            mean = np.moveaxis(np.tensordot(mean, block.randomizer.matrix(), (axis, 1)), -1, axis)
+    return names, mean.reshape(sizes)
+
+
+def _shares(table: ArrayLike) -> Floats:
+    counts = np.asarray(table, np.float64)
+    if counts.ndim != 2 or (counts < 0).any():
+        raise ValueError(f"a table of shape {counts.shape}: expected two axes, nothing negative")
+    return project(counts, "clip")
+
+
+def _centred(shares: Floats) -> tuple[Floats, Floats]:
+    """The codes of both attributes less their means."""
+    rows, columns = np.arange(shares.shape[0]), np.arange(shares.shape[1])
+    return rows - shares.sum(axis=1) @ rows, columns - shares.sum(axis=0) @ columns

@@ -1,0 +1,256 @@
+"""What pairs of attributes tell of all of them: independence by Wald's test, Chow-Liu trees.
+
+Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, use 2-way
+marginals for both. Nothing is drawn here, and no report is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from protocol.estimators.dependence.association import TestResult
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection, project
+from protocol.estimators.tables import Table
+from protocol.estimators.unmixing import Floats
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+
+MAX_CELLS = 2**22
+"""The largest table that ``ChowLiuTree.distribution`` makes."""
+
+_ROUNDING = 1e-9
+
+
+def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
+    """Are two attributes independent? For a raw estimate of any method with its covariance.
+
+    With R and C the margins of the table T and s its total, ``d = s T - R C^T`` is 0 under H0. To
+    first order its covariance follows from that of T, and ``W = d^T Cov(d)^-1 d`` over the first
+    r-1 rows and c-1 columns, which determine the rest, is chi-squared with (r-1)(c-1) degrees of
+    freedom. The covariance is that of the estimate, not one under H0. Where a report is one draw of
+    keep-else-table on both attributes, ``association.noise_aware_test`` has that one.
+
+    Args:
+        table: raw and signed, shape ``(..., r, c)``.
+        covariance: of the cells in row-major order, shape ``(..., r c, r c)``, for respondents who
+            are a random sample of a population: H0 is about the population.
+
+    Raises:
+        ValueError: other shapes, an entry that is not finite, or a covariance under which d is not
+            uncertain in every direction: too few reports, or a category that nobody has.
+    """
+    estimate, spread = np.asarray(table, np.float64), np.asarray(covariance, np.float64)
+    if estimate.ndim < 2 or min(estimate.shape[-2:]) < 2:
+        raise ValueError(f"a table of shape {estimate.shape}: expected two attributes")
+    rows, columns = estimate.shape[-2:]
+    cells = rows * columns
+    if spread.shape != (*estimate.shape[:-2], cells, cells):
+        raise ValueError(f"a covariance of shape {spread.shape} for a table of {estimate.shape}")
+    if not (np.isfinite(estimate).all() and np.isfinite(spread).all()):
+        raise ValueError("an entry is not finite: a covariance is not known from so few reports")
+    total = estimate.sum(axis=(-2, -1))[..., None, None]
+    first = estimate.sum(axis=-1, keepdims=True)
+    second = estimate.sum(axis=-2, keepdims=True)
+    distance = (total * estimate - first * second)[..., :-1, :-1]
+    # The derivative of d[i, j] by T[a, b], with axes (..., i, j, a, b).
+    same_row = np.eye(rows)[:, None, :, None]
+    same_column = np.eye(columns)[None, :, None, :]
+    slope = total[..., None, None] * same_row * same_column + estimate[..., :, :, None, None]
+    slope = slope - same_row * second[..., 0, None, :, None, None]
+    slope = slope - same_column * first[..., :, 0, None, None, None]
+    freedom = (rows - 1) * (columns - 1)
+    slope = slope[..., :-1, :-1, :, :].reshape(*estimate.shape[:-2], freedom, cells)
+    known = slope @ spread @ np.swapaxes(slope, -1, -2)
+    try:
+        root = np.linalg.cholesky(known)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "the covariance is not positive definite: too few reports, or an empty category"
+        ) from error
+    flat = distance.reshape(*estimate.shape[:-2], freedom, 1)
+    statistic = (np.linalg.solve(root, flat) ** 2).sum(axis=(-2, -1))
+    # Imported here: it takes longer than all of this package.
+    from scipy.special import chdtrc
+
+    return TestResult(
+        test="wald",
+        statistic=statistic,
+        degrees=np.full(statistic.shape, freedom, np.int64),
+        p_value=np.asarray(chdtrc(freedom, statistic)),
+    )
+
+
+def mutual_information(table: ArrayLike) -> float:
+    """``sum p ln(p / (row margin * column margin))`` in nats, at least 0; empty cells add nothing.
+
+    Args:
+        table: shares of two attributes, none negative, total 1: project a raw estimate first.
+
+    Raises:
+        ValueError: another table.
+    """
+    shares = np.asarray(table, np.float64)
+    if shares.ndim != 2 or not np.isfinite(shares).all():
+        raise ValueError(f"a table of shape {shares.shape}: expected two axes of finite shares")
+    if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
+        raise ValueError("a negative share or a total that is not 1: project the estimate first")
+    expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
+    # Two tiny margins have a product of 0, and what they add is as good as nothing.
+    filled = (shares > 0) & (expected > 0)
+    ratio = np.divide(shares, expected, out=np.ones_like(shares), where=filled)
+    return max(0.0, float((shares * np.log(ratio)).sum()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ChowLiuTree:
+    """A distribution of all attributes in which each depends on one other at most.
+
+    Attributes:
+        survey: the attributes.
+        edges: (parent, child), m - 1 of them, every parent before its children; the root is the
+            survey's first attribute.
+        information: the mutual information of each edge in nats.
+        root: the shares of the root's categories.
+        conditionals: for each edge ``P(child | parent)``, rows the parent's categories.
+    """
+
+    survey: Survey
+    edges: tuple[tuple[str, str], ...]
+    information: tuple[float, ...]
+    root: Floats
+    conditionals: tuple[Floats, ...]
+
+    def __repr__(self) -> str:
+        edges = ", ".join(f"{parent} -> {child}" for parent, child in self.edges)
+        return f"<ChowLiuTree: {edges or self.survey.names[0]}>"
+
+    def log_likelihood(self, records: Records) -> float:
+        """The mean over the respondents of ``ln P(record)``, in nats; -inf if one is impossible.
+
+        For the tree of the records' own exact tables it is the sum of the edges' information, less
+        the entropies of all attributes.
+
+        Raises:
+            SurveyError: the records lack an attribute.
+            ValueError: records of other categories.
+        """
+        for attribute in self.survey.attributes:
+            if records.survey.attribute(attribute.name).categories != attribute.categories:
+                raise ValueError(f"attribute {attribute.name!r}: other categories than the tree's")
+        value = _expected_log(records.counts(self.survey.names[:1]), self.root)
+        for edge, conditional in zip(self.edges, self.conditionals, strict=True):
+            value += _expected_log(records.counts(edge), conditional)
+        return value / len(records)
+
+    def distribution(self) -> Floats:
+        """The whole joint distribution, shape ``survey.sizes``.
+
+        Raises:
+            ValueError: more than 2**22 cells.
+        """
+        if self.survey.cells > MAX_CELLS:
+            raise ValueError(f"{self.survey.cells} cells, more than 2**22")
+        sizes = self.survey.sizes
+        joint = np.broadcast_to(self.root.reshape(-1, *(1 for _ in sizes[1:])), sizes)
+        for edge, conditional in zip(self.edges, self.conditionals, strict=True):
+            parent, child = self.survey.axes(edge)
+            shape = [size if axis in (parent, child) else 1 for axis, size in enumerate(sizes)]
+            factor = conditional if parent < child else conditional.T
+            joint = joint * factor.reshape(shape)
+        return np.array(joint)
+
+
+def chow_liu(
+    estimate: Estimate, *, projection: Projection = "simplex", mix: float = 0.0
+) -> ChowLiuTree:
+    """The tree of the largest total mutual information, from the tables of all pairs.
+
+    For exact tables it is the tree distribution of the largest likelihood (Chow and Liu 1968). Of
+    equal pairs the first in the survey's order is taken.
+
+    Args:
+        estimate: one that has the table of every pair, for at least 2 attributes.
+        projection: of every pair's table, by which it becomes one of shares; not ``none`` unless
+            the tables are exact.
+        mix: the share of the uniform distribution in every pair's table afterwards, at least 0 and
+            below 1. Above 0 no record is impossible.
+
+    Raises:
+        ValueError: fewer than 2 attributes, a mix out of range, a pair without a table, or a table
+            that is not one of shares.
+    """
+    survey = estimate.survey
+    if len(survey.names) < 2:
+        raise ValueError("a tree of fewer than 2 attributes")
+    if not 0 <= mix < 1:
+        raise ValueError(f"mix {mix}: expected at least 0, less than 1")
+    pairs = list(combinations(survey.names, 2))
+    raw = estimate.pairs()
+    if [table.names for table in raw] != pairs:
+        raise ValueError("the estimate does not have the table of every pair")
+    tables = [_shares(table, projection, mix) for table in raw]
+    gains = [mutual_information(table) for table in tables]
+    edges = _spanning_tree(gains, len(survey.names))
+    place = {pair: i for i, pair in enumerate(combinations(range(len(survey.names)), 2))}
+    joint = [
+        tables[place[parent, child]] if parent < child else tables[place[child, parent]].T
+        for parent, child in edges
+    ]
+    return ChowLiuTree(
+        survey=survey,
+        edges=tuple((survey.names[parent], survey.names[child]) for parent, child in edges),
+        information=tuple(gains[place[min(edge), max(edge)]] for edge in edges),
+        # The root is the parent of the first edge.
+        root=_read_only(joint[0].sum(axis=1)),
+        conditionals=tuple(_read_only(_conditional(table)) for table in joint),
+    )
+
+
+def _spanning_tree(gains: Sequence[float], m: int) -> list[tuple[int, int]]:
+    """The edges (parent, child) of the maximum spanning tree from attribute 0, breadth first."""
+    # Imported here: it takes longer than all of this package.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+    first, second = np.triu_indices(m, 1)
+    # Ranks for weights: all are different, and none is 0, which would be no edge at all.
+    ranks = np.empty(len(first))
+    ranks[np.argsort(-np.asarray(gains), kind="stable")] = np.arange(1, len(first) + 1)
+    tree = minimum_spanning_tree(coo_array((ranks, (first, second)), shape=(m, m)).tocsr())
+    order, parents = breadth_first_order(tree, 0, directed=False)
+    return [(int(parents[child]), int(child)) for child in order[1:]]
+
+
+def _shares(table: Table, projection: Projection, mix: float) -> Floats:
+    shares = project(table.values, projection)
+    mixed: Floats = (1 - mix) * shares + mix / shares.size
+    return mixed
+
+
+def _conditional(joint: Floats) -> Floats:
+    """``P(second | first)``; uniform where the first has no share."""
+    margin = joint.sum(axis=1, keepdims=True)
+    uniform = np.full_like(joint, 1 / joint.shape[1])
+    law: Floats = np.divide(joint, margin, out=uniform, where=margin > 0)
+    return law
+
+
+def _expected_log(counts: ArrayLike, law: Floats) -> float:
+    """``sum counts ln law`` over the cells that have a count."""
+    found = np.asarray(counts, np.float64)
+    if (law[found > 0] <= 0).any():
+        return -np.inf
+    logs = np.log(law, out=np.zeros_like(law), where=found > 0)
+    return float((found * logs).sum())
+
+
+def _read_only(values: Floats) -> Floats:
+    fixed = np.ascontiguousarray(values)
+    fixed.flags.writeable = False
+    return fixed

@@ -1,0 +1,1 @@
+"""Tables that share attributes: made consistent, and joined."""

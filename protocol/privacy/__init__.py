@@ -1,1 +1,0 @@
-"""Privacy events, the accountants that judge them, and the ledger."""

@@ -1,0 +1,271 @@
+"""The exchange: the rules of the hub that all envelopes pass, without I/O.
+
+It admits what members send, has it recorded, decides its fate, and gives notice of who has left.
+Memory transport, TCP switch and local executor differ only in how they carry out what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, RECORD, SWITCH, Declined, Envelope, Head, Left, PartyId
+from protocol.session.charter import Charter
+from protocol.session.fates import PASS, FateRule, Verdict, deliver_all
+from protocol.session.heads import is_signed
+from protocol.wire.codec import encode_envelope
+
+KEPT_ENCODING = 4096
+"""The longest encoding, in bytes, that waits with its envelope to be written again."""
+
+STRANGERS = 1000
+"""How many refused connections without a name go on record."""
+
+
+class Recorder(Protocol):
+    """What the exchange needs of a transcript's recorder."""
+
+    def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
+        """An envelope was accepted from its sender's link."""
+
+    def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
+        """An envelope was handed to its recipient's link."""
+
+    def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
+        """Something was refused."""
+
+    def departed(self, party: PartyId, reason: str, *, now: float) -> None:
+        """A member has left."""
+
+    def said_by(self, member: PartyId) -> tuple[int, bytes]:
+        """How many envelopes a member has sent so far, and the root over them."""
+
+
+class Delivery(NamedTuple):
+    """An envelope to hand to its recipient.
+
+    ``due`` is the earliest time for it, 0 for at once. Deliveries of one sender to one recipient
+    never overtake each other. ``encoded`` is the envelope's encoding, if it is at hand.
+    """
+
+    envelope: Envelope
+    due: float = 0.0
+    repeat: bool = False
+    encoded: bytes | None = None
+
+
+class Ruling(NamedTuple):
+    """What follows from an envelope: deliveries, and whether the sender's link ends here."""
+
+    deliveries: tuple[Delivery, ...]
+    ends: str | None = None
+
+
+_NOTHING = Ruling(())
+_HEAD = Head.kind()
+_DECLINED = Declined.kind()
+
+
+class Exchange:
+    """The hub of one session.
+
+    Args:
+        charter: the session, variant and roster.
+        recorder: where everything is recorded, or None.
+        fate: decides per envelope what becomes of it.
+        check_signatures: whether heads are refused that their senders have not signed. It costs
+            0.1 ms each, and parties of this very program sign as they should.
+    """
+
+    def __init__(
+        self,
+        charter: Charter,
+        *,
+        recorder: Recorder | None = None,
+        fate: FateRule = deliver_all,
+        check_signatures: bool = True,
+    ) -> None:
+        self.charter = charter
+        self._check_signatures = check_signatures
+        self.messages = 0
+        self.bytes = 0
+        self._recorder = recorder
+        self._fate = fate
+        self._next: dict[PartyId, int] = {}
+        self._left: dict[PartyId, str] = {}
+        self._peers: dict[PartyId, set[PartyId]] = {}
+        self._held: dict[tuple[PartyId, PartyId], float] = {}
+        self._declined: set[PartyId] = set()
+        self._headed: set[PartyId] = set()
+        self._told: set[tuple[PartyId, PartyId]] = set()
+        self._notices = 0
+        self._strangers = 0
+
+    @property
+    def attached(self) -> frozenset[PartyId]:
+        """The members that are connected now."""
+        return frozenset(self._next.keys() - self._left.keys())
+
+    @property
+    def departed(self) -> Mapping[PartyId, str]:
+        """Who has left, and why: a live view."""
+        return self._left
+
+    def attach(self, member: PartyId) -> None:
+        """A member is connected.
+
+        Raises:
+            RemoteProtocolError: not on the roster, connected already, or gone for good.
+        """
+        if member not in self.charter.roster:
+            raise RemoteProtocolError(f"{member!r:.80} is not on the roster", field="party")
+        if member in self._left:
+            raise RemoteProtocolError(f"{member!r} has left this session", field="party")
+        if member in self._next:
+            raise RemoteProtocolError(f"{member!r} is connected already", field="party")
+        self._next[member] = 0
+
+    def accept(
+        self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+    ) -> Ruling:
+        """Take what came over a member's link.
+
+        Args:
+            link: the member that the link belongs to.
+            encoded: the envelope's encoding, if it is at hand.
+
+        Raises:
+            RemoteProtocolError: it is refused, and recorded as such; the link should end.
+        """
+        expected = self._next.get(link)
+        if expected is None or link in self._left:
+            return _NOTHING
+        try:
+            self._check(link, envelope, expected)
+        except RemoteProtocolError as refusal:
+            self.refuse(link, str(refusal), encoded or encode_envelope(envelope), now=now)
+            raise
+        recipient = envelope.recipient
+        fate = PASS if recipient == RECORD else self._fate(envelope)
+        # Most envelopes just pass; looking their fate up in an enum would cost as much as the rest.
+        if fate is not PASS and fate.verdict is Verdict.CRASH:
+            return Ruling((), "crashed")
+        self._next[link] = expected + 1
+        encoded = encoded or encode_envelope(envelope)
+        self.messages += 1
+        self.bytes += len(encoded)
+        if self._recorder is not None:
+            self._recorder.sent(envelope, now=now, encoded=encoded)
+        if recipient == RECORD:
+            return _NOTHING
+        # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
+        at_hand = encoded if len(encoded) <= KEPT_ENCODING else None
+        if link != AGGREGATOR and recipient != AGGREGATOR:
+            self._peers.setdefault(link, set()).add(recipient)
+            self._peers.setdefault(recipient, set()).add(link)
+        if fate is not PASS and fate.verdict is Verdict.CUT:
+            return Ruling((), "link cut")
+        if recipient in self._left:
+            # Once is enough: notices must not pile up before a sender that does not read.
+            told = (recipient, link) in self._told
+            return _NOTHING if told else Ruling((self._notice(recipient, to=link),))
+        if fate is PASS and not self._held:
+            return Ruling((Delivery(envelope, 0.0, False, at_hand),))
+        if fate.verdict is Verdict.DROP:
+            return _NOTHING
+        due = self._due(link, recipient, now, fate.delay)
+        delivery = Delivery(envelope, due, False, at_hand)
+        if fate.verdict is Verdict.DUPLICATE:
+            return Ruling((delivery, delivery._replace(repeat=True)))
+        return Ruling((delivery,))
+
+    def delivered(self, delivery: Delivery, *, now: float) -> None:
+        """An envelope has been handed to its recipient's link."""
+        envelope = delivery.envelope
+        if self._recorder is not None and envelope.sender != SWITCH:
+            self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
+
+    def refuse(self, link: str, reason: str, content: bytes, *, now: float) -> None:
+        """Record what was refused, of a member's link or of a connection without one.
+
+        Strangers cannot fill the record: after ``STRANGERS`` of them, no more are written down.
+        """
+        self._strangers += link == ""
+        if link:
+            # It may be an honest party's report, and the record is for others to read.
+            content = b""
+        if self._recorder is not None and (link or self._strangers <= STRANGERS):
+            self._recorder.refused(link, reason, content, now=now)
+
+    def leave(self, member: PartyId, reason: str, *, now: float) -> list[Delivery]:
+        """A member is gone for good (or never came).
+
+        Returns:
+            Notices to whom it concerns, connected or not yet: the aggregator, those who have
+            exchanged messages with the member, and everybody if the member is the aggregator.
+        """
+        if member in self._left or member not in self.charter.roster:
+            return []
+        self._left[member] = reason
+        if self._recorder is not None:
+            self._recorder.departed(member, reason, now=now)
+        concerned = (
+            self.charter.roster.parties
+            if member == AGGREGATOR
+            else (AGGREGATOR, *sorted(self._peers.pop(member, ())))
+        )
+        return [self._notice(member, to=other) for other in concerned if other not in self._left]
+
+    def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:
+        if envelope.session != self.charter.session:
+            raise RemoteProtocolError("of another session", field="session")
+        if envelope.sender != link:
+            raise RemoteProtocolError(
+                f"{envelope.sender!r:.80} on the link of {link!r}", field="sender"
+            )
+        if envelope.seq != expected:
+            raise RemoteProtocolError(f"{envelope.seq}, expected {expected}", field="seq")
+        recipient = envelope.recipient
+        if recipient == link or (recipient != RECORD and recipient not in self.charter.roster):
+            raise RemoteProtocolError(f"{recipient!r:.80} is nobody to send to", field="recipient")
+        self.charter.codec.check_size(envelope.kind, len(envelope.body))
+        if link in self._headed:
+            raise RemoteProtocolError("something after the last word", field="seq")
+        if link in self._declined and envelope.kind != _HEAD:
+            raise RemoteProtocolError("something after a refusal", field="seq")
+        if envelope.kind == _DECLINED:
+            if recipient != AGGREGATOR:
+                raise RemoteProtocolError("a refusal is for the aggregator", field="recipient")
+            self._declined.add(link)
+        if envelope.kind == _HEAD:
+            self._check_head(link, envelope)
+            self._headed.add(link)
+
+    def _check_head(self, link: PartyId, envelope: Envelope) -> None:
+        """A head that does not fit would be held against whoever recorded it."""
+        head = self.charter.codec.decode(_HEAD, envelope.body)
+        if envelope.recipient != RECORD or link == AGGREGATOR or not isinstance(head, Head):
+            raise RemoteProtocolError("a head is what a party says to the record", field=_HEAD)
+        if self._recorder is None:
+            return
+        if (head.count, head.root) != self._recorder.said_by(link):
+            raise RemoteProtocolError("of other words than came over this link", field=_HEAD)
+        session, key = self.charter.session, self.charter.roster.key(link)
+        if self._check_signatures and not is_signed(head, session=session, sender=link, key=key):
+            raise RemoteProtocolError("not signed by its sender", field=_HEAD)
+
+    def _due(self, sender: PartyId, recipient: PartyId, now: float, delay: float) -> float:
+        pair = (sender, recipient)
+        if delay <= 0.0 and pair not in self._held:
+            return 0.0
+        due = max(now + delay, self._held.get(pair, 0.0))
+        self._held[pair] = due
+        return due
+
+    def _notice(self, member: PartyId, *, to: PartyId) -> Delivery:
+        body = self.charter.codec.encode(Left(member, self._left[member]))
+        envelope = Envelope(self.charter.session, SWITCH, to, self._notices, Left.kind(), body)
+        self._notices += 1
+        self._told.add((member, to))
+        return Delivery(envelope, self._held.get((member, to), 0.0))

@@ -1,0 +1,228 @@
+"""A role's inbox: what came, what is awaited, and what never reaches the role, with the reason."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.messages import (
+    AGGREGATOR,
+    KERNEL_KINDS,
+    NO_ROUND,
+    Closed,
+    Declined,
+    Envelope,
+    Head,
+    Left,
+    Message,
+    PartyId,
+)
+from protocol.session.charter import Charter
+from protocol.session.roles import EARLY_PER_SENDER, Gather, Topic, check_round, topic_of
+
+KEPT = 1024
+"""How many refused messages are remembered; later ones are only counted."""
+
+_NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind(), Head.kind())
+
+
+class Kept(NamedTuple):
+    """A message that never reached the role, and why. What it said is in the transcript."""
+
+    sender: PartyId
+    seq: int
+    kind: str
+    reason: str
+
+
+class Waiting:
+    """An open gather.
+
+    Attributes:
+        pending: whose answers are still awaited.
+        answers: what has come.
+    """
+
+    __slots__ = ("answers", "deadline", "effect", "pending", "topic")
+
+    def __init__(self, effect: Gather, topic: Topic, deadline: float | None) -> None:
+        self.effect = effect
+        self.topic = topic
+        self.deadline = deadline
+        self.answers: dict[PartyId, Message] = {}
+        self.pending = set(effect.senders)
+
+
+class Inbox:
+    """Sorts what comes for one member.
+
+    Attributes:
+        waiting: the open gather, if there is one.
+        gone: who is known to have left, and why.
+        kept: the first messages that never reached the role; ``kept_count`` counts all.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_charter",
+        "_early",
+        "_early_count",
+        "_heard",
+        "_me",
+        "gone",
+        "kept",
+        "kept_count",
+        "waiting",
+    )
+
+    def __init__(self, charter: Charter, me: PartyId) -> None:
+        self._charter = charter
+        self._me = me
+        self._early: dict[Topic, dict[PartyId, tuple[Envelope, Message]]] = {}
+        self._early_count: dict[tuple[PartyId, str], int] = {}
+        self._asked: dict[Topic, set[PartyId]] = {}
+        self._heard: dict[PartyId, int] = {}
+        self.waiting: Waiting | None = None
+        self.gone: dict[PartyId, str] = {}
+        self.kept: list[Kept] = []
+        self.kept_count = 0
+
+    def admit(self, envelope: Envelope, *, over: bool) -> Message | None:
+        """Decode what another member sent; None, and kept, if it must be refused.
+
+        Args:
+            over: the role has ended.
+        """
+        try:
+            return self._decoded(envelope, over)
+        except RemoteProtocolError as refusal:
+            self.keep(envelope, str(refusal))
+            return None
+
+    def notice(self, envelope: Envelope) -> Left | None:
+        """Decode what the switch says; None, and kept, if it is no notice of a departure."""
+        try:
+            notice = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as refusal:
+            self.keep(envelope, str(refusal))
+            return None
+        if isinstance(notice, Left):
+            return notice
+        self.keep(envelope, "the switch gives notice of departures only")
+        return None
+
+    def accept(self, envelope: Envelope, message: Message) -> bool:
+        """Put a message where it belongs: with the open gather, or aside until it is awaited.
+
+        What there is no room for is set aside, unless the aggregator said it: its questions say
+        what answers cost, and a ledger could not tell which of them the role had got.
+
+        Returns:
+            Whether it is in time, and the first of its sender, kind and round.
+
+        Raises:
+            RemoteProtocolError: there is no room for what the aggregator says.
+        """
+        sender, topic = envelope.sender, topic_of(message)
+        waiting = self.waiting
+        if waiting is not None and waiting.topic == topic and sender in waiting.pending:
+            waiting.pending.discard(sender)
+            waiting.answers[sender] = message
+            return True
+        if sender in self._asked.get(topic, ()):
+            self.keep(envelope, "late or repeated: this sender's answer is no longer awaited")
+            return False
+        if sender in self._early.get(topic, ()):
+            self.keep(envelope, "repeated: one of this kind and round is waiting already")
+            return False
+        each = sender, envelope.kind
+        waiting_too = self._early_count.get(each, 0)
+        if waiting_too >= EARLY_PER_SENDER:
+            self.keep(envelope, "too many messages of this kind and sender are waiting")
+            if sender == AGGREGATOR:
+                raise RemoteProtocolError(
+                    f"the aggregator sent more than {EARLY_PER_SENDER} that were not awaited",
+                    field=envelope.kind,
+                )
+            return True
+        self._early.setdefault(topic, {})[sender] = (envelope, message)
+        self._early_count[each] = waiting_too + 1
+        return True
+
+    def open(self, effect: Gather, now: float) -> Waiting:
+        """Open a gather; what came early and who is gone is taken into account.
+
+        Raises:
+            LocalProtocolError: the role may not wait for this.
+        """
+        self._check(effect)
+        topic = (effect.kind.kind(), NO_ROUND if effect.round is None else effect.round)
+        asked = self._asked.setdefault(topic, set())
+        waiting = Waiting(effect, topic, _deadline(effect, now))
+        senders = waiting.pending
+        if len(senders) != len(effect.senders) or not asked.isdisjoint(senders):
+            raise LocalProtocolError(
+                f"{topic[0]!r} (round {topic[1]}) is awaited twice from one sender; "
+                "a kind that comes more than once carries a round"
+            )
+        asked |= senders
+        early = self._early.get(topic)
+        if early:
+            for sender in senders & early.keys():
+                _, waiting.answers[sender] = early.pop(sender)
+                senders.discard(sender)
+                self._early_count[sender, topic[0]] -= 1
+        senders.difference_update(self.gone)
+        self.waiting = waiting
+        return waiting
+
+    def close(self) -> None:
+        """The role has ended: whatever it never awaited is kept as unexpected."""
+        self.waiting = None
+        for early in self._early.values():
+            for envelope, _ in early.values():
+                self.keep(envelope, "unexpected: the role never awaited it")
+        self._early.clear()
+
+    def keep(self, envelope: Envelope, reason: str) -> None:
+        """Set a message aside for the auditor."""
+        self.kept_count += 1
+        if len(self.kept) < KEPT:
+            self.kept.append(Kept(envelope.sender, envelope.seq, envelope.kind[:64], reason))
+
+    def _decoded(self, envelope: Envelope, over: bool) -> Message:
+        sender = envelope.sender
+        if envelope.session != self._charter.session:
+            raise RemoteProtocolError("of another session", field="session")
+        if envelope.recipient != self._me:
+            raise RemoteProtocolError("meant for somebody else", field="recipient")
+        if sender not in self._charter.roster or sender == self._me:
+            raise RemoteProtocolError("not from another member", field="sender")
+        if envelope.seq <= self._heard.get(sender, -1):
+            raise RemoteProtocolError("repeated: this number has been seen", field="seq")
+        self._heard[sender] = envelope.seq
+        if over:
+            raise RemoteProtocolError("after the end of the role")
+        if envelope.kind in _NOT_BETWEEN_MEMBERS:
+            raise RemoteProtocolError("not a kind that members send each other", field="kind")
+        if envelope.kind == Declined.kind() and self._me != AGGREGATOR:
+            raise RemoteProtocolError("a refusal is for the aggregator", field="kind")
+        return self._charter.codec.decode(envelope.kind, envelope.body)
+
+    def _check(self, effect: Gather) -> None:
+        kind = effect.kind
+        if kind in KERNEL_KINDS or kind.kind() not in self._charter.codec.names:
+            raise LocalProtocolError(f"{kind.kind()!r} is no kind that members send each other")
+        check_round(kind, effect.round)
+        if effect.within is not None and not effect.within >= 0.0:
+            raise LocalProtocolError(f"cannot wait for {effect.within} seconds")
+        for sender in effect.senders:
+            if sender == self._me or sender not in self._charter.roster:
+                raise LocalProtocolError(f"{sender!r} is no member that one can hear from")
+
+
+def _deadline(effect: Gather, now: float) -> float | None:
+    if effect.within is None or effect.within == math.inf:
+        return None
+    return now + effect.within

@@ -1,0 +1,150 @@
+"""The local executor: all machines of a session in one loop, in simulated time, without I/O."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Mapping
+
+from protocol.crypto.randomness import Streams
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, LINK_CLOSED, ROLE_STREAM, PartyId
+from protocol.session.charter import Charter
+from protocol.session.exchange import Delivery, Exchange
+from protocol.session.machine import Machine
+from protocol.session.roster import Identity
+from protocol.session.run import Run, ending_of, run_of
+from protocol.surveys.records import Records
+
+
+def run_locally(
+    exchange: Exchange,
+    streams: Streams,
+    holdings: Mapping[PartyId, Records],
+    *,
+    identities: Mapping[PartyId, Identity] | None = None,
+    budget: float | None = None,
+) -> Run:
+    """Run a whole session.
+
+    Envelopes are delivered in the order they were sent; when nothing can be delivered, time jumps
+    to the next delayed delivery or the earliest deadline. Parties without records never come.
+
+    Raises:
+        ProtocolError: the aggregator's role failed, or everybody waits for somebody else.
+    """
+    return _Loop(exchange, streams, holdings, identities or {}, budget).run()
+
+
+class _Loop:
+    def __init__(
+        self,
+        exchange: Exchange,
+        streams: Streams,
+        holdings: Mapping[PartyId, Records],
+        identities: Mapping[PartyId, Identity],
+        budget: float | None,
+    ) -> None:
+        charter: Charter = exchange.charter
+        self._exchange = exchange
+        self._now = 0.0
+        self._ready: deque[Delivery] = deque()
+        self._delayed: list[tuple[float, int, Delivery]] = []
+        self._order = 0
+        self._machines = {
+            name: Machine(
+                charter,
+                name,
+                streams.stream(name, ROLE_STREAM),
+                records=holdings.get(name),
+                identity=identities.get(name),
+                budget=budget,
+            )
+            for name, _ in charter.roster.members
+            if name == AGGREGATOR or name in holdings
+        }
+
+    def run(self) -> Run:
+        exchange, machines = self._exchange, self._machines
+        for name in machines:
+            exchange.attach(name)
+        for name in exchange.charter.roster.parties:
+            if name not in machines:
+                self._queue(exchange.leave(name, "never came", now=self._now))
+        # The aggregator starts last, as in a session: nobody misses its first words.
+        for name in reversed(machines):
+            machines[name].start(self._now)
+            self._post(machines[name])
+        while True:
+            while self._ready:
+                self._deliver(self._ready.popleft())
+            if not self._advance():
+                break
+        for machine in machines.values():
+            if machine.finished:
+                continue
+            awaited = machine.awaited
+            what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
+            machine.abandon(f"everybody waits for somebody else{what}")
+        endings = {
+            name: ending_of(machines[name]) if name in machines else "never came"
+            for name in exchange.charter.roster.parties
+        }
+        return run_of(machines[AGGREGATOR], endings)
+
+    def _advance(self) -> bool:
+        """Jump to whatever comes next; False if nothing will."""
+        waiting = [m for m in self._machines.values() if m.deadline is not None]
+        earliest = min((m.deadline for m in waiting if m.deadline is not None), default=None)
+        if self._delayed and (earliest is None or self._delayed[0][0] <= earliest):
+            self._now = max(self._now, self._delayed[0][0])
+            # All that is due goes first: nothing that is sent now may overtake it.
+            while self._delayed and self._delayed[0][0] <= self._now:
+                self._ready.append(heapq.heappop(self._delayed)[2])
+            return True
+        if earliest is None:
+            return False
+        self._now = max(self._now, earliest)
+        for machine in waiting:
+            machine.expire(self._now)
+            self._post(machine)
+        return True
+
+    def _deliver(self, delivery: Delivery) -> None:
+        recipient = delivery.envelope.recipient
+        machine = self._machines[recipient]
+        if recipient in self._exchange.departed:
+            return
+        self._exchange.delivered(delivery, now=self._now)
+        machine.receive(delivery.envelope, self._now)
+        self._post(machine)
+
+    def _post(self, machine: Machine) -> None:
+        """Send what a machine has to say; see to its end if it has ended."""
+        exchange, name = self._exchange, machine.me
+        if name in exchange.departed:
+            return
+        for envelope in machine.take():
+            try:
+                ruling = exchange.accept(name, envelope, now=self._now)
+            except RemoteProtocolError as refusal:
+                self._end(machine, f"refused: {refusal}")
+                return
+            self._queue(ruling.deliveries)
+            if ruling.ends is not None:
+                self._end(machine, ruling.ends)
+                return
+        if machine.finished:
+            self._queue(exchange.leave(name, LINK_CLOSED, now=self._now))
+
+    def _end(self, machine: Machine, reason: str) -> None:
+        machine.abandon(f"its link has ended: {reason}")
+        self._queue(self._exchange.leave(machine.me, reason, now=self._now))
+
+    def _queue(self, deliveries: tuple[Delivery, ...] | list[Delivery]) -> None:
+        for delivery in deliveries:
+            if delivery.due > self._now:
+                self._order += 1
+                heapq.heappush(self._delayed, (delivery.due, self._order, delivery))
+            else:
+                self._ready.append(delivery)

@@ -1,0 +1,372 @@
+"""The machine: runs one role by its effects, without I/O. Time goes in as a number.
+
+Rules
+1. Whatever a role does not wait for yet, waits: one message per (kind, round, sender).
+2. Late, repeated, unexpected and malformed messages are kept with the reason, away from the role.
+   Nothing that the aggregator says is dropped for want of room: a party's role ends first.
+3. A role that raises, or awaits what is no effect, ends as a ``LocalProtocolError``.
+4. The same stream and the same received envelopes give the same messages.
+5. A party that has its key ends, well or declining, with the signed head of all that it has said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from protocol.accounting.accountants import NOTHING, Loss, total
+from protocol.accounting.events import PrivacyEvent
+from protocol.crypto.merkle import Tree
+from protocol.crypto.randomness import Stream
+from protocol.errors import (
+    LocalProtocolError,
+    PrivacyError,
+    ProtocolError,
+    QuorumError,
+    RemoteProtocolError,
+)
+from protocol.messages import (
+    AGGREGATOR,
+    RECORD,
+    SWITCH,
+    Closed,
+    Declined,
+    Envelope,
+    Message,
+    PartyId,
+)
+from protocol.session.charter import Charter
+from protocol.session.heads import sign_head
+from protocol.session.inbox import Inbox, Kept, Waiting
+from protocol.session.roles import Gather, Me, Seen, Send
+from protocol.session.roster import Identity
+from protocol.session.variant import event_of, heeded
+from protocol.surveys.records import Records
+from protocol.wire.codec import encode_envelope
+
+
+class Machine:
+    """One member's role, run without I/O.
+
+    Drive it so: ``start``; send what ``take`` returns; ``receive``, ``gone`` or ``expire`` as
+    things happen; take again; until ``finished``.
+
+    Args:
+        charter: the session, variant and roster.
+        me: this member; the aggregator runs the aggregator's role, everybody else a party's.
+        stream: this member's randomness.
+        records: what a party holds. The aggregator holds none.
+        identity: this member's key, for roles that sign or seal, and for a party's head.
+        budget: the most that this party will spend per respondent, in nats of pure epsilon.
+    """
+
+    def __init__(
+        self,
+        charter: Charter,
+        me: PartyId,
+        stream: Stream,
+        *,
+        records: Records | None = None,
+        identity: Identity | None = None,
+        budget: float | None = None,
+    ) -> None:
+        self.charter = charter
+        self.me = me
+        self.result: Message | None = None
+        self.failure: ProtocolError | None = None
+        self.finished = False
+        self._records = records
+        self._budget = budget
+        self._spent: Loss = NOTHING
+        self._seen = Seen()
+        self._notices: list[str] = []
+        self._seq = 0
+        self._rounds = 0
+        self._outbox: list[Envelope] = []
+        self._inbox = Inbox(charter, me)
+        self._identity = identity
+        # The aggregator's words are signed by the recorder's checkpoints.
+        self._said = None if identity is None or me == AGGREGATOR else Tree()
+        self._side = Me(
+            me,
+            charter.roster,
+            stream,
+            session=charter.session,
+            identity=identity,
+            afford=self._afford,
+            notice=self._notices.append,
+        )
+        self._role: Coroutine[Any, Any, Any] | None = None
+        if budget is not None and not budget >= 0.0:
+            raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
+        if records is None and me != AGGREGATOR:
+            raise LocalProtocolError("a party needs records", party=me)
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else f"round {self._rounds}"
+        return f"Machine({self.me!r}, {state})"
+
+    @property
+    def role(self) -> str:
+        """``aggregator`` or ``party``."""
+        return "aggregator" if self.me == AGGREGATOR else "party"
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call ``expire``, in the seconds of ``now``; None while nothing is timed."""
+        return self._inbox.waiting.deadline if self._inbox.waiting else None
+
+    @property
+    def spent(self) -> Loss:
+        """What this party's messages have cost each of its respondents so far."""
+        return self._spent
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the role has noted for its own member.
+
+        It may depend on the records. Whoever is told it, or whether there is any, learns an answer.
+        """
+        return tuple(self._notices)
+
+    @property
+    def departed(self) -> Mapping[PartyId, str]:
+        """Who is known to be gone, and why."""
+        return self._inbox.gone
+
+    @property
+    def awaited(self) -> Gather | None:
+        """What the role waits for; None if it does not wait."""
+        return self._inbox.waiting.effect if self._inbox.waiting else None
+
+    @property
+    def kept(self) -> list[Kept]:
+        """The first messages that never reached the role, with the reason."""
+        return self._inbox.kept
+
+    @property
+    def kept_count(self) -> int:
+        """How many messages never reached the role."""
+        return self._inbox.kept_count
+
+    def take(self) -> list[Envelope]:
+        """What is to be sent now, in order; each envelope is returned once."""
+        outbox, self._outbox = self._outbox, []
+        return outbox
+
+    def start(self, now: float) -> None:
+        """Run the role up to its first wait."""
+        if self.finished:
+            return  # What came before the start was too much.
+        variant = self.charter.variant
+        if self._records is None:
+            self._role = variant.aggregator(self._side, self.charter.roster.parties)
+        else:
+            self._role = variant.party(self._side, self._records)
+        self._resume(None, now)
+
+    def receive(self, envelope: Envelope, now: float) -> None:
+        """Take an envelope from the link. Nothing that comes in raises."""
+        sender, inbox = envelope.sender, self._inbox
+        if sender == SWITCH:
+            left = inbox.notice(envelope)
+            if left is not None:
+                self.gone(left.party, left.reason, now)
+            return
+        message = inbox.admit(envelope, over=self.finished)
+        if isinstance(message, Declined):
+            self.gone(sender, f"declined: {message.reason}", now)
+        elif message is not None:
+            try:
+                new = inbox.accept(envelope, message)
+            except RemoteProtocolError as flood:
+                self._stop_role()
+                self._end(flood)
+                return
+            # The aggregator's messages are never charged, and what it hears may fill the memory.
+            # A ledger notes by the same rule (protocol.audit.hearing): change both.
+            if new and self._records is not None and heeded(self.charter.variant, type(message)):
+                self._seen.add(sender, message)
+            self._close_if_complete(now)
+
+    def gone(self, party: PartyId, reason: str, now: float) -> None:
+        """A member has left; whatever it had sent has been received."""
+        self._inbox.gone.setdefault(party, reason)
+        waiting = self._inbox.waiting
+        if waiting is not None:
+            waiting.pending.discard(party)
+            self._close_if_complete(now)
+
+    def expire(self, now: float) -> None:
+        """The deadline is over: the open gather returns with what has come."""
+        deadline = self.deadline
+        if deadline is not None and now >= deadline:
+            self.close_gather(now)
+
+    def close_gather(self, now: float) -> None:
+        """Return from the open gather, if there is one, with what has come."""
+        if self._inbox.waiting is not None:
+            self._resume(self._outcome(self._inbox.waiting), now)
+
+    def abandon(self, reason: str) -> None:
+        """End the role from outside: its link or its session is over before all is said."""
+        lost = ProtocolError(f"{self.role} {self.me!r}: {reason}")
+        if not self.finished:
+            self._stop_role()
+            self._end(lost)
+        elif self.failure is None:
+            # The role had ended, but its last words were not heard.
+            self.failure = lost
+
+    def _close_if_complete(self, now: float) -> None:
+        waiting = self._inbox.waiting
+        if waiting is not None and not waiting.pending:
+            self._resume(self._outcome(waiting), now)
+
+    def _resume(self, outcome: object, now: float) -> None:
+        """Run the role until it waits or ends; ``outcome`` is what its last effect came to."""
+        role = self._role
+        while role is not None and not self.finished:
+            try:
+                if isinstance(outcome, ProtocolError):
+                    effect = role.throw(outcome)
+                else:
+                    effect = role.send(outcome)
+            except StopIteration as stop:
+                self._finish(stop.value)
+                return
+            except LocalProtocolError as error:
+                self._end(error if error.party is not None else self._local(str(error), error))
+                return
+            except ProtocolError as error:
+                self._end(error)
+                return
+            except Exception as error:
+                self._end(self._local(_shown(error), error))
+                return
+            try:
+                if isinstance(effect, Send):
+                    self._post(effect)
+                    outcome = None
+                elif isinstance(effect, Gather):
+                    waiting = self._inbox.open(effect, now)
+                    if waiting.pending:
+                        return
+                    outcome = self._outcome(waiting)
+                else:
+                    raise LocalProtocolError(
+                        f"awaited {type(effect).__name__!r}, which is no effect of a protocol"
+                    )
+            except PrivacyError as error:
+                outcome = error
+            except Exception as error:
+                self._stop_role()
+                self._end(self._local(_shown(error), error))
+                return
+
+    def _stop_role(self) -> None:
+        if self._role is not None:
+            # A role that awaits or raises while it is closed is at fault, but it is over anyway.
+            with contextlib.suppress(Exception):
+                self._role.close()
+
+    def _local(self, message: str, cause: BaseException | None) -> LocalProtocolError:
+        error = LocalProtocolError(message, party=self.me, role=self.role, round=self._rounds)
+        error.__cause__ = cause
+        return error
+
+    def _finish(self, value: object) -> None:
+        if value is not None:
+            if not isinstance(value, Message):
+                self._end(self._local(f"returned {type(value).__name__!r}, not a message", None))
+                return
+            try:
+                self._post(Send((RECORD,), value))
+            except Exception as error:
+                self._end(self._local(_shown(error), error))
+                return
+        self.result = value
+        self._end(None)
+
+    def _end(self, failure: ProtocolError | None) -> None:
+        self.finished = True
+        self.failure = failure
+        self._inbox.close()
+        if self.me == AGGREGATOR:
+            return
+        refuses = isinstance(failure, PrivacyError | RemoteProtocolError)
+        if refuses:
+            self._post(Send((AGGREGATOR,), Declined(str(failure)[:500])))
+        if refuses or failure is None:
+            self._sign()
+
+    def _sign(self) -> None:
+        if self._said is None or self._identity is None:
+            return
+        try:
+            head = sign_head(self._identity, session=self.charter.session, said=self._said)
+        except LocalProtocolError as error:
+            self.failure = self.failure or self._local(str(error), error)
+        else:
+            self._post(Send((RECORD,), head))
+
+    def _post(self, send: Send) -> None:
+        charter = self.charter
+        recipients = send.recipients
+        for recipient in recipients:
+            if recipient == self.me or (recipient != RECORD and recipient not in charter.roster):
+                raise LocalProtocolError(f"{recipient!r} is no member that one can send to")
+        if self._records is not None:
+            self._charge(send.message)
+        body = charter.codec.encode(send.message)
+        kind = send.message.kind()
+        seq = self._seq
+        envelopes = [
+            Envelope(charter.session, self.me, recipient, seq + i, kind, body)
+            for i, recipient in enumerate(recipients)
+        ]
+        self._outbox += envelopes
+        self._seq += len(recipients)
+        if self._said is not None:
+            for envelope in envelopes:
+                self._said.append(encode_envelope(envelope))
+
+    def _charge(self, message: Message) -> None:
+        event = event_of(self.charter.variant, message, self._seen)
+        self._spent = self._afforded(event, f"{message.kind()!r} costs")
+
+    def _afford(self, event: PrivacyEvent) -> None:
+        self._afforded(event, "what is asked for costs")
+
+    def _afforded(self, event: PrivacyEvent, what: str) -> Loss:
+        """What will have been spent with this event; refuses what is not left."""
+        loss = self.charter.accountant.judge(event)
+        spent = total((self._spent, loss))
+        if self._budget is not None and spent.record > self._budget:
+            raise PrivacyError(
+                f"{what} {loss.record:.6g} per respondent; "
+                f"{self._budget - self._spent.record:.6g} of {self._budget:.6g} is left"
+            )
+        return spent
+
+    def _outcome(self, waiting: Waiting) -> dict[PartyId, Message] | QuorumError:
+        """Close the open gather: what it returns, or that too few have answered."""
+        self._inbox.waiting = None
+        self._rounds += 1
+        effect, answers = waiting.effect, waiting.answers
+        kind, round_ = waiting.topic
+        if effect.noted:
+            bitmap = self.charter.roster.bitmap
+            closed = Closed(kind, round_, bitmap(effect.senders), bitmap(answers))
+            self._post(Send((RECORD,), closed))
+        if len(answers) < effect.at_least:
+            missing = [sender for sender in effect.senders if sender not in answers]
+            return QuorumError(
+                kind=kind, answered=len(answers), at_least=effect.at_least, missing=missing
+            )
+        return {sender: answers[sender] for sender in effect.senders if sender in answers}
+
+
+def _shown(error: Exception) -> str:
+    return str(error) if isinstance(error, ProtocolError) else f"{type(error).__name__}: {error}"

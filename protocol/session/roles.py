@@ -1,0 +1,268 @@
+"""What a role may await. A role says what it sends and what it waits for; a machine runs it.
+
+Nothing here performs I/O, and a role that awaits anything else is at fault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterable, Sequence
+from types import coroutine
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from protocol.accounting.events import PrivacyEvent
+from protocol.crypto.randomness import Stream
+from protocol.errors import LocalProtocolError
+from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Message, PartyId
+from protocol.session.roster import Identity, Roster
+from protocol.wire.arrays import encode_message
+
+M = TypeVar("M", bound=Message)
+
+EARLY_PER_SENDER = 64
+"""How many messages of one kind of one sender may wait for a role that does not await them yet."""
+
+Topic = tuple[str, int]
+"""What a gather is about: a kind and a round."""
+
+
+def topic_of(message: Message) -> Topic:
+    """The kind and the round of a message; ``NO_ROUND`` of a kind that carries none."""
+    return message.kind(), getattr(message, "round", NO_ROUND)
+
+
+def check_round(kind: type[Message], round_: int | None) -> None:
+    """A kind that comes in rounds is asked for by its round, and no other is.
+
+    Raises:
+        LocalProtocolError: it is not so.
+    """
+    if ("round" in kind.__struct_fields__) != (round_ is not None):
+        raise LocalProtocolError(
+            f"{kind.kind()!r} must be asked for by round if, and only if, it has a field 'round'"
+        )
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Effect: hand one message to these recipients."""
+
+    recipients: tuple[PartyId, ...]
+    message: Message
+
+
+class Gather(msgspec.Struct, frozen=True):
+    """Effect: wait for one message of a kind from each of these senders."""
+
+    kind: type[Message]
+    senders: tuple[PartyId, ...]
+    round: int | None
+    within: float | None
+    at_least: int
+    noted: bool
+
+
+Effect = Send | Gather
+
+
+@coroutine
+def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
+    return (yield effect)
+
+
+class Seen:
+    """The messages that had reached a member's role or wait for it, by sender, kind and round.
+
+    Of one sender, kind and round only the first is here: a machine never hands its role another.
+    There is no telling which of two is the later one, for a ledger knows what was delivered, and
+    not how far a role had read when it spoke.
+    What came when a wait for it had run out is not here. Of one kind of one peer, a sender that is
+    not the aggregator, none is here once there were more than ``EARLY_PER_SENDER``: which of them
+    reached the role cannot be told.
+    """
+
+    __slots__ = ("_count", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[PartyId, Topic], Message] = {}
+        self._count: dict[tuple[PartyId, str], int] = {}
+
+    def add(self, sender: PartyId, message: Message) -> None:
+        """Note what another member said."""
+        topic = topic_of(message)
+        if (sender, topic) in self._messages:
+            return
+        # What the aggregator asks is always here: of that, a machine drops nothing.
+        if sender != AGGREGATOR:
+            each = sender, topic[0]
+            count = self._count[each] = self._count.get(each, 0) + 1
+            if count == EARLY_PER_SENDER + 1:
+                for came_from, other in list(self._messages):
+                    if (came_from, other[0]) == each:
+                        del self._messages[came_from, other]
+            if count > EARLY_PER_SENDER:
+                return
+        self._messages[sender, topic] = message
+
+    def drop(self, sender: PartyId, topic: Topic) -> None:
+        """Take out what was noted and never reached the role."""
+        if self._messages.pop((sender, topic), None) is not None and sender != AGGREGATOR:
+            self._count[sender, topic[0]] -= 1
+
+    def get(self, kind: type[M], sender: PartyId, *, round: int | None = None) -> M | None:
+        """The message of a kind and round that a sender said first, or None.
+
+        Args:
+            round: of a kind that has a field ``round``; of no other.
+
+        Raises:
+            LocalProtocolError: a round is missing, or given for a kind that has none.
+        """
+        check_round(kind, round)
+        message = self._messages.get((sender, (kind.kind(), NO_ROUND if round is None else round)))
+        return message if type(message) is kind else None
+
+
+def _anything(event: PrivacyEvent) -> None:
+    """What a member without a budget can afford."""
+
+
+def _unread(text: str) -> None:
+    """Where notices go that nobody keeps."""
+
+
+class Me:
+    """A role's own side: who it is, its keystream, and what it can do.
+
+    Attributes:
+        id: this member.
+        roster: all members and their keys.
+        session: the session's id.
+        stream: this member's own randomness. What answers a question is drawn from
+            ``stream_for(question)``.
+    """
+
+    __slots__ = ("_afford", "_identity", "_notice", "id", "roster", "session", "stream")
+
+    def __init__(
+        self,
+        name: PartyId,
+        roster: Roster,
+        stream: Stream,
+        *,
+        session: bytes,
+        identity: Identity | None = None,
+        afford: Callable[[PrivacyEvent], None] = _anything,
+        notice: Callable[[str], None] = _unread,
+    ) -> None:
+        self.id = name
+        self.roster = roster
+        self.session = session
+        self.stream = stream
+        self._identity = identity
+        self._afford = afford
+        self._notice = notice
+
+    def sign(self, content: bytes) -> bytes:
+        """This member's Ed25519 signature, 64 bytes.
+
+        Raises:
+            LocalProtocolError: this member runs without its identity key.
+        """
+        return self._own_identity().sign(content)
+
+    def agree(self, key: bytes) -> bytes:
+        """What X25519 gives this member and the holder of an identity key, 32 secret bytes.
+
+        Raises:
+            LocalProtocolError: this member runs without its identity key.
+            ValueError: the other key is of low order.
+        """
+        return self._own_identity().agree(key)
+
+    def afford(self, event: PrivacyEvent) -> None:
+        """Make sure that what is to be told later is within this party's budget.
+
+        A message that costs too much is refused anyway when it is sent; this refuses before others
+        rely on it.
+
+        Raises:
+            PrivacyError: it says what is left.
+        """
+        self._afford(event)
+
+    def notice(self, text: str) -> None:
+        """Note something for this member alone: it may depend on the records, and is never sent.
+
+        A role goes on after it as if it had noted nothing.
+        """
+        self._notice(text)
+
+    def _own_identity(self) -> Identity:
+        if self._identity is None:
+            raise LocalProtocolError("this role needs its member's identity key", party=self.id)
+        return self._identity
+
+    def stream_for(self, question: Message, purpose: str = "answer") -> Stream:
+        """The randomness to answer a question with; each call starts it anew.
+
+        The same question gets the same randomness, however often it is asked, and another question
+        gets independent randomness: what two answers have in common tells nothing.
+        """
+        asked = question.kind().encode() + b"\0" + encode_message(question)
+        return self.stream.derive(f"{purpose} {hashlib.sha256(asked).hexdigest()}")
+
+    async def send(self, recipient: PartyId, message: Message) -> None:
+        """Hand a message to one member."""
+        await _perform(Send((recipient,), message))
+
+    async def broadcast(self, recipients: Iterable[PartyId], message: Message) -> None:
+        """Hand one message to several members; it is encoded once."""
+        await _perform(Send(tuple(recipients), message))
+
+    async def note(self, message: Message) -> None:
+        """Say something for the record alone."""
+        await _perform(Send((RECORD,), message))
+
+    async def gather(
+        self,
+        kind: type[M],
+        senders: Sequence[PartyId],
+        *,
+        round: int | None = None,
+        within: float | None = None,
+        at_least: int = 0,
+    ) -> dict[PartyId, M]:
+        """Wait for one message of ``kind`` from each of ``senders``.
+
+        Returns when all have answered or are known to be gone, or when ``within`` seconds are
+        over: whoever answered, in the order of ``senders``. Who was counted goes on record. A kind
+        that comes from one sender more than once carries a field ``round``, and ``round`` says
+        which is meant.
+
+        Raises:
+            QuorumError: fewer than ``at_least`` answered; it says who is missing.
+        """
+        effect = Gather(kind, tuple(senders), round, within, at_least, True)
+        return cast("dict[PartyId, M]", await _perform(effect))
+
+    async def receive(
+        self,
+        kind: type[M],
+        sender: PartyId,
+        *,
+        round: int | None = None,
+        within: float | None = None,
+    ) -> M:
+        """Wait for one message of ``kind`` from ``sender``.
+
+        A wait of the aggregator, or one that may run out, goes on record like a ``gather``: whether
+        an answer was in time cannot be told from the answer.
+
+        Raises:
+            QuorumError: the sender is gone, or ``within`` seconds are over.
+        """
+        noted = within is not None or self.id == AGGREGATOR
+        answers = await _perform(Gather(kind, (sender,), round, within, 1, noted))
+        return cast(M, answers[sender])

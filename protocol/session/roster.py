@@ -1,0 +1,204 @@
+"""Who takes part: every member's id and identity key, known to all before the first message."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from hashlib import sha512
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from protocol.crypto.merkle import leaf_hash, levels_of
+from protocol.messages import AGGREGATOR, PartyId, party_id
+
+KEY_BYTES = 32
+
+_PRIME = 2**255 - 19
+_SIGN = 1 << 255
+# A point of order 8 has this y or its negative (RFC 8032, section 5.1, for the curve).
+_OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+# The y of every point of order 1, 2, 4 or 8, and all numbers that are y a second time, plus p.
+_UNFIT = frozenset((0, 1, _PRIME - 1, _OF_ORDER_8, _PRIME - _OF_ORDER_8, *range(_PRIME, _SIGN)))
+
+
+def roster_leaf(name: str, key: bytes) -> bytes:
+    """A member as a leaf of the roster's Merkle tree; all keys have one length."""
+    return key + name.encode()
+
+
+def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
+    """Refuse identity keys of another length, of low order, not canonical, or of two members.
+
+    With a key of low order anybody can sign. A key and its negative, which differ in the sign of x
+    alone, have one holder and agree on the same secrets: they count as one key. Whether a key is a
+    point of the curve at all is not checked, for that takes longer than all the rest of a survey's
+    start: nobody can sign with one that is not.
+
+    Raises:
+        ValueError: says whose key.
+    """
+    for name, key in members:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"the key of {name!r:.80} has {len(key)} bytes, not {KEY_BYTES}")
+    ys = [int.from_bytes(key, "little") % _SIGN for _, key in members]
+    different = set(ys)
+    if not _UNFIT.isdisjoint(different):
+        weak = next(name for (name, _), y in zip(members, ys, strict=True) if y in _UNFIT)
+        raise ValueError(f"the key of {weak!r:.80} is of low order or not canonical")
+    if len(different) != len(ys):
+        first: dict[int, PartyId] = {}
+        for (name, _), y in zip(members, ys, strict=True):
+            if first.setdefault(y, name) is not name:
+                raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have one key")
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def agreement_key(key: bytes) -> X25519PublicKey:
+    """The X25519 key that belongs to an Ed25519 identity key: one roster serves both.
+
+    The map between the two forms of the curve is ``u = (1 + y) / (1 - y)`` (RFC 7748, section 4.1).
+
+    Args:
+        key: a public Ed25519 key, 32 bytes; its top bit is the sign of x and is not used.
+    """
+    y = int.from_bytes(key, "little") % 2**255
+    u = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME if (1 - y) % _PRIME else 0
+    return X25519PublicKey.from_public_bytes(u.to_bytes(KEY_BYTES, "little"))
+
+
+def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
+    """Whether the holder of a public Ed25519 key signed ``content``; a key that is none did not."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class Identity:
+    """A member's Ed25519 identity key. It signs and agrees on keys; nothing of it ever shows.
+
+    Args:
+        name: the member.
+        secret: 32 bytes, from a keystream in a simulation, from the operating system otherwise.
+    """
+
+    __slots__ = ("_agreement", "_key", "name")
+
+    def __init__(self, name: PartyId, secret: bytes) -> None:
+        self.name = name
+        self._key = Ed25519PrivateKey.from_private_bytes(secret)
+        self._agreement: X25519PrivateKey | None = None
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    @property
+    def private_key(self) -> Ed25519PrivateKey:
+        """The key itself, for certificates."""
+        return self._key
+
+    def sign(self, content: bytes) -> bytes:
+        """An Ed25519 signature, 64 bytes."""
+        return self._key.sign(content)
+
+    def agree(self, key: bytes) -> bytes:
+        """What X25519 gives this member and the holder of another identity key, 32 secret bytes.
+
+        Raises:
+            ValueError: the other key is of low order, so that everybody knows the outcome.
+        """
+        if self._agreement is None:
+            # Ed25519 multiplies by the first half of this hash (RFC 8032, section 5.1.5).
+            seed = self._key.private_bytes_raw()
+            self._agreement = X25519PrivateKey.from_private_bytes(sha512(seed).digest()[:32])
+        return self._agreement.exchange(agreement_key(key))
+
+    def __repr__(self) -> str:
+        return f"Identity({self.name!r})"
+
+
+class Roster(msgspec.Struct, frozen=True, dict=True):
+    """The members of a survey, the aggregator first.
+
+    Args:
+        members: (id, public Ed25519 key of 32 bytes) of each.
+
+    Raises:
+        ValueError: no aggregator first, an id twice, or what ``check_keys`` refuses.
+    """
+
+    members: tuple[tuple[PartyId, bytes], ...]
+
+    def __post_init__(self) -> None:
+        if not self.members or self.members[0][0] != AGGREGATOR:
+            raise ValueError(f"the first member of a roster is {AGGREGATOR!r}")
+        if len(self.position) != len(self.members):
+            raise ValueError("a roster names every member once")
+        for name, _ in self.members:
+            party_id(name)
+        check_keys(self.members)
+
+    @functools.cached_property
+    def position(self) -> dict[PartyId, int]:
+        """Each member's place."""
+        return {name: i for i, (name, _) in enumerate(self.members)}
+
+    @functools.cached_property
+    def leaves(self) -> tuple[bytes, ...]:
+        """The leaf hashes of the roster's Merkle tree, one per member."""
+        return tuple(leaf_hash(roster_leaf(name, key)) for name, key in self.members)
+
+    @functools.cached_property
+    def root(self) -> bytes:
+        """Commits to every member's place, id and key: enough to check the proof of any of them."""
+        return levels_of(self.leaves)[-1][0]
+
+    @functools.cached_property
+    def parties(self) -> tuple[PartyId, ...]:
+        """All members but the aggregator."""
+        return tuple(name for name, _ in self.members[1:])
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.position
+
+    def __repr__(self) -> str:
+        return f"Roster({len(self.parties)} parties)"
+
+    def key(self, name: PartyId) -> bytes:
+        """A member's public key."""
+        return self.members[self.position[name]][1]
+
+    def verify(self, name: PartyId, signature: bytes, content: bytes) -> bool:
+        """Whether ``name`` signed ``content``."""
+        return name in self and is_signature(signature, content, key=self.key(name))
+
+    def bitmap(self, names: Iterable[PartyId]) -> bytes:
+        """A set of members as bits, least significant first, in roster order."""
+        bits = bytearray((len(self.members) + 7) // 8)
+        for name in names:
+            i = self.position[name]
+            bits[i >> 3] |= 1 << (i & 7)
+        return bytes(bits)
+
+    def members_in(self, bitmap: bytes) -> Sequence[PartyId]:
+        """The members of a bitmap, in roster order.
+
+        Raises:
+            ValueError: the bitmap is of another roster's length, or sets bits past its end.
+        """
+        if len(bitmap) != (len(self.members) + 7) // 8:
+            raise ValueError(f"a bitmap of {len(bitmap)} bytes for {len(self.members)} members")
+        value = int.from_bytes(bitmap, "little")
+        if value >> len(self.members):
+            raise ValueError("the bitmap names members that the roster does not have")
+        return [name for i, (name, _) in enumerate(self.members) if bitmap[i >> 3] >> (i & 7) & 1]

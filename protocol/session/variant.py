@@ -1,0 +1,171 @@
+"""A variant: one whole protocol, as its messages, its two roles, and what every message reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import force_setattr
+
+from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public
+from protocol.errors import SurveyError
+from protocol.estimators.estimate import Estimate
+from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
+from protocol.session.roles import Me, Seen
+from protocol.surveys.limits import NOTHING, Workload, check_respondents, check_workload
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.wire.codec import Kind
+
+V = TypeVar("V", bound="Variant")
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What somebody says about a variant's privacy, to be shown beside what the record says.
+
+    Args:
+        source: who says it, and where.
+        says: what is said.
+        epsilon: the figure claimed, in nats; None where no bound is claimed.
+        per: what the figure is of: all that is told about one ``record``, or a single ``answer``,
+            which is one draw of a randomizer.
+        kinds: the kinds of message that it is about; all, if none is named.
+    """
+
+    source: str
+    says: str
+    epsilon: float | None
+    per: Literal["record", "answer"] = "record"
+    kinds: tuple[str, ...] = ()
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+    """Base of all variants. The fields are public parameters: the transcript's header holds them.
+
+    Args:
+        survey: the attributes asked for.
+        quorum: how many parties must answer, at least; None for half of them (``quorum_of``).
+        patience: how long the aggregator waits for a round of answers, in seconds.
+        max_records: the most respondents that one party speaks for; it bounds a report's size.
+
+    Raises:
+        ValueError: terms that nobody can keep, or a survey that is too large (``limits``).
+    """
+
+    name: ClassVar[str] = ""
+    heeds: ClassVar[tuple[type[Message], ...] | None] = None
+    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all.
+
+    What another party said can be missing there (``Seen``), and ``reveals`` must not count on it.
+    """
+
+    survey: Survey
+    quorum: int | None = None
+    patience: float | None = 60.0
+    max_records: int = 1
+
+    def __post_init__(self) -> None:
+        if (self.quorum is not None and self.quorum < 1) or self.max_records < 1:
+            raise ValueError("quorum and max_records: expected at least 1")
+        if self.patience is not None and not self.patience > 0:
+            raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, np.generic):
+                value = value.item()
+                force_setattr(self, name, value)
+            # The header of a transcript holds no other integers.
+            if isinstance(value, int) and not -(2**63) <= value < 2**64:
+                raise ValueError(f"{name} {value}: expected an integer of at most 64 bits")
+        # Before a subclass lays anything out: a header may be anybody's.
+        check_workload(len(self.survey.attributes), self.workload())
+        check_respondents(1, self.max_records)
+
+    def workload(self) -> Workload:
+        """What this variant lays out for its survey, reckoned from its sizes alone."""
+        return NOTHING
+
+    def quorum_of(self, parties: int) -> int:
+        """How many of so many parties must answer: what was agreed, or half of them, rounded up."""
+        return (parties + 1) // 2 if self.quorum is None else self.quorum
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        """The kinds of message that are spoken among an aggregator and this many parties."""
+        raise NotImplementedError
+
+    async def party(self, me: Me, records: Records) -> None:
+        """The role of a party that holds the records of one or more respondents."""
+        raise NotImplementedError
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
+        """The role of the aggregator; the message it returns is published as its last word."""
+        raise NotImplementedError
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """What a message tells about its sender's records, given what the sender had seen."""
+        raise NotImplementedError
+
+    def estimate(self, result: Message) -> Estimate:
+        """What the published result says about the respondents."""
+        raise NotImplementedError
+
+    @property
+    def contribution(self) -> type[Message] | None:
+        """The kind of message that puts a party into the estimate.
+
+        Whoever was counted with one, in any round, is in it. None stands for the kind that the
+        aggregator waits for last.
+        """
+        return None
+
+    def claims(self) -> tuple[Claim, ...]:
+        """What the protocol's authors claim of its privacy."""
+        return ()
+
+
+def heeded(variant: Variant, kind: type[Message]) -> bool:
+    """Whether what a message tells may depend on one of this kind that its sender had seen."""
+    return variant.heeds is None or kind in variant.heeds
+
+
+def settled(variant: Variant) -> bool:
+    """Whether what messages are drawn with follows from the parameters alone, by ``heeds``."""
+    return variant.heeds == ()
+
+
+def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
+    """What any message tells, the kernel's kinds included.
+
+    A closing says who was counted, and a refusal that too much was asked: neither depends on a
+    record, unless a role does that it must not. A head follows from what its sender has said, and
+    of a report that can be guessed it tells whether a guess is right. A member that sends the
+    switch's notices may say anything.
+    """
+    if isinstance(message, Closed | Declined):
+        return Public()
+    if isinstance(message, Head):
+        return Derived()
+    if isinstance(message, Left):
+        return Plain(variant.survey.names)
+    return variant.reveals(message, seen)
+
+
+def parameters_of(variant: Variant) -> dict[str, Any]:
+    """A variant's parameters as plain values, without the survey."""
+    parameters: dict[str, Any] = msgspec.to_builtins(variant)
+    parameters.pop("survey")
+    return parameters
+
+
+def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -> V:
+    """The inverse of ``parameters_of``: a variant from a transcript's header.
+
+    Raises:
+        SurveyError: the parameters are not those of this variant.
+    """
+    try:
+        return msgspec.convert({**parameters, "survey": survey}, cls)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise SurveyError(f"the header does not fit variant {cls.name!r}: {error}") from error

@@ -1,0 +1,1 @@
+"""Simulated surveys: everything from one seed, and recorded rehearsals."""

@@ -1,0 +1,172 @@
+"""A rehearsal: one recorded run on the local executor, read back; no judgement of what was said."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from protocol.accounting.events import PrivacyEvent
+from protocol.audit.hearing import Hearing
+from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.errors import ProtocolError
+from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.fates import FateRule, deliver_all
+from protocol.session.local import run_locally
+from protocol.session.machine import Machine
+from protocol.session.variant import event_of
+from protocol.simulation.setting import Setting
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.header import header_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.recorder import Recorder
+from protocol.wire.codec import decode_envelope
+
+Slot = tuple[PartyId, int]
+"""A sender, and the number of its envelope."""
+
+
+class Rehearsal:
+    """One recorded run.
+
+    Args:
+        setting: who takes part, and with what.
+        fate: what becomes of envelopes.
+
+    Attributes:
+        result: what was published; None if the run failed (``published`` raises then).
+        failure: why the aggregator's role failed, or None.
+        endings: of each party, as ``Run`` has them; empty if the run failed.
+        digest: the canonical digest.
+        content: the transcript.
+        sent: every envelope, by its sender and number, in the order of the record.
+    """
+
+    def __init__(self, setting: Setting, *, fate: FateRule = deliver_all) -> None:
+        self.setting = setting
+        self.result: Message | None = None
+        self.failure: ProtocolError | None = None
+        self.endings: dict[PartyId, str] = {}
+        parts: list[bytes] = []
+        recorder = Recorder(parts.append, header_of(setting.charter, seed=setting.seed))
+        exchange = Exchange(setting.charter, recorder=recorder, fate=fate)
+        try:
+            run = run_locally(
+                exchange, setting.streams, setting.holdings, identities=setting.identities
+            )
+        except ProtocolError as error:
+            self.failure = error
+            self.digest = recorder.close(complete=False, reason=type(error).__name__)
+        else:
+            self.result, self.endings = run.result, dict(run.endings)
+            self.digest = recorder.close()
+        self.content = b"".join(parts)
+        self.sent: dict[Slot, Envelope] = {}
+        for entry in self.entries():
+            if isinstance(entry, Sent):
+                envelope = decode_envelope(entry.envelope)
+                self.sent[envelope.sender, envelope.seq] = envelope
+
+    @property
+    def published(self) -> Message:
+        """What was published.
+
+        Raises:
+            ProtocolError: why nothing was.
+        """
+        if self.result is None:
+            raise self.failure or ProtocolError("nothing was published")
+        return self.result
+
+    @property
+    def charter(self) -> Charter:
+        """What everybody knew before."""
+        return self.setting.charter
+
+    def entries(self) -> Iterator[Entry]:
+        """The record, entry by entry."""
+        return iter(TranscriptReader(self.content))
+
+    def message(self, envelope: Envelope) -> Message:
+        """What an envelope says.
+
+        Raises:
+            RemoteProtocolError: it is malformed.
+        """
+        return self.charter.codec.decode(envelope.kind, envelope.body)
+
+    def seen_by(self, observer: PartyId) -> Iterator[Envelope]:
+        """The envelopes that an observer sees, in the order of the record.
+
+        The aggregator, and who holds the record, see whatever passes; a party what is sent to it
+        and what is published.
+        """
+        for envelope in self.sent.values():
+            if observer in (AGGREGATOR, RECORD) or envelope.recipient in (RECORD, observer):
+                yield envelope
+
+    def machine(self, member: PartyId) -> Machine:
+        """A member as it was before the run."""
+        setting = self.setting
+        return Machine(
+            setting.charter,
+            member,
+            setting.streams.stream(member, ROLE_STREAM),
+            records=setting.holdings.get(member),
+            identity=setting.identities[member],
+        )
+
+    def heard_alike(self, other: Rehearsal, slot: Slot) -> bool:
+        """Whether a sender had heard the same in both when it sent this in one of them."""
+        befores = [r.heard_before[slot] for r in (self, other) if slot in r.heard_before]
+        heard, heard_other = (r.heard.get(slot[0], [])[: befores[0]] for r in (self, other))
+        return heard == heard_other and len(set(befores)) == 1
+
+    @functools.cached_property
+    def heard(self) -> dict[PartyId, list[Envelope]]:
+        """What was delivered to each member, in order."""
+        return self._told[0]
+
+    @functools.cached_property
+    def heard_before(self) -> dict[Slot, int]:
+        """How much its sender had heard when an envelope was sent."""
+        return self._told[1]
+
+    @functools.cached_property
+    def events(self) -> dict[Slot, PrivacyEvent]:
+        """What every envelope tells, given what its sender had seen."""
+        return self._told[2]
+
+    @functools.cached_property
+    def _told(
+        self,
+    ) -> tuple[dict[PartyId, list[Envelope]], dict[Slot, int], dict[Slot, PrivacyEvent]]:
+        heard: dict[PartyId, list[Envelope]] = {}
+        before: dict[Slot, int] = {}
+        events: dict[Slot, PrivacyEvent] = {}
+        hearing = Hearing(self.charter)
+        for entry in self.entries():
+            if isinstance(entry, Sent):
+                envelope = decode_envelope(entry.envelope)
+                slot = envelope.sender, envelope.seq
+                before[slot] = len(heard.get(envelope.sender, ()))
+                message, seen = self.message(envelope), hearing.of(envelope.sender)
+                events[slot] = event_of(self.charter.variant, message, seen)
+                hearing.sent(envelope, message)
+            elif isinstance(entry, Delivered):
+                envelope = self.sent[entry.sender, entry.seq]
+                heard.setdefault(entry.recipient, []).append(envelope)
+                hearing.delivered(entry)
+        return heard, before, events
+
+    def ledger(self, observer: PartyId) -> Ledger:
+        """What an observer learned.
+
+        Raises:
+            UnsupportedEventError: an event that the accountant does not know.
+        """
+        writer = LedgerWriter(self.charter, (observer,))
+        for entry in self.entries():
+            writer.add(entry)
+        return writer.ledger(observer)

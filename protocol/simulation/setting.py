@@ -1,0 +1,112 @@
+"""A simulated survey's setting: charter, identities, keystreams and holdings, all from one seed."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Mapping
+
+import msgspec
+
+from protocol.crypto.randomness import WORDS, Streams, secret_of, session_of
+from protocol.errors import SurveyError
+from protocol.messages import AGGREGATOR, IDENTITY_STREAM, SESSION_BYTES, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity, Roster
+from protocol.session.variant import Variant, parameters_of
+from protocol.surveys.records import Records
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a simulation is made of.
+
+    Args:
+        seed: what everything below follows from.
+        charter: session, variant and roster.
+        streams: everybody's randomness.
+        identities: everybody's keys.
+        holdings: the records of each party.
+    """
+
+    seed: int
+    charter: Charter
+    streams: Streams
+    identities: Mapping[PartyId, Identity]
+    holdings: Mapping[PartyId, Records]
+
+    def __repr__(self) -> str:
+        return f"<Setting: {self.charter.variant.name}, {len(self.holdings)} parties>"
+
+
+def setting_of(
+    variant: Variant, records: Records, *, seed: int, parties: int | None = None
+) -> Setting:
+    """Spread records over parties and give everybody an identity.
+
+    Args:
+        variant: the protocol; its ``max_records`` is set to the largest holding.
+        records: the true answers.
+        seed: a simulation protects nobody: whoever knows the seed can undo every randomization.
+        parties: how many there are; by default one per respondent.
+
+    Raises:
+        SurveyError: the records are of another survey, or fewer than the parties.
+        TypeError: something else than a variant, records or an integer.
+        ValueError: the seed is negative, or 2**64 or more.
+    """
+    if not isinstance(variant, Variant) or not isinstance(records, Records):
+        raise TypeError(
+            "expected a variant, such as RRJoint.with_keep(survey, p=0.5), and Records, in this "
+            f"order; got {_what(variant)} and {_what(records)}"
+        )
+    seed = _integer("seed", seed)
+    parties = len(records) if parties is None else _integer("parties", parties)
+    if not 0 <= seed < WORDS:
+        raise ValueError(f"seed {seed}: expected an integer from 0 to 2**64 - 1")
+    if records.survey != variant.survey:
+        raise SurveyError("the records are of another survey than the variant's")
+    held = records.split(parties)
+    width = len(str(len(held)))
+    names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
+    secret = secret_of(seed)
+    drawn = session_of(secret)
+    streams = Streams(secret, drawn)
+    identities = {
+        name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
+        for name in (AGGREGATOR, *names)
+    }
+    roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
+    fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
+    return Setting(
+        seed=seed,
+        charter=Charter(session=_session(drawn, fitted, len(names)), variant=fitted, roster=roster),
+        streams=streams,
+        identities=identities,
+        holdings=dict(zip(names, held, strict=True)),
+    )
+
+
+def _what(given: object) -> str:
+    """What was given, for an error message."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return type(given).__name__
+
+
+def _integer(name: str, given: object) -> int:
+    """An integer of any type that is one, as the built-in one."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} {given!r}: expected an integer") from None
+
+
+def _session(drawn: bytes, variant: Variant, parties: int) -> bytes:
+    """The id of the session of this survey, 16 bytes.
+
+    Streams are a seed's, whatever is run with it; two surveys are never of one session, or what is
+    signed of one would contradict what is signed of the other.
+    """
+    content = (drawn, variant.name, parameters_of(variant), variant.survey.digest, parties)
+    encoded = msgspec.msgpack.encode(content, order="deterministic")
+    return hashlib.sha256(b"sottovoce simulation 1\0" + encoded).digest()[:SESSION_BYTES]

@@ -1,0 +1,1 @@
+"""Surveys and the records that answer them."""

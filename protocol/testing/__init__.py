@@ -1,0 +1,23 @@
+"""What an author of a variant runs in her own tests, a line each."""
+
+from __future__ import annotations
+
+from protocol.testing.contracts import (
+    attacked,
+    check_attack,
+    check_variant,
+    contract,
+    under_faults,
+)
+from protocol.testing.faults import Schedule, check_under_faults, schedules_of
+
+__all__ = [
+    "Schedule",
+    "attacked",
+    "check_attack",
+    "check_under_faults",
+    "check_variant",
+    "contract",
+    "schedules_of",
+    "under_faults",
+]

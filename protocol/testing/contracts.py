@@ -1,0 +1,356 @@
+"""What every variant must meet, for tests: one line in a test file checks all of each.
+
+    test_my_variant = contract(MyVariant(...), records, executors=EXECUTORS)
+    test_my_privacy = attacked(MyVariant(...), records)
+    test_my_faults = under_faults(MyVariant(...), records)
+
+What the contract checks, on one seeded run and on reruns of it:
+
+1. parameters: the variant comes back from its transcript header as it was.
+2. run: everybody comes to the end of its role.
+3. codec: every message keeps its bytes; mutilated bytes and foreign kinds are refused.
+4. reveals: every message has an event that the accountant knows.
+5. replay: every member says the same again when it hears the same.
+6. non-interference: change one answer of one respondent and keep all randomness; then a message may
+   differ only if its sender's records differ and its event says that it tells about that attribute,
+   or if the sender had heard something different. Lengths never differ.
+7. executors: all give the same result and the same canonical digest.
+8. estimate: the published result is one that the variant can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.attack.attack import ALPHA, attack
+from protocol.crypto.randomness import Stream
+from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, DONE, KERNEL_KINDS, Head, Message, PartyId
+from protocol.session.variant import Variant, build, parameters_of
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.simulation.setting import Setting, setting_of
+from protocol.surveys.records import Records
+from protocol.testing.faults import SCHEDULES, check_under_faults
+
+MUTILATIONS = 200
+ROWS = 8
+"""For how many respondents non-interference is checked: the first ones and the last."""
+
+
+class Execution(Protocol):
+    """What an executor returns."""
+
+    @property
+    def digest(self) -> bytes:
+        """The canonical digest of the transcript."""
+
+    @property
+    def result(self) -> Message:
+        """What the aggregator published."""
+
+
+Executor = Callable[..., Execution]
+"""Called as ``executor(variant, records, seed=..., parties=...)``."""
+
+
+def contract(
+    variant: Variant,
+    records: Records,
+    *,
+    executors: Mapping[str, Executor],
+    parties: int | None = None,
+    rare: Collection[type[Message]] = (),
+    seed: int = 1,
+) -> Callable[[], None]:
+    """A test function for pytest that checks a variant's contract.
+
+    Args:
+        variant: the variant, with its parameters.
+        records: some ten records; more only take longer.
+        executors: by name; ``scenarios.EXECUTORS`` are the project's own.
+        parties: over how many the records are spread; by default one each.
+        rare: kinds that do not occur in a run without faults.
+        seed: of the runs.
+    """
+
+    def test_contract() -> None:
+        check_variant(variant, records, executors=executors, parties=parties, rare=rare, seed=seed)
+
+    return test_contract
+
+
+def attacked(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    observer: PartyId = AGGREGATOR,
+    trials: int | None = None,
+    runs: int | None = None,
+    copies: int | None = None,
+    alpha: float = ALPHA,
+    seed: int = 1,
+) -> Callable[[], None]:
+    """A test function for pytest that attacks a variant (``protocol.attack.attack``).
+
+    It fails if the view tells more than the ledger says; with more trials it sees smaller leaks.
+    The arguments are those of ``attack``.
+    """
+
+    def test_attack() -> None:
+        check_attack(
+            variant,
+            records,
+            target=target,
+            observer=observer,
+            trials=trials,
+            runs=runs,
+            copies=copies,
+            alpha=alpha,
+            seed=seed,
+        )
+
+    return test_attack
+
+
+def check_attack(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    observer: PartyId = AGGREGATOR,
+    trials: int | None = None,
+    runs: int | None = None,
+    copies: int | None = None,
+    alpha: float = ALPHA,
+    seed: int = 1,
+) -> None:
+    """Attack a variant; arguments as for ``attack``.
+
+    Raises:
+        AssertionError: the view tells more than the ledger says; it says what tells it.
+    """
+    found = attack(
+        variant,
+        records,
+        target=target,
+        observer=observer,
+        trials=trials,
+        runs=runs,
+        copies=copies,
+        alpha=alpha,
+        seed=seed,
+    )
+    worst = found.worst
+    _require(
+        not found.accused,
+        f"{worst.pair}: the view tells at least epsilon {worst.lower:.4f}, and the ledger says at "
+        f"most {worst.bound:.4f}: {worst.right} of {worst.guesses} guesses were right that went by "
+        f"{worst.event}",
+    )
+
+
+def under_faults(
+    variant: Variant,
+    records: Records,
+    *,
+    schedules: int = SCHEDULES,
+    parties: int | None = None,
+    seed: int = 1,
+) -> Callable[[], None]:
+    """A test function for pytest that runs a variant under seeded fault schedules.
+
+    Envelopes are lost, doubled and late, parties crash and lose their links; what must hold then
+    is listed at ``protocol.testing.faults.check_under_faults``, and the arguments are those.
+    """
+
+    def test_faults() -> None:
+        check_under_faults(variant, records, schedules=schedules, parties=parties, seed=seed)
+
+    return test_faults
+
+
+def check_variant(
+    variant: Variant,
+    records: Records,
+    *,
+    executors: Mapping[str, Executor],
+    parties: int | None = None,
+    rare: Collection[type[Message]] = (),
+    seed: int = 1,
+) -> None:
+    """Check a variant's contract; arguments as for ``contract``.
+
+    Raises:
+        AssertionError: says which part is broken, and where.
+    """
+    _check_parameters(variant)
+    setting = setting_of(variant, records, seed=seed, parties=parties)
+    rehearsal = _rehearsed(setting)
+    for party, ending in rehearsal.endings.items():
+        _require(ending == DONE, f"{party} did not come to the end of its role: {ending}")
+    _check_codec(rehearsal)
+    _check_kinds(rehearsal, rare)
+    _check_replay(rehearsal)
+    _check_interference(variant, records, rehearsal, parties=parties)
+    _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
+    try:
+        setting.charter.variant.estimate(rehearsal.published)
+    except (ProtocolError, ValueError) as error:
+        raise AssertionError(f"estimate refuses the variant's own result: {error}") from error
+
+
+def _rehearsed(setting: Setting) -> Rehearsal:
+    rehearsal = Rehearsal(setting)
+    if rehearsal.failure is not None:
+        raise AssertionError(f"the variant does not run: {rehearsal.failure}")
+    return rehearsal
+
+
+def _check_parameters(variant: Variant) -> None:
+    _require(bool(variant.name), "the variant has no name")
+    survey = msgspec.to_builtins(variant.survey)
+    complaint = "the variant does not come back from its parameters as it was"
+    try:
+        written = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
+        again = build(type(variant), parameters=written, survey=survey)
+    except (ProtocolError, ValueError, TypeError) as error:
+        raise AssertionError(f"{complaint}: {error}") from error
+    _require(again == variant, complaint)
+
+
+def _check_executors(
+    variant: Variant,
+    records: Records,
+    rehearsal: Rehearsal,
+    executors: Mapping[str, Executor],
+    *,
+    seed: int,
+    parties: int | None,
+) -> None:
+    codec = rehearsal.charter.codec
+    for name, executor in executors.items():
+        execution = executor(variant, records, seed=seed, parties=parties)
+        _require(
+            codec.encode(execution.result) == codec.encode(rehearsal.published),
+            f"executor {name!r} gives another result than the local one",
+        )
+        _require(
+            execution.digest == rehearsal.digest,
+            f"executor {name!r} gives another canonical digest than the local one",
+        )
+
+
+def _check_codec(rehearsal: Rehearsal) -> None:
+    codec = rehearsal.charter.codec
+    stream = Stream(bytes(32))
+    examples = {envelope.kind: envelope.body for envelope in rehearsal.sent.values()}
+    for kind, body in examples.items():
+        message = codec.decode(kind, body)
+        _require(codec.encode(message) == body, f"{kind!r} does not keep its bytes")
+        for mutilated in _mutilated(body, stream):
+            try:
+                decoded = codec.decode(kind, mutilated)
+            except RemoteProtocolError:
+                continue
+            _require(
+                codec.encode(decoded) == mutilated,
+                f"{kind!r} accepts bytes that are not the encoding of what they say",
+            )
+    try:
+        codec.decode("NoSuchKind", b"\x90")
+    except RemoteProtocolError:
+        return
+    raise AssertionError("a foreign kind is decoded")
+
+
+def _mutilated(body: bytes, stream: Stream) -> Iterable[bytes]:
+    yield body + b"\x00"
+    yield body[:-1]
+    places = stream.integers(len(body), MUTILATIONS).tolist()
+    for place, flip in zip(places, stream.integers(255, MUTILATIONS).tolist(), strict=True):
+        yield body[:place] + bytes([body[place] ^ (flip + 1)]) + body[place + 1 :]
+
+
+def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
+    accountant = PureAccountant()
+    for (sender, seq), event in rehearsal.events.items():
+        try:
+            accountant.judge(event)
+        except ProtocolError as error:
+            raise AssertionError(f"{sender} #{seq}: {error}") from error
+    occurred = {envelope.kind for envelope in rehearsal.sent.values()}
+    excused = {kind.kind() for kind in (*rare, *KERNEL_KINDS)}
+    for kind in rehearsal.charter.codec.names:
+        _require(
+            kind in occurred or kind in excused,
+            f"{kind!r} is declared and never sent; name it in rare if that takes a fault",
+        )
+
+
+def _check_replay(rehearsal: Rehearsal) -> None:
+    for member, _ in rehearsal.charter.roster.members:
+        machine = rehearsal.machine(member)
+        machine.start(0.0)
+        said = machine.take()
+        for envelope in rehearsal.heard.get(member, ()):
+            machine.receive(envelope, 0.0)
+            said += machine.take()
+        if not machine.finished:
+            machine.abandon("the rehearsal is over")
+        for envelope in said:
+            recorded = rehearsal.sent.get((member, envelope.seq))
+            _require(
+                recorded == envelope,
+                f"{member} #{envelope.seq} ({envelope.kind!r}) differs when it is said again: a "
+                "role may depend on its records, its stream and what it hears, and on nothing else",
+            )
+
+
+def _check_interference(
+    variant: Variant, records: Records, rehearsal: Rehearsal, *, parties: int | None
+) -> None:
+    survey = records.survey
+    for row in sorted({*range(min(ROWS, len(records))), len(records) - 1}):
+        for column, name in enumerate(survey.names):
+            codes = records.codes.copy()
+            codes[row, column] = (int(codes[row, column]) + 1) % survey.sizes[column]
+            changed = Records.from_codes(survey, codes)
+            setting = setting_of(variant, changed, seed=rehearsal.setting.seed, parties=parties)
+            _compare(rehearsal, _rehearsed(setting), name)
+
+
+def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
+    accountant = PureAccountant()
+    for slot in sorted(before.sent.keys() | after.sent.keys()):
+        sender, seq = slot
+        envelope, other = before.sent.get(slot), after.sent.get(slot)
+        if envelope == other or not before.heard_alike(after, slot):
+            continue
+        kinds = {e.kind for e in (envelope, other) if e is not None} - {Head.kind()}
+        if not kinds:
+            continue  # A head signs what its sender had said, and that has been compared.
+        where = f"{sender} #{seq} ({min(kinds)!r})"
+        same_records = before.setting.holdings.get(sender) == after.setting.holdings.get(sender)
+        _require(not same_records, f"{where} changes with somebody else's record")
+        if envelope is None or other is None or envelope.kind != other.kind:
+            raise AssertionError(f"{where} is sent or not depending on a record")
+        loss = accountant.judge(before.events[slot])
+        _require(
+            loss.attributes.get(attribute, 0.0) > 0,
+            f"{where} changes with its sender's answer to {attribute!r}, "
+            "and its event says that it tells nothing about that",
+        )
+        _require(
+            len(other.body) == len(envelope.body),
+            f"{where} changes its length with its sender's record",
+        )
+
+
+def _require(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise AssertionError(complaint)

@@ -1,0 +1,180 @@
+"""Fault schedules for tests: seeded fates of envelopes, and what must hold under all of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.audit.audit import audit
+from protocol.errors import LocalProtocolError, ProtocolError, SurveyError
+from protocol.messages import AGGREGATOR, Envelope
+from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.variant import Variant
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
+from protocol.transcript.verification import verify
+
+SCHEDULES = 20
+"""How many are tried by default."""
+
+_STUCK = "everybody waits for somebody else"
+_LAST_WORDS = 6
+_LATE = 2.0
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes wrong in a run, decided by a seed; it is the same for the same envelopes.
+
+    Args:
+        seed: decides.
+        drop, duplicate, delay: the shares of envelopes that are lost, that come twice and that come
+            late.
+        late: how late, at most, in seconds.
+        crash, cut: the shares of parties that end before one of their first envelopes, and whose
+            link is cut at one of them. The aggregator is spared.
+    """
+
+    seed: int
+    drop: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    late: float = 0.0
+    crash: float = 0.0
+    cut: float = 0.0
+
+    def __call__(self, envelope: Envelope) -> Fate:
+        """The fate of an envelope."""
+        if envelope.sender != AGGREGATOR:
+            doomed, when = self._drawn("party", envelope.sender, 2)
+            if doomed < self.crash + self.cut and envelope.seq == int(when * _LAST_WORDS):
+                return Fate(Verdict.CRASH if doomed < self.crash else Verdict.CUT)
+        chance, time = self._drawn("envelope", envelope.sender, envelope.recipient, envelope.seq)
+        if chance < self.drop:
+            return Fate(Verdict.DROP)
+        chance -= self.drop
+        if chance < self.duplicate:
+            return Fate(Verdict.DUPLICATE)
+        if chance - self.duplicate < self.delay:
+            return Fate(delay=time * self.late)
+        return PASS
+
+    def _drawn(self, *about: object) -> tuple[float, float]:
+        """Two numbers in [0, 1) that depend on what the decision is about, and on nothing else."""
+        content = repr((self.seed, *about)).encode()
+        drawn = hashlib.blake2b(b"sottovoce schedule\0" + content, digest_size=16).digest()
+        halves = (drawn[:8], drawn[8:])
+        first, second = ((int.from_bytes(half, "big") >> 11) / 2.0**53 for half in halves)
+        return first, second
+
+    def __str__(self) -> str:
+        shares = {
+            name: getattr(self, name) for name in ("drop", "duplicate", "delay", "crash", "cut")
+        }
+        told = ", ".join(f"{name} {share:g}" for name, share in shares.items() if share)
+        return f"schedule {self.seed} ({told or 'no faults'})"
+
+
+def schedules_of(variant: Variant, count: int, *, seed: int) -> Iterator[Schedule]:
+    """Schedules for a variant, each worse than the one of its sort before.
+
+    A variant whose aggregator waits for ever loses no single envelope: parties that are gone are
+    noticed, and lost words are not.
+    """
+    patient = variant.patience is None
+    late = _LATE * (variant.patience or 1.0)
+    for number in range(count):
+        share = min(0.6, 0.05 * (1 + number // 6))
+        one = Schedule(seed=seed + number)
+        sorts = (
+            {"duplicate": share},
+            {"crash": share},
+            {"delay": share, "late": late},
+            {"cut": share},
+            {"duplicate": share} if patient else {"drop": share},
+            {
+                "crash": share / 2,
+                "cut": share / 2,
+                "delay": share,
+                "late": late,
+                "duplicate": share,
+                "drop": 0.0 if patient else share / 2,
+            },
+        )
+        yield msgspec.structs.replace(one, **sorts[number % len(sorts)])
+
+
+def check_under_faults(
+    variant: Variant,
+    records: Records,
+    *,
+    schedules: int = SCHEDULES,
+    parties: int | None = None,
+    seed: int = 1,
+) -> None:
+    """Run a variant under fault schedules and check what must hold whatever happens.
+
+    1. Everybody comes to an end, and nobody waits for ever.
+    2. There is a result that the variant can read, or a clear error of the protocol: none that
+       comes from a role that had not reckoned with it.
+    3. The record is intact, and if there is a result it follows.
+    4. The accountant knows the event of every message.
+
+    Args:
+        variant: the variant, with its parameters.
+        records: some ten records.
+        schedules: how many to try.
+        parties: over how many the records are spread; by default one each.
+        seed: of the run and of the schedules.
+
+    Raises:
+        AssertionError: says what does not hold, and under which schedule.
+    """
+    setting = setting_of(variant, records, seed=seed, parties=parties)
+    for schedule in schedules_of(variant, schedules, seed=seed):
+        run = Rehearsal(setting, fate=schedule)
+        try:
+            _check_ends(run)
+            _check_record(run)
+        except AssertionError as error:
+            raise AssertionError(f"{schedule}: {error}") from error
+
+
+def _check_ends(run: Rehearsal) -> None:
+    failure = run.failure
+    if isinstance(failure, LocalProtocolError):
+        raise AssertionError(f"the aggregator's role is not up to it: {failure}") from failure
+    endings = {**run.endings, AGGREGATOR: str(failure or "")}
+    for member, ending in endings.items():
+        if _STUCK in ending and run.charter.variant.patience is not None:
+            raise AssertionError(
+                f"{member}: {ending}; a wait for what may be lost says `within`"
+            ) from failure
+        # How a machine words what a role raised that is no error of the protocol.
+        if ending.startswith(f"party {member!r}, role"):
+            raise AssertionError(f"{member} is not up to it: {ending}")
+
+
+def _check_record(run: Rehearsal) -> None:
+    verification = verify(run.content)
+    for fault in verification.faults:
+        raise AssertionError(f"the record is not intact: {fault}")
+    accountant = PureAccountant()
+    for (sender, seq), event in run.events.items():
+        try:
+            accountant.judge(event)
+        except ProtocolError as error:
+            raise AssertionError(f"{sender} #{seq}: {error}") from error
+    if run.failure is not None:
+        return
+    try:
+        run.charter.variant.estimate(run.published)
+        judged = audit(lambda: [run.content], type(run.charter.variant))
+    except (ProtocolError, ValueError) as error:
+        prefix = "the audit refuses the record" if isinstance(error, SurveyError) else "the result"
+        raise AssertionError(f"{prefix}: {error}") from error
+    if not judged.accepted:
+        raise AssertionError(f"the audit does not accept the record: {judged.findings[0]}")

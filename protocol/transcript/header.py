@@ -1,0 +1,69 @@
+"""A survey's header: from a charter, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from protocol.errors import SurveyError
+from protocol.session.charter import Charter
+from protocol.session.roster import Roster
+from protocol.session.variant import Variant, build, parameters_of
+from protocol.transcript.entries import FORMAT, Header
+
+
+def charter_of(header: Header, variant: type[Variant]) -> Charter:
+    """What the members knew before the first message, from a transcript's header.
+
+    Raises:
+        SurveyError: the header is not one of this variant.
+        TypeError: ``variant`` is not a variant's class.
+    """
+    if not (isinstance(variant, type) and issubclass(variant, Variant)):
+        given = repr(variant) if isinstance(variant, str) else f"a {type(variant).__name__}"
+        raise TypeError(f"expected a variant's class, such as RRJoint, got {given}")
+    if header.variant != variant.name:
+        raise SurveyError(
+            f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
+        )
+    if header.seed is not None and header.seed < 0:
+        raise SurveyError(f"the header is not sound: seed {header.seed}, expected at least 0")
+    try:
+        charter = Charter(
+            session=header.session,
+            variant=build(variant, parameters=header.parameters, survey=header.survey),
+            roster=Roster(header.roster),
+        )
+        # Made here, for hostile parameters may not fit together.
+        codec = charter.codec
+    except ValueError as error:
+        raise SurveyError(f"the header is not sound: {error}") from error
+    if codec.names != header.kinds or codec.max_body != header.max_body:
+        raise SurveyError(
+            f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "
+            f"variant {variant.name!r} has {', '.join(codec.names)} "
+            f"of at most {codec.max_body} B"
+        )
+    return charter
+
+
+def header_of(
+    charter: Charter, *, seed: int | None = None, transport: str | None = None, program: str = ""
+) -> Header:
+    """The header of a transcript of this survey."""
+    survey: dict[str, Any] = msgspec.to_builtins(charter.variant.survey)
+    return Header(
+        format=FORMAT,
+        variant=charter.variant.name,
+        parameters=parameters_of(charter.variant),
+        survey=survey,
+        session=charter.session,
+        roster=charter.roster.members,
+        kinds=charter.codec.names,
+        max_body=charter.codec.max_body,
+        recording="full",
+        seed=seed,
+        transport=transport,
+        program=program,
+    )

@@ -1,0 +1,1 @@
+"""RR-Clusters: attributes that depend on each other are randomized together."""

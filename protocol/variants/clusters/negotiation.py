@@ -1,0 +1,166 @@
+"""From counts to clusters that everybody who holds the counts computes alike; no messages.
+
+Three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
+Response, sections 4.1 to 4.3), one result, and Algorithm 1 on it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from dataclasses import replace
+from itertools import combinations
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.counts import Counts
+from protocol.estimators.dependence.dependence import (
+    Dependences,
+    debiased_dependences,
+    dependences,
+    measure_for,
+    pairwise_dependences,
+    raw_dependences,
+)
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers import KeepUniform
+from protocol.surveys.survey import Survey
+from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
+from protocol.variants.sums.pair_rr import pair_randomizers, pairwise_estimate
+from protocol.variants.sums.tallies import Layout, Names, all_pairs, layout_of
+
+Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
+"""How dependences are learned: section 4.1 as printed or with its bias taken off, 4.2, 4.3."""
+
+
+class Negotiated(NamedTuple):
+    """What follows from the counts.
+
+    Args:
+        dependences: of every pair of attributes.
+        clusters: a partition of the attributes.
+        blocks: the clusters with their randomizers.
+    """
+
+    dependences: Dependences
+    clusters: Clusters
+    blocks: tuple[Block, ...]
+
+    @property
+    def digest(self) -> bytes:
+        """Names the clusters and how they are randomized."""
+        return hashlib.sha256(b"clusters" + msgspec.msgpack.encode(self.blocks)).digest()
+
+
+class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
+    """How clusters follow from counts.
+
+    Args:
+        survey: what is asked.
+        dependence: how the dependences are learned.
+        p: the keep probability of an attribute by itself, and of a pair.
+        tv: T_v, the most combinations of categories in a cluster.
+        td: T_d, the least dependence of clusters that are merged.
+        measure: of dependence, by name.
+    """
+
+    survey: Survey
+    dependence: Dependence
+    p: float
+    tv: int
+    td: float
+    measure: str
+
+    @functools.cached_property
+    def pilot(self) -> tuple[Block, ...]:
+        """Every attribute by itself: what section 4.1 asks with."""
+        return matched_blocks(self.survey, [(name,) for name in self.survey.names], p=self.p)
+
+    @functools.cached_property
+    def pairs(self) -> tuple[KeepUniform, ...]:
+        """The randomizer of every pair: what section 4.3 asks with."""
+        return pair_randomizers(self.survey, self.p)
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """How the counts of all pairs are laid out in one vector."""
+        return layout_of(self.survey, all_pairs(self.survey))
+
+    def from_totals(self, totals: NDArray[np.integer]) -> Negotiated:
+        """From the counts of all pairs, in one vector: true ones, or of reports.
+
+        Raises:
+            ValueError: they are no counts.
+        """
+        # Tens of thousands of parties in one process compute the same of the same.
+        key = totals.astype("<u4").tobytes()
+        known = self._known.get(key)
+        if known is None:
+            self._known.clear()
+            known = self._known[key] = self._clustered(self._learned(self.layout.split(totals)))
+        return known
+
+    @functools.cached_property
+    def _known(self) -> dict[bytes, Negotiated]:
+        return {}
+
+    def _learned(self, tables: dict[Names, NDArray[np.int64]]) -> Dependences:
+        measure, survey = self.measure, self.survey
+        if self.dependence != "pair-rr":
+            # Made for its checks: tables of the same records have margins that agree.
+            ExactEstimate(survey, tables)
+        match self.dependence:
+            case "secure-sum":
+                return dependences(
+                    list(tables.values()),
+                    survey,
+                    measure=measure,
+                    method=self.dependence,
+                    epsilon=math.inf,
+                )
+            case "pair-rr":
+                estimates = pairwise_estimate(survey, self.pairs, tables).estimates
+                return pairwise_dependences(survey, estimates, measure=measure)
+            case "rr" | "rr-debiased":
+                learn = raw_dependences if self.dependence == "rr" else debiased_dependences
+                return self._joined([learn(e, measure=measure) for e in self._of_reports(tables)])
+
+    def _of_reports(self, tables: dict[Names, NDArray[np.int64]]) -> list[JointEstimate]:
+        """An estimate of every pair, from the table of its reports."""
+        blocks = {block.attributes[0]: block for block in self.pilot}
+        return [
+            JointEstimate(
+                Survey(self.survey.title, tuple(self.survey.attribute(name) for name in names)),
+                tuple(blocks[name] for name in names),
+                Counts.from_table(table),
+            )
+            for names, table in tables.items()
+        ]
+
+    def _joined(self, parts: list[Dependences]) -> Dependences:
+        """The dependences of single pairs as one matrix; one report was enough for all."""
+        m = len(self.survey.names)
+        matrix, deviations = np.eye(m), np.zeros((m, m))
+        for (i, j), part in zip(combinations(range(m), 2), parts, strict=True):
+            matrix[[i, j], [j, i]] = part.matrix[0, 1]
+            deviations[[i, j], [j, i]] = part.deviations[0, 1]
+        epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
+        names = self.survey.names
+        first = parts[0]
+        return replace(first, names=names, matrix=matrix, deviations=deviations, epsilon=epsilon)
+
+    def _clustered(self, learned: Dependences) -> Negotiated:
+        attributes = combinations(self.survey.attributes, 2)
+        used = {measure_for(first, second, self.measure).name for first, second in attributes}
+        learned = replace(
+            learned,
+            method=self.dependence,
+            measure=used.pop() if len(used) == 1 else self.measure,
+        )
+        clusters = cluster(learned, self.survey, tv=self.tv, td=self.td)
+        return Negotiated(learned, clusters, matched_blocks(self.survey, clusters, p=self.p))

@@ -1,0 +1,407 @@
+"""RR-Clusters: learn which attributes depend on each other, agree on clusters, randomize those."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent, Public
+from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
+from protocol.estimators.counts import Counts
+from protocol.estimators.dependence.dependence import MEASURES, Dependences
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Claim, Variant
+from protocol.sharing.messages import Shape, totals_spec
+from protocol.sharing.sums import SecureSum, check_totals
+from protocol.surveys.limits import Workload, workload_of_groups
+from protocol.surveys.records import Records
+from protocol.variants.clusters.clustering import Clusters
+from protocol.variants.clusters.negotiation import Dependence, Negotiated, Negotiation
+from protocol.variants.reports.reports import (
+    Ask,
+    Report,
+    codes_of,
+    consent,
+    event_of,
+    fits,
+    pooled,
+    randomized,
+    sizes_of,
+)
+from protocol.variants.sums.pair_rr import pair_event, randomized_pairs, waived
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.codec import SCALAR_BYTES, Kind
+
+
+class Pilot(Message, frozen=True):
+    """The question of section 4.1: every attribute by itself."""
+
+    survey: bytes
+    blocks: tuple[Block, ...]
+
+
+class PilotReport(Message, frozen=True):
+    """The answer to it, (k, m)."""
+
+    codes: Array
+
+
+class Proposal(Message, frozen=True):
+    """The clusters that the aggregator proposes, and the pair tables that they follow from."""
+
+    clusters: Clusters
+    respondents: int
+    totals: Array
+
+
+class Clustered(Message, frozen=True):
+    """The published result.
+
+    Args:
+        clusters: what was agreed on.
+        codes, counts: how often each randomized record was reported, as in ``Pooled``.
+        learned: from how many respondents the dependences were learned.
+        totals: the counts of all pairs that they follow from: true ones, or of reports.
+        accused: whose shares, words or reports did not hold, a bitmap.
+    """
+
+    clusters: Clusters
+    codes: Array
+    counts: Array
+    learned: int
+    totals: Array
+    accused: bytes
+
+
+class RRClusters(Variant, frozen=True, kw_only=True):
+    """RR-Clusters of Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response.
+
+    Dependences are learned in one of three ways (4.1, 4.2, 4.3), Algorithm 1 makes clusters of
+    them, and every cluster is randomized as one at the matched epsilon (6.3.2, corrected). With
+    4.2 and 4.3 every party computes the clusters by itself, and goes on only if its neighbours
+    hold the same totals and clusters. With 4.1 the aggregator proposes them and publishes what they
+    follow from; a party checks that, and that its own report is in it.
+
+    Args:
+        p: the keep probability of an attribute by itself; of a pair, where pairs are randomized.
+        tv: T_v, the most combinations of categories in a cluster.
+        td: T_d, the least dependence of clusters that are merged.
+        dependence: how dependences are learned.
+        measure: of dependence: auto, or the name of one.
+        sums: the profile of the secure sum and its bounds.
+    """
+
+    name = "rr-clusters"
+    heeds = (Pilot, Ask)
+
+    p: Annotated[float, Meta(gt=0, lt=1)]
+    tv: Annotated[int, Meta(ge=1, le=2**32)]
+    td: Annotated[float, Meta(ge=0)]
+    dependence: Dependence = "secure-sum"
+    measure: str = "auto"
+    sums: SecureSum = SecureSum()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.measure not in ("auto", *MEASURES):
+            raise ValueError(f"measure {self.measure!r}: expected auto, {', '.join(MEASURES)}")
+        if len(self.survey.names) < 2:
+            raise ValueError("clusters take at least 2 attributes")
+        if not 1 <= self.tv <= 2**32:
+            raise ValueError(f"tv {self.tv}: expected 1 to 2**32 combinations")
+        if not math.isfinite(self.td):
+            raise ValueError(f"td {self.td}: expected a finite number")
+        # Made here, so that a keep probability that fits no domain is refused before it is used.
+        if not (self.negotiation.pilot and self.negotiation.pairs):
+            raise ValueError("no pair to learn a dependence of")
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, 2)
+
+    @functools.cached_property
+    def negotiation(self) -> Negotiation:
+        """How clusters follow from what is learned."""
+        return Negotiation(
+            survey=self.survey,
+            dependence=self.dependence,
+            p=self.p,
+            tv=self.tv,
+            td=self.td,
+            measure=self.measure,
+        )
+
+    @property
+    def by_reports(self) -> bool:
+        """Whether dependences are learned from independently randomized reports (4.1)."""
+        return self.dependence in ("rr", "rr-debiased")
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The report by clusters, not what the dependences were learned from."""
+        return Report
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Learn the clusters, make sure of them, report."""
+        if self.by_reports:
+            negotiated = await self._by_reports(me, records)
+        else:
+            negotiated = await self._by_sums(me, records)
+        ask = await me.receive(Ask, AGGREGATOR)
+        if ask.blocks != negotiated.blocks:
+            raise PrivacyError("asked to randomize other clusters than negotiated")
+        consent(self.survey, negotiated.blocks, ask)
+        codes = randomized(records, ask.blocks, me, ask)
+        await me.send(AGGREGATOR, Report(codes.astype(self._report_dtype)))
+
+    async def _by_reports(self, me: Me, records: Records) -> Negotiated:
+        pilot = await me.receive(Pilot, AGGREGATOR)
+        if (pilot.survey, pilot.blocks) != (self.survey.digest, self.negotiation.pilot):
+            raise PrivacyError("asked with another survey or other randomizers than agreed")
+        codes = randomized(records, pilot.blocks, me, pilot).astype(self.survey.dtype)
+        await me.send(AGGREGATOR, PilotReport(codes))
+        proposal = await me.receive(Proposal, AGGREGATOR)
+        totals = proposal.totals.astype(np.int64)
+        check_totals(totals, proposal.respondents, self.negotiation.layout.groups)
+        # The aggregator has these reports, so that it misses them tells it nothing.
+        if (totals < self._pairs_of(codes)).any():
+            raise RemoteProtocolError("less than what went into it", field="totals")
+        negotiated = self._negotiated(totals)
+        if negotiated.clusters != proposal.clusters:
+            raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
+        return negotiated
+
+    def _pairs_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
+        """The counts of all pairs among some records."""
+        layout = self.negotiation.layout
+        return layout.counted(layout.cells_of(Records.from_codes(self.survey, codes)))
+
+    def _negotiated(self, totals: NDArray[np.integer]) -> Negotiated:
+        """What follows from totals that somebody else has given.
+
+        Raises:
+            RemoteProtocolError: they are no counts.
+        """
+        try:
+            return self.negotiation.from_totals(totals)
+        except ValueError as error:
+            raise RemoteProtocolError(str(error), field="totals") from error
+
+    async def _by_sums(self, me: Me, records: Records) -> Negotiated:
+        negotiation, sums = self.negotiation, self.sums
+        parties = len(me.roster.parties)
+        begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
+        if self.dependence == "pair-rr":
+            values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)
+        else:
+            values = negotiation.layout.counted(negotiation.layout.cells_of(records))
+        summed = await sums.contribute(
+            me,
+            begin,
+            values,
+            groups=negotiation.layout.groups,
+            respondents=len(records),
+            most=parties * self.max_records,
+            quorum=self.quorum_of(parties),
+            everyone=True,
+        )
+        if summed is None:
+            raise LocalProtocolError("a sum for everyone that did not come")
+        negotiated = self._negotiated(summed.totals)
+        await sums.agree(me, summed, negotiated.digest)
+        return negotiated
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Clustered:
+        """Learn the dependences, ask by cluster, pool."""
+        accused, quorum = set[PartyId](), self.quorum_of(len(parties))
+        if self.by_reports:
+            await me.broadcast(parties, Pilot(self.survey.digest, self.negotiation.pilot))
+            answers = await me.gather(PilotReport, parties, within=self.patience, at_least=quorum)
+            reported = np.concatenate([answer.codes for answer in answers.values()])
+            willing, learned = tuple(answers), len(reported)
+            totals = self._pairs_of(reported)
+            negotiated = self.negotiation.from_totals(totals)
+            await me.broadcast(willing, Proposal(negotiated.clusters, learned, totals))
+        else:
+            summed = await self.sums.collect(
+                me,
+                survey=self.survey.digest,
+                groups=self.negotiation.layout.groups,
+                max_records=self.max_records,
+                within=self.patience,
+                quorum=quorum,
+                everyone=True,
+            )
+            totals, learned = summed.totals.astype(np.uint32), summed.respondents
+            accused.update(summed.accused)
+            try:
+                negotiated = self.negotiation.from_totals(totals)
+            except ValueError as error:
+                raise ProtocolError(f"the total is no count: {error}") from error
+            willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
+        await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
+        reports = await me.gather(Report, willing, within=self.patience, at_least=quorum)
+        fit = {name: r.codes for name, r in reports.items() if fits(r.codes, negotiated.blocks)}
+        accused.update(name for name in reports if name not in fit)
+        if len(fit) < quorum:
+            raise ProtocolError(f"{len(fit)} reports fit the clusters, {quorum} needed")
+        codes = codes_of(self.survey, negotiated.blocks, np.concatenate(list(fit.values())))
+        counts = Counts.of(codes, self.survey.sizes)
+        return Clustered(
+            negotiated.clusters,
+            counts.codes,
+            counts.counts.astype(np.uint32),
+            learned,
+            totals,
+            me.roster.bitmap(sorted(accused)),
+        )
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """A report's randomizers are those it was asked with; unasked, it may be anything."""
+        match message:
+            case Pilot() | Ask():
+                return Public()
+            case Proposal() | Clustered():
+                return Derived()
+            case PilotReport():
+                asked = seen.get(Pilot, AGGREGATOR)
+                return self._report_event(asked)
+            case Report():
+                return self._report_event(seen.get(Ask, AGGREGATOR))
+            case _:
+                event = self.sums.reveals(message, self.told)
+                return Plain(self.survey.names) if event is None else event
+
+    @functools.cached_property
+    def told(self) -> PrivacyEvent:
+        """What a party's contribution to the sum tells, whoever puts everything together."""
+        if self.dependence == "pair-rr":
+            return pair_event(self.survey, self.negotiation.pairs)
+        return Masked(self.survey.names)
+
+    def _report_event(self, asked: Pilot | Ask | None) -> PrivacyEvent:
+        if asked is None or asked.survey != self.survey.digest:
+            return Plain(self.survey.names)
+        event = self._events.get(asked.blocks)
+        if event is None:
+            try:
+                sizes_of(self.survey, asked.blocks)
+            except ValueError:
+                return Plain(self.survey.names)
+            event = self._events[asked.blocks] = event_of(asked.blocks)
+        return event
+
+    @functools.cached_property
+    def _events(self) -> dict[tuple[Block, ...], PrivacyEvent]:
+        # There are two at most that a party answers to: the pilot's and the clusters'.
+        return {}
+
+    @property
+    def _largest(self) -> int:
+        """The most cells that a cluster can have."""
+        return max(min(self.tv, self.survey.cells), *self.survey.sizes)
+
+    @property
+    def _report_dtype(self) -> np.dtype[np.unsignedinteger]:
+        return smallest_dtype(self._largest)
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        survey, m = self.survey, len(self.survey.sizes)
+        respondents = parties * self.max_records
+        asked = SCALAR_BYTES + 4 * len(msgspec.msgpack.encode(self.negotiation.pilot))
+        cells = self.negotiation.layout.cells
+        totals = totals_spec(Shape(cells, parties, respondents, 0))
+        codes = ArraySpec(
+            dtype=name_of(survey.dtype), shape=(Bounds(0, respondents), m), high=survey.sizes
+        )
+        counts = ArraySpec(dtype="u4", shape=(Bounds(0, respondents),), low=1, high=respondents + 1)
+        ways: tuple[Kind, ...]
+        if self.by_reports:
+            held = (Bounds(1, self.max_records), m)
+            own = ArraySpec(dtype=name_of(survey.dtype), shape=held, high=survey.sizes)
+            ways = (
+                Kind(Pilot, scalar_bytes=asked),
+                Kind(PilotReport, codes=own),
+                Kind(Proposal, scalar_bytes=asked, totals=totals),
+            )
+        else:
+            ways = self.sums.kinds(cells=cells, parties=parties, respondents=respondents)
+        return (
+            *ways,
+            Kind(Ask, scalar_bytes=asked),
+            Kind(
+                Report,
+                # How many columns there are is negotiated, and so is what each may hold.
+                codes=ArraySpec(
+                    dtype=name_of(self._report_dtype),
+                    shape=(Bounds(1, self.max_records), Bounds(1, m)),
+                    high=self._largest,
+                ),
+            ),
+            Kind(
+                Clustered,
+                scalar_bytes=asked + parties,
+                codes=codes,
+                counts=counts,
+                totals=totals,
+            ),
+        )
+
+    def negotiated(self, result: Message) -> Negotiated:
+        """The dependences and the clusters that a published result stands on.
+
+        Raises:
+            ValueError: the clusters do not follow from the counts beside them.
+        """
+        if not isinstance(result, Clustered):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        totals = result.totals.astype(np.int64)
+        try:
+            check_totals(totals, result.learned, self.negotiation.layout.groups)
+        except RemoteProtocolError as error:
+            raise ValueError(str(error)) from error
+        negotiated = self.negotiation.from_totals(totals)
+        if negotiated.clusters != result.clusters:
+            raise ValueError("the clusters do not follow from the counts beside them")
+        return negotiated
+
+    def dependences(self, result: Message) -> Dependences:
+        """The dependences that a published result stands on.
+
+        Raises:
+            ValueError: as ``negotiated``.
+        """
+        return self.negotiated(result).dependences
+
+    def estimate(self, result: Message) -> JointEstimate:
+        blocks = self.negotiated(result).blocks
+        if not isinstance(result, Clustered):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        counts = pooled(self.survey, result.codes, result.counts)
+        return JointEstimate(self.survey, blocks, counts)
+
+    def claims(self) -> tuple[Claim, ...]:
+        single = math.fsum(block.randomizer.epsilon for block in self.negotiation.pilot)
+        matched = Claim(
+            source="Multi-Dimensional Randomized Response, section 6.3.2",
+            says="the release by clusters costs what RR-Independent costs",
+            epsilon=single,
+            kinds=(Report.kind(),),
+        )
+        if self.dependence == "pair-rr":
+            return matched, waived(self.negotiation.pairs)
+        if self.dependence == "secure-sum":
+            return matched, Claim(
+                source="Multi-Dimensional Randomized Response, section 4.2",
+                says="exact counts of pairs are no risk, as no pair identifies anybody",
+                epsilon=None,
+            )
+        return (matched,)

@@ -1,0 +1,1 @@
+"""PrivKV and PrivKVM: which keys respondents hold, and with what values."""

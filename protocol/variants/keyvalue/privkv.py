@@ -1,0 +1,319 @@
+"""PrivKV and PrivKVM: respondents report on one key of many, and on the value that it has."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.accounting.events import (
+    Composed,
+    Derived,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
+from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, SurveyError
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers.keep import KeepUniform
+from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Claim, Variant
+from protocol.surveys.limits import Workload
+from protocol.surveys.records import Records
+from protocol.variants.keyvalue.counts import tally
+from protocol.variants.keyvalue.records import values_of
+from protocol.variants.keyvalue.tables import Estimator, KeyValueTables, fakes_after
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.codec import Kind
+
+SOURCE = "Expectation-Maximization Estimation for Key-Value Data"
+
+
+class Request(Message, frozen=True):
+    """The question; how it is answered is in the charter."""
+
+    survey: bytes
+
+
+class Fakes(Message, frozen=True):
+    """A further round: what stands for the value of the key of each of a party's respondents.
+
+    It has none for a party whose first report was not counted: that party is left out.
+    """
+
+    round: int
+    means: Array
+
+
+class KeyReport(Message, frozen=True):
+    """A party's reports: the key that each of its respondents drew, and a symbol for it."""
+
+    round: int
+    keys: Array
+    symbols: Array
+
+
+class SymbolCounts(Message, frozen=True):
+    """The published result: how often each symbol was reported of each key, in every round."""
+
+    counts: Array
+
+
+class KeyValueCollection(Variant, frozen=True, kw_only=True):
+    """Horigome, Kikuchi and Yu, EM Estimation for Key-Value Data Randomized with LDP, section 2.2.
+
+    The survey is of keys (``protocol.variants.keyvalue.records``). Half of epsilon is for whether
+    a respondent holds the key that she drew, half for its value.
+
+    Args:
+        epsilon: what is charged for a respondent's reports.
+        estimator: how frequencies and means are estimated from the published counts.
+    """
+
+    heeds = ()
+
+    epsilon: Annotated[float, Meta(gt=0)]
+    estimator: Estimator = "likelihood"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Made here, so that what does not fit is said at once.
+        try:
+            _ = self.values, self.client
+        except SurveyError as error:
+            raise ValueError(f"no survey of keys: {error}") from error
+
+    def workload(self) -> Workload:
+        """One table, of the values of all keys (``values``)."""
+        return Workload(1, len(self.survey.sizes) * max(self.survey.sizes))
+
+    @property
+    def repeats(self) -> int:
+        """How many rounds there are."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The value that each code of each key stands for, NaN for none."""
+        return values_of(self.survey)
+
+    @functools.cached_property
+    def client(self) -> PrivKVM:
+        """How respondents report."""
+        return PrivKVM.with_budget(
+            len(self.survey.names), epsilon=self.epsilon, rounds=self.repeats
+        )
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The report; one of the first round is enough."""
+        return KeyReport
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Hear the question, report; in further rounds, on the same keys."""
+        request = await me.receive(Request, AGGREGATOR)
+        if request.survey != self.survey.digest:
+            raise PrivacyError("asked about another survey than the one agreed to")
+        each, stream = self.client.each, me.stream_for(request)
+        keys = each.sampled(len(records), stream)
+        me.afford(self._told(keys, range(self.repeats)))
+        held = self.values[keys, records.codes[np.arange(len(records)), keys]]
+        reported = each.perturb_keys(held, stream)
+        symbols = each.perturb_values(held, reported, stream)
+        await me.send(AGGREGATOR, KeyReport(0, keys, symbols))
+        for round_ in range(1, self.repeats):
+            question = await me.receive(Fakes, AGGREGATOR, round=round_)
+            fakes = question.means
+            if not len(fakes):
+                return
+            if len(fakes) != len(records) or not (np.abs(fakes) <= 1).all():
+                raise PrivacyError("asked with values for missing keys that are none")
+            stream = me.stream_for(question)
+            symbols = each.perturb_values(held, reported, stream, fakes=fakes)
+            await me.send(AGGREGATOR, KeyReport(round_, keys, symbols))
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> SymbolCounts:
+        """Ask, count; in further rounds, say what the last one found."""
+        quorum = self.quorum_of(len(parties))
+        await me.broadcast(parties, Request(self.survey.digest))
+        answers = await me.gather(
+            KeyReport, parties, round=0, within=self.patience, at_least=quorum
+        )
+        first = {party: report for party, report in answers.items() if self._fits(report)}
+        if len(first) < quorum:
+            raise ProtocolError(f"{len(first)} reports are such as asked for, {quorum} needed")
+        counts = [self._counted(first.values())]
+        late = [party for party in parties if party not in first]
+        for round_ in range(1, self.repeats):
+            fakes = fakes_after(counts[-1], self.client.each)
+            for keys, members in _by_keys(first).items():
+                places = np.frombuffer(keys, self._key_dtype)
+                await me.broadcast(members, Fakes(round_, fakes[places]))
+            if round_ == 1:
+                await me.broadcast(late, Fakes(round_, np.zeros(0)))
+            answers = await me.gather(
+                KeyReport, tuple(first), round=round_, within=self.patience, at_least=quorum
+            )
+            again = [
+                report
+                for party, report in answers.items()
+                if self._fits(report) and np.array_equal(report.keys, first[party].keys)
+            ]
+            if len(again) < quorum:
+                raise ProtocolError(
+                    f"{len(again)} reports of round {round_} are such as asked for, {quorum} needed"
+                )
+            counts.append(self._counted(again))
+        return SymbolCounts(np.stack(counts).astype(np.uint32))
+
+    def _fits(self, report: KeyReport) -> bool:
+        return 1 <= len(report.keys) == len(report.symbols) <= self.max_records
+
+    def _counted(self, reports: Iterable[KeyReport]) -> NDArray[np.int64]:
+        each = list(reports)
+        keys, symbols = (
+            np.concatenate([getattr(report, field) for report in each])
+            for field in ("keys", "symbols")
+        )
+        return tally(KeyValueReports(keys, symbols), keys=self.client.keys)
+
+    @property
+    def _key_dtype(self) -> np.dtype[np.unsignedinteger]:
+        return smallest_dtype(self.client.keys)
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """A report is a draw on the key that it names, and names it whatever is held."""
+        match message:
+            case Request():
+                return Public()
+            case Fakes() | SymbolCounts():
+                return Derived()
+            case KeyReport() if self._fits(message) and 0 <= message.round < self.repeats:
+                return self._told(message.keys, (message.round,))
+        return Plain(self.survey.names)
+
+    def _told(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
+        """What reports on these keys tell in these rounds."""
+        drawn = [self._drawn(round_) for round_ in rounds]
+        told = []
+        for key in np.unique(keys).tolist():
+            names = (self.survey.names[key],)
+            events = tuple(Randomized(randomizer, names) for randomizer in drawn)
+            told.append(events[0] if len(events) == 1 else Composed(events))
+        return told[0] if len(told) == 1 else OneOf(tuple(told))
+
+    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+        """What is drawn anew in a round."""
+        raise NotImplementedError
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        keys, most = self.client.keys, self.max_records
+        reports = (Bounds(1, most),)
+        return (
+            Kind(Request, scalar_bytes=64),
+            Kind(
+                KeyReport,
+                scalar_bytes=64,
+                keys=ArraySpec(dtype=name_of(self._key_dtype), shape=reports, high=keys),
+                symbols=ArraySpec(dtype="u1", shape=reports, high=len(SYMBOLS)),
+            ),
+            *self._further_kinds(),
+            Kind(
+                SymbolCounts,
+                scalar_bytes=64,
+                counts=ArraySpec(
+                    dtype="u4", shape=(self.repeats, keys, len(SYMBOLS)), high=parties * most + 1
+                ),
+            ),
+        )
+
+    def _further_kinds(self) -> tuple[Kind, ...]:
+        if self.repeats == 1:
+            return ()
+        means = ArraySpec(dtype="f8", shape=(Bounds(0, self.max_records),), low=-1)
+        return (Kind(Fakes, scalar_bytes=64, means=means),)
+
+    def estimate(self, result: Message) -> KeyValueTables:
+        if not isinstance(result, SymbolCounts):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        return KeyValueTables(
+            asked=self.survey,
+            randomizer=self.client.each,
+            estimator=self.estimator,
+            counts=result.counts.astype(np.int64),
+        )
+
+
+class PrivKVVariant(KeyValueCollection, frozen=True, kw_only=True):
+    """One round: whether the key is held, and if so the sign of its value."""
+
+    name = "privkv"
+
+    @property
+    def repeats(self) -> int:
+        return 1
+
+    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+        return self.client.each
+
+    def claims(self) -> tuple[Claim, ...]:
+        return (
+            Claim(
+                source=SOURCE,
+                says="a report costs epsilon_1 of its key and epsilon_2 of its value",
+                epsilon=self.client.each.charged,
+            ),
+        )
+
+
+class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
+    """Some rounds: the value is reported in each, with the last one's mean for a missing key's.
+
+    The key is drawn and perturbed once. A party that misses a round is left out of that round.
+
+    Args:
+        rounds: how many there are; they share the half of epsilon that is for the value.
+    """
+
+    name = "privkvm"
+
+    rounds: Annotated[int, Meta(ge=2, le=100)] = ROUNDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.estimator == "em":
+            raise ValueError("EM is of one round: expected moment, debiased or likelihood")
+
+    @property
+    def repeats(self) -> int:
+        return self.rounds
+
+    def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
+        # The fakes of further rounds are the aggregator's, so that no report is any cheaper than
+        # the draws that it is made of. Without the first round's a further one would tell more.
+        each = self.client.each
+        return each.value_response if round_ else PrivKVM(each=each, rounds=1)
+
+    def claims(self) -> tuple[Claim, ...]:
+        return (
+            Claim(
+                source=SOURCE,
+                says="the reports cost epsilon_1 of the key, and epsilon_2 of every round's value",
+                epsilon=self.client.epsilon,
+            ),
+        )
+
+
+def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:
+    """Who drew the same keys: one encoding serves them all."""
+    found: dict[bytes, list[PartyId]] = {}
+    for party, report in reports.items():
+        found.setdefault(report.keys.tobytes(), []).append(party)
+    return found

@@ -1,0 +1,182 @@
+"""What counts of PrivKV's reports say of every key, as an estimate of a survey."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.errors import SurveyError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection, project
+from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.keyvalue import PrivKV
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.variants.keyvalue.counts import Floats
+from protocol.variants.keyvalue.moments import KeyValueEstimate, em, maximum_likelihood, moment
+from protocol.variants.keyvalue.records import held_records, held_survey
+
+Estimator: TypeAlias = Literal["moment", "debiased", "em", "likelihood"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class KeyValueTables(Estimate):
+    """Frequencies of keys, and the means of their values beside them.
+
+    As an estimate of a survey it has of every key the shares of those who miss it and hold it, and
+    nothing of keys together: a respondent reports on one. A key without a report has no estimate:
+    NaN. Respondents asked for a key count as a random sample, so both kinds of standard error are
+    the same, and take in who was asked what; NaN where they are unknown.
+
+    Args:
+        asked: the survey with the values.
+        randomizer: that of one round.
+        estimator: ``moment`` as PrivKV prints it, ``debiased``, the paper's ``em`` (of one round),
+            or the exact maximum of the ``likelihood``.
+        counts: of every round, shape (rounds, d, 3), as from ``tally``. Frequencies are of the
+            first, as most respondents are in it, and means of the last.
+
+    Attributes:
+        survey: the keys, each missing or held.
+    """
+
+    asked: Survey
+    randomizer: PrivKV
+    estimator: Estimator
+    counts: NDArray[np.int64]
+    survey: Survey = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "survey", held_survey(self.asked))
+        if self.counts.ndim != 3 or self.counts.shape[1:] != (self.randomizer.keys, 3):
+            raise ValueError(
+                f"counts of shape {self.counts.shape}: expected (rounds, {self.randomizer.keys}, 3)"
+            )
+        if not self.counts[0].any():
+            raise ValueError("no report to estimate from")
+        if self.estimator == "em" and len(self.counts) > 1:
+            raise ValueError("EM is of one round, where a fake's sign is a fair coin")
+
+    def __repr__(self) -> str:
+        return f"<KeyValueTables: n={self.n}, {self.randomizer.keys} keys, by {self.estimator}>"
+
+    @property
+    def n(self) -> int:
+        """How many respondents reported."""
+        return int(self.counts[0].sum())
+
+    @property
+    def frequencies(self) -> Floats:
+        """The shares of those who hold each key, raw, shape (d,)."""
+        return self._found[0].frequencies
+
+    @property
+    def frequency_errors(self) -> Floats:
+        """Standard errors of ``frequencies``, shape (d,); NaN where unknown."""
+        return self._found[0].frequency_errors
+
+    @property
+    def means(self) -> Floats:
+        """The means of the values of those who hold each key, shape (d,)."""
+        return self._found[1].means
+
+    @property
+    def mean_errors(self) -> Floats:
+        """Standard errors of ``means``, shape (d,); NaN where unknown."""
+        return self._found[1].mean_errors
+
+    def by(self, estimator: Estimator) -> KeyValueTables:
+        """The same counts, estimated in another way.
+
+        Raises:
+            ValueError: EM of several rounds.
+        """
+        return replace(self, estimator=estimator)
+
+    @cached_property
+    def _found(self) -> tuple[KeyValueEstimate, KeyValueEstimate]:
+        """Of the first round and of the last."""
+        if len(self.counts) == 1:
+            only = self._of(self.counts[0], 0.0)
+            return only, only
+        fakes = fakes_after(self.counts[-2], self.randomizer)
+        return self._of(self.counts[0], 0.0), self._of(self.counts[-1], fakes)
+
+    def _of(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
+        match self.estimator:
+            case "moment" | "debiased":
+                debias = self.estimator == "debiased"
+                return moment(counts, self.randomizer, debias=debias, fakes=fakes)
+            case "likelihood":
+                return maximum_likelihood(counts, self.randomizer, fakes=fakes)
+            case "em":
+                found = em(counts, self.randomizer)
+                return KeyValueEstimate(
+                    frequencies=found.frequencies,
+                    means=found.means,
+                    frequency_errors=found.frequency_errors,
+                    mean_errors=found.mean_errors,
+                )
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        axis = self._axis(names)
+        share = float(self.frequencies[axis])
+        error = float(self.frequency_errors[axis])
+        values = np.array([1 - share, share])
+        errors = np.array([error, error])
+        return Table(
+            names=names,
+            categories=(self.survey.attributes[axis].categories,),
+            values=values if np.isnan(share) else project(values, projection),
+            standard_errors=errors,
+            population_errors=errors,
+            n=int(self.counts[0, axis].sum()),
+            projection=projection,
+        )
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        given = self.checked_weights(names, weights)
+        axis = self._axis(tuple(names))
+        missing, held = given.tolist()
+        if missing == held:
+            return Estimated(missing, 0.0)
+        value = missing + (held - missing) * float(self.frequencies[axis])
+        error = abs(held - missing) * float(self.frequency_errors[axis])
+        return Estimated(value, None if math.isnan(error) else error)
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """None: a respondent reports on one key."""
+        return []
+
+    def recoded(self, records: Records) -> Records:
+        """Who holds which key.
+
+        Raises:
+            SurveyError: the records are of another survey than the one asked.
+        """
+        if records.survey != self.asked:
+            raise SurveyError("the records are of another survey than the one asked")
+        return held_records(records)
+
+    def _axis(self, names: tuple[str, ...]) -> int:
+        axes = self.survey.axes(names)
+        if len(axes) != 1:
+            raise ValueError(
+                f"{len(axes)} attributes: expected one key, for a respondent reports on one"
+            )
+        return axes[0]
+
+
+def fakes_after(counts: NDArray[np.int64], randomizer: PrivKV) -> Floats:
+    """What PrivKVM's next round has for the value of a missing key: the mean found, shape (d,).
+
+    It is 0 for a key without a report.
+    """
+    found: Floats = np.nan_to_num(moment(counts, randomizer).means)
+    return found

@@ -1,0 +1,1 @@
+"""Six ways to release marginals of bits."""

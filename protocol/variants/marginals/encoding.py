@@ -1,0 +1,220 @@
+"""Categorical attributes as binary ones, and estimates of these mapped back; no randomizing.
+
+Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, name this as
+the first step beyond binary attributes: one of r categories becomes ``ceil(log2 r)`` bits of its
+code, the highest first. One of 2 categories stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.errors import SurveyError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.binary import MAX_ATTRIBUTES
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.wire.arrays import smallest_dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BinaryEncoding:
+    """A survey, and its survey of bits.
+
+    Attributes:
+        survey: of any attributes.
+        binary: of their bits, attribute after attribute; those of ``a`` with more than 2 categories
+            are named ``a bit 2``, ``a bit 1``, ``a bit 0``.
+        bits: how many each attribute has.
+    """
+
+    survey: Survey
+    binary: Survey
+    bits: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"<BinaryEncoding: m={len(self.bits)}, d={sum(self.bits)}>"
+
+    def bits_of(self, *names: str) -> tuple[str, ...]:
+        """The names of the bits of some attributes, in the order given.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+        """
+        found: list[str] = []
+        for axis in self.survey.axes(names):
+            start = sum(self.bits[:axis])
+            found += self.binary.names[start : start + self.bits[axis]]
+        return tuple(found)
+
+    def cells(self, records: Records) -> NDArray[np.unsignedinteger]:
+        """Every record's bits as one cell of ``2**d``, the first bit the highest, shape (k,).
+
+        Raises:
+            SurveyError: records of another survey.
+            ValueError: more than 24 bits.
+        """
+        self._check(records)
+        d = sum(self.bits)
+        if d > MAX_ATTRIBUTES:
+            raise ValueError(f"{d} bits: expected at most {MAX_ATTRIBUTES}")
+        cells = np.zeros(len(records), np.uint32)
+        for place, bits in enumerate(self.bits):
+            cells <<= np.uint32(bits)
+            cells |= records.codes[:, place].astype(np.uint32)
+        return cells.astype(smallest_dtype(1 << d))
+
+    def encode(self, records: Records) -> Records:
+        """The records as answers to ``binary``.
+
+        Raises:
+            SurveyError: records of another survey.
+        """
+        self._check(records)
+        columns = [
+            records.codes[:, place] >> np.array(bit, records.codes.dtype) & 1
+            for place, bits in enumerate(self.bits)
+            for bit in reversed(range(bits))
+        ]
+        return Records(self.binary, np.stack(columns, axis=1))
+
+    def decode(self, table: Table, *, rescaled: bool = False) -> Table:
+        """A raw table of bits as one of categories.
+
+        Codes without a category are dropped. Nobody has them, so what is left is unbiased, and so
+        are its standard errors; but raw estimates need not add up to 1 without them.
+
+        Args:
+            table: of all bits of some attributes, in the order of ``bits_of``, raw.
+            rescaled: whether to divide by the total of what is left. That is biased, so the result
+                has no standard errors.
+
+        Raises:
+            ValueError: a table of other attributes or that was projected, or a total to divide by
+                that is not positive.
+        """
+        if table.projection != "none":
+            raise ValueError(f"projected by {table.projection!r}: decode the raw table")
+        names = self._attributes_of(table.names)
+        chosen = [self.survey.attribute(name) for name in names]
+        codes = tuple(1 << self.bits[self.survey.index(name)] for name in names)
+        kept = tuple(slice(attribute.size) for attribute in chosen)
+
+        def cut(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.ascontiguousarray(values.reshape(codes)[kept])
+
+        given, sampled = table.standard_errors, table.population_errors
+        decoded = Table(
+            names=names,
+            categories=tuple(attribute.categories for attribute in chosen),
+            values=cut(table.values),
+            standard_errors=None if given is None else cut(given),
+            population_errors=None if sampled is None else cut(sampled),
+            n=table.n,
+        )
+        if not rescaled:
+            return decoded
+        total = float(decoded.values.sum())
+        if not total > 0:
+            raise ValueError(f"the categories have a total of {total}: nothing to rescale")
+        return replace(
+            decoded, values=decoded.values / total, standard_errors=None, population_errors=None
+        )
+
+    def _attributes_of(self, bits: Sequence[str]) -> tuple[str, ...]:
+        """The attributes whose bits these are, all and in order."""
+        names: list[str] = []
+        rest = tuple(bits)
+        while rest:
+            name = next((n for n in self.survey.names if self.bits_of(n)[0] == rest[0]), None)
+            if name is None or rest[: len(self.bits_of(name))] != self.bits_of(name):
+                raise ValueError(f"bits {tuple(bits)}: expected all of each attribute, in order")
+            rest = rest[len(self.bits_of(name)) :]
+            names.append(name)
+        return tuple(names)
+
+    def _check(self, records: Records) -> None:
+        if records.survey != self.survey:
+            raise SurveyError("records of another survey than the encoding's")
+
+
+def binary_encoding(survey: Survey) -> BinaryEncoding:
+    """The encoding of a survey's categories as bits.
+
+    Raises:
+        SurveyError: a bit would have the name of another attribute.
+    """
+    bits = tuple((size - 1).bit_length() for size in survey.sizes)
+    attributes: list[Attribute] = []
+    for attribute, length in zip(survey.attributes, bits, strict=True):
+        if length == 1:
+            attributes.append(attribute)
+            continue
+        attributes += [
+            Attribute(name=f"{attribute.name} bit {bit}", categories=("0", "1"))
+            for bit in reversed(range(length))
+        ]
+    return BinaryEncoding(survey=survey, binary=Survey(survey.title, tuple(attributes)), bits=bits)
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class EncodedEstimate(Estimate):
+    """An estimate of bits as one of the categories that they stand for.
+
+    Args:
+        survey: what was asked.
+        estimate: of the survey of its bits, ``binary_encoding(survey).binary``. It says which
+            attributes can be in one table: those whose bits can.
+
+    Raises:
+        ValueError: an estimate of another survey.
+    """
+
+    survey: Survey
+    estimate: Estimate
+
+    def __post_init__(self) -> None:
+        if self.estimate.survey != binary_encoding(self.survey).binary:
+            raise ValueError("expected an estimate of the survey's bits")
+
+    def __repr__(self) -> str:
+        return f"<EncodedEstimate: {self.estimate!r}>"
+
+    @property
+    def n(self) -> int:
+        """The number of respondents."""
+        return self.estimate.n
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The joint distribution of some attributes, in any order; codes of no category dropped."""
+        encoding = binary_encoding(self.survey)
+        raw = self.estimate.table(*encoding.bits_of(*names))
+        return encoding.decode(raw).projected(projection)
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """The table of every pair of attributes whose bits can be in one table."""
+        found = []
+        for pair in combinations(self.survey.names, 2):
+            try:
+                found.append(self.table(*pair, projection=projection))
+            except ValueError:
+                continue  # More bits than a marginal has.
+        return found
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean of a weight; codes of no category have the weight 0."""
+        given = self.checked_weights(names, weights)
+        encoding = binary_encoding(self.survey)
+        codes = [
+            (0, (1 << encoding.bits[axis]) - self.survey.sizes[axis])
+            for axis in self.survey.axes(names)
+        ]
+        bits = encoding.bits_of(*names)
+        return self.estimate.query(bits, np.pad(given, codes).reshape((2,) * len(bits)))

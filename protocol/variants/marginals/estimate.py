@@ -1,0 +1,317 @@
+"""Marginals of binary attributes from randomized reports, with standard errors; no randomizing.
+
+Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. All six methods
+are diagonal in the Hadamard basis: whatever a report is, it gives unbiased coefficients of what it
+is about, and a marginal is the transform of those of its attributes' subsets. That of no attribute
+is 1, not estimated, so every table has the total 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table, standard_error
+from protocol.estimators.unmixing import Floats
+from protocol.randomizers.binary import OneHot, coefficients, submasks, subsets
+from protocol.randomizers.marginals import MarginalPlan
+from protocol.surveys.survey import Survey
+from protocol.variants.marginals.counts import Counted, MarginalCounts
+from protocol.variants.marginals.hadamard import Coefficients, Noise, low_transform, places_of, wht
+
+Pooling: TypeAlias = Literal["own", "coefficients"]
+"""Which reports a table is estimated from: ``own`` takes those on marginals that hold all of its
+attributes, ``coefficients`` takes for every coefficient all reports that have it."""
+
+
+class _Sums(NamedTuple):
+    """Sums of coefficients as reported, and of how many reports each.
+
+    ``low`` are those of ``coefficients(d, k)`` with all reports that have them. ``own`` are, for a
+    Marg method, those of every marginal by itself, shape ``(C(d, k), 2**k)``.
+    """
+
+    low: tuple[Counted, Counted]
+    own: tuple[Counted, Counted] | None
+
+
+class MarginalTables(NamedTuple):
+    """Every k-way marginal.
+
+    Attributes:
+        names: of the attributes, in the survey's order.
+        values: raw and signed, shape ``(C(d, k), 2**k)``, cells in row-major order.
+        standard_errors: given the data, same shape.
+        population_errors: of respondents who are a random sample, same shape.
+    """
+
+    names: tuple[tuple[str, ...], ...]
+    values: Floats
+    standard_errors: Floats
+    population_errors: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class MarginalEstimate(Estimate):
+    """Unbiased estimates of every marginal of at most k binary attributes.
+
+    Errors *given the data* count the randomization and, where a respondent reports on a part of her
+    record that is drawn, the draw of who reports on what, given how many do. All are in closed form
+    and their squares unbiased (``Coefficients.covariance``). Where a coefficient is known from less
+    than two reports the error is unknown; what no report is about is estimated as 0, which for a
+    whole table is the uniform one.
+
+    A table of fewer than k attributes is part of several marginals. In the Marg methods it takes
+    all reports on those, so each weighs as many as it has: this is the mean by inverse variance,
+    for a report is worth the same in each. With ``pooling="own"`` tables that overlap may still
+    disagree. ``consistent()`` makes them agree. The Inp methods have one estimate of each
+    coefficient, and agree as they are.
+
+    Args:
+        survey: d attributes of 2 categories.
+        counts: of the reports, by a plan for d attributes.
+        pooling: which reports a table takes.
+
+    Raises:
+        ValueError: a survey of other attributes, or an unknown pooling.
+    """
+
+    survey: Survey
+    counts: MarginalCounts
+    pooling: Pooling = "own"
+    _sums: _Sums = field(init=False)
+
+    def __post_init__(self) -> None:
+        plan = self.counts.plan
+        if self.survey.sizes != (2,) * plan.d:
+            raise ValueError(
+                f"attributes of sizes {self.survey.sizes}: expected {plan.d} of size 2"
+            )
+        if self.pooling not in ("own", "coefficients"):
+            raise ValueError(f"pooling {self.pooling!r}: expected 'own' or 'coefficients'")
+        object.__setattr__(self, "_sums", _summed(self.counts))
+
+    def __repr__(self) -> str:
+        plan = self.counts.plan
+        return f"<MarginalEstimate: {plan.method}, d={plan.d}, k={plan.k}, n={self.n}>"
+
+    @property
+    def n(self) -> int:
+        """The number of respondents; few of them may have reported on a given table."""
+        return self.counts.n
+
+    def consistent(self) -> MarginalEstimate:
+        """The same reports, with tables that agree wherever they overlap: the least squares ones.
+
+        For a Marg method, of all tables that agree these minimize ``sum_S n_S ||X_S - T_S||**2``
+        over its marginals S, with T_S from the n_S reports on S alone. In the Hadamard basis this
+        is the mean of what the marginals say of a coefficient, weighted by n_S, so by inverse
+        variance. For MargHT the weight is the number of reports on that coefficient in S.
+        """
+        return replace(self, pooling="coefficients")
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The joint distribution of at most k attributes, in any order."""
+        masks, order = self._asked(names)
+        return self._tables([names], masks, order)[0].projected(projection)
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """The table of every pair of attributes, (first, second), (first, third) and so on.
+
+        None, if the plan is for single attributes.
+
+        Raises:
+            ValueError: an unknown projection.
+        """
+        names = list(combinations(self.survey.names, 2))
+        if not names or self.counts.plan.k < 2:
+            return []
+        tables = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
+        return [table.projected(projection) for table in tables]
+
+    def every(self) -> MarginalTables:
+        """All k-way marginals at once."""
+        plan = self.counts.plan
+        found = self._found(subsets(plan.d, plan.k))
+        return MarginalTables(
+            tuple(combinations(self.survey.names, plan.k)),
+            found.tables(),
+            found.table_errors(population=False),
+            found.table_errors(population=True),
+        )
+
+    def covariance(self, *names: str, population: bool) -> Floats:
+        """The estimated covariances of the raw cells of ``table(*names)``, in row-major order.
+
+        Unbiased, so it need not be positive semidefinite where reports are few.
+
+        Args:
+            names: at most k attributes, in any order.
+            population: whether the respondents count as a random sample of a population.
+
+        Returns:
+            Shape ``(2**j, 2**j)`` for j attributes.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        masks, order = self._asked(names)
+        found = self._found(masks).table_covariance(population=population)[0]
+        cells = np.arange(len(found)).reshape((2,) * len(names)).transpose(order).reshape(-1)
+        return np.ascontiguousarray(found[np.ix_(cells, cells)])
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean over the respondents of a weight that depends on at most k attributes."""
+        given = self.checked_weights(names, weights)
+        masks, order = self._asked(names)
+        found = self._found(masks)
+        # A copy: the transform works in place, and the weights are the caller's.
+        turned = wht(np.array(given.transpose(np.argsort(order)), order="C").reshape(-1))
+        turned /= turned.size
+        covariance = found.covariance(population=False)[0]
+        unknown = np.isnan(np.diagonal(covariance))
+        value = float(found.values[0] @ turned)
+        if np.ptp(given) == 0:
+            return Estimated(value, 0.0)
+        if (turned[unknown] != 0).any():
+            return Estimated(value, None)
+        used = np.where(unknown, 0.0, turned)
+        known = np.where(np.isnan(covariance), 0.0, covariance)
+        scale = float(np.abs(used) @ np.abs(known) @ np.abs(used))
+        return Estimated(value, standard_error(float(used @ known @ used), scale))
+
+    def _asked(self, names: Sequence[str]) -> tuple[NDArray[np.uint32], tuple[int, ...]]:
+        """The mask of some attributes, and the axes of their table in the survey's order."""
+        plan, places = self.counts.plan, self.survey.axes(names)
+        if not 1 <= len(places) <= plan.k:
+            raise ValueError(
+                f"{len(places)} attributes: the reports are for marginals of 1 to {plan.k}"
+            )
+        mask = sum(1 << (plan.d - 1 - place) for place in places)
+        rising = sorted(places)
+        return np.array([mask], np.uint32), tuple(rising.index(place) for place in places)
+
+    def _tables(
+        self,
+        names: Sequence[tuple[str, ...]],
+        masks: NDArray[np.uint32],
+        order: tuple[int, ...],
+    ) -> list[Table]:
+        found = self._found(masks)
+        arrays = (
+            found.tables(),
+            found.table_errors(population=False),
+            found.table_errors(population=True),
+        )
+        shape = (len(masks), *(2 for _ in order))
+        axes = (0, *(axis + 1 for axis in order))
+        values, given, sampled = (
+            np.ascontiguousarray(array.reshape(shape).transpose(axes)) for array in arrays
+        )
+        categories = {attribute.name: attribute.categories for attribute in self.survey.attributes}
+        return [
+            Table(
+                names=asked,
+                categories=tuple(categories[name] for name in asked),
+                values=values[i],
+                standard_errors=given[i],
+                population_errors=sampled[i],
+                n=self.n,
+            )
+            for i, asked in enumerate(names)
+        ]
+
+    def _found(self, masks: NDArray[np.uint32]) -> Coefficients:
+        """The coefficients of marginals of equally many attributes, at most k."""
+        plan = self.counts.plan
+        inside = submasks(masks)
+        ways = inside.shape[1].bit_length() - 1
+        if self._sums.own is None or self.pooling == "coefficients":
+            at = places_of(inside, d=plan.d, k=plan.k)
+            sums, reports = (array[at] for array in self._sums.low)
+        elif ways == plan.k:
+            # Marginals are in lexicographic order of their places: their masks fall.
+            at = len(plan.groups) - 1 - np.searchsorted(plan.groups[::-1], masks)
+            sums, reports = (array[at] for array in self._sums.own)
+        else:
+            chosen = [
+                self._holding(mask, within) for mask, within in zip(masks, inside, strict=True)
+            ]
+            sums, reports = (np.stack(arrays) for arrays in zip(*chosen, strict=True))
+        randomizer = plan.randomizer
+        scale = randomizer.scale if isinstance(randomizer, OneHot) else randomizer.keep
+        values = np.divide(
+            sums, scale * reports, out=np.zeros(sums.shape), where=reports > 0, dtype=np.float64
+        )
+        values[:, 0] = 1.0
+        place = np.arange(inside.shape[1])
+        common = reports[:, place[:, None] | place]
+        if plan.transformed:
+            common = common * np.eye(len(place), dtype=np.int64)
+        return Coefficients(
+            values=values, reports=reports, common=common, noise=_noise(plan), n=self.n
+        )
+
+    def _holding(self, mask: np.uint32, within: NDArray[np.uint32]) -> tuple[Counted, Counted]:
+        """One table's sums over the marginals that hold all of its attributes, and more."""
+        plan = self.counts.plan
+        if self._sums.own is None:
+            raise ValueError("reports on the whole input are of no marginal")
+        holding = np.flatnonzero(plan.groups & mask == mask)
+        masks = submasks(plan.groups[holding])
+        at = np.minimum(np.searchsorted(within, masks), len(within) - 1)
+        rows, columns = np.nonzero(within[at] == masks)
+        sums, reports = (np.zeros(len(within), np.int64) for _ in range(2))
+        for total, array in zip((sums, reports), self._sums.own, strict=True):
+            np.add.at(total, at[rows, columns], array[holding[rows], columns])
+        return sums, reports
+
+
+def _summed(counts: MarginalCounts) -> _Sums:
+    plan = counts.plan
+    d, k = plan.d, plan.k
+    low = coefficients(d, k)
+    if plan.by_input:
+        if plan.transformed:
+            sums = counts.reports - 2 * counts.totals[:, 0]
+            return _Sums((_led(sums, 0), _led(counts.reports, 0)), None)
+        # No sum of signs is larger than the counts' total.
+        narrow = np.int32 if int(counts.totals.sum()) < 2**31 else np.int64
+        sums = low_transform(counts.totals[0].astype(narrow), k).astype(np.int64)
+        return _Sums((sums, np.full(len(low), counts.n)), None)
+    if plan.transformed:
+        signs = (counts.reports - 2 * counts.totals[:, 0]).reshape(len(plan.groups), -1)
+        own = _led(signs, 0), _led(counts.reports.reshape(signs.shape), 0)
+    else:
+        own = (
+            wht(counts.totals.copy()),
+            np.repeat(counts.reports[:, None], plan.cells, axis=1),
+        )
+    at = places_of(submasks(plan.groups), d=d, k=k)
+    pooled = [np.zeros(len(low), np.int64) for _ in own]
+    for total, array in zip(pooled, own, strict=True):
+        np.add.at(total, at, array)
+    return _Sums((pooled[0], pooled[1]), own)
+
+
+def _led(array: Counted, first: int) -> Counted:
+    """An array with a further first entry on its last axis."""
+    return np.insert(array, 0, first, axis=-1)
+
+
+def _noise(plan: MarginalPlan) -> Noise:
+    """The noise of a report's coefficients (``Noise``)."""
+    randomizer = plan.randomizer
+    if isinstance(randomizer, OneHot):
+        flip = randomizer.flip
+        return Noise(own=plan.cells * flip * (1 - flip) / randomizer.scale**2, shared=0.0)
+    keep = randomizer.keep
+    shared = None if plan.transformed else (1 - keep) / keep
+    return Noise(own=(1 - keep) * (1 + keep) / keep**2, shared=shared)

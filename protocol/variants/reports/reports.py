@@ -1,0 +1,289 @@
+"""One round of randomized reports: what RR-Independent, RR-Joint and their relatives share.
+
+The aggregator asks with the randomizers it wants used; each party checks what that would cost,
+draws one report per respondent, and sends it; the aggregator pools what came.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import Composed, Derived, Plain, PrivacyEvent, Public, Randomized
+from protocol.errors import LocalProtocolError, PrivacyError
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers import join_codes, randomize_columns, split_codes
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.codec import SCALAR_BYTES, Kind
+
+
+class Ask(Message, frozen=True):
+    """The question: which attributes are randomized together, and how."""
+
+    survey: bytes
+    blocks: tuple[Block, ...]
+
+
+class Report(Message, frozen=True):
+    """The randomized answers of one party's respondents.
+
+    Args:
+        codes: (k, b) unsigned; column j is a cell of block j's product domain, row-major.
+    """
+
+    codes: Array
+
+
+class Pooled(Message, frozen=True):
+    """The published result: how often each randomized record was reported.
+
+    Args:
+        codes: (u, m) distinct randomized records, sorted.
+        counts: (u,) how many respondents reported each.
+    """
+
+    codes: Array
+    counts: Array
+
+
+def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
+    """The number of cells of each block.
+
+    Raises:
+        ValueError: the blocks are no partition of the attributes, or a randomizer is not of its
+            block's size.
+    """
+    named = [name for block in blocks for name in block.attributes]
+    if sorted(named) != sorted(survey.names):
+        raise ValueError("the blocks must name every attribute of the survey once")
+    sizes = []
+    for block in blocks:
+        size = math.prod(survey.sizes[axis] for axis in survey.axes(block.attributes))
+        if block.randomizer.size != size:
+            raise ValueError(
+                f"block {'+'.join(block.attributes)} has {size} cells, "
+                f"its randomizer {block.randomizer.size}"
+            )
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def event_of(blocks: tuple[Block, ...]) -> PrivacyEvent:
+    """What one report drawn with these blocks tells."""
+    return Composed(tuple(Randomized(block.randomizer, block.attributes) for block in blocks))
+
+
+def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
+    """Refuse a question that is about another survey, or that costs more than agreed.
+
+    Raises:
+        PrivacyError: names the attribute, what is asked and what was agreed.
+    """
+    if ask.survey != survey.digest:
+        raise PrivacyError("asked about another survey than the one agreed to")
+    if ask.blocks == own:
+        return
+    if [block.attributes for block in ask.blocks] != [block.attributes for block in own]:
+        raise PrivacyError("asked to randomize other attributes together than agreed")
+    try:
+        sizes_of(survey, ask.blocks)
+    except ValueError as error:
+        raise PrivacyError(f"asked with randomizers that do not fit: {error}") from error
+    accountant = PureAccountant()
+    asked = accountant.judge(event_of(ask.blocks))
+    agreed = accountant.judge(event_of(own))
+    if asked.record > agreed.record:
+        raise PrivacyError(
+            f"asked for epsilon {asked.record:.6g} per record, agreed to {agreed.record:.6g}"
+        )
+    for block in ask.blocks:
+        # Where what was agreed to is unbounded, comparing costs says nothing.
+        if block not in own and any(
+            math.isinf(agreed.attributes[name]) for name in block.attributes
+        ):
+            raise PrivacyError(
+                f"asked for another randomizer on {'+'.join(block.attributes)} than agreed to"
+            )
+    for name, epsilon in asked.attributes.items():
+        if epsilon > agreed.attributes[name]:
+            raise PrivacyError(
+                f"asked for epsilon {epsilon:.6g} on {name!r}, "
+                f"agreed to {agreed.attributes[name]:.6g}"
+            )
+
+
+class Blockwise(Variant, frozen=True):
+    """Base of the protocols in which every respondent sends one report, randomized block by block.
+
+    A subclass says which attributes are randomized together (``blocks``), and how.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes_of(self.survey, self.blocks)
+
+    @functools.cached_property
+    def block_sizes(self) -> tuple[int, ...]:
+        """The number of cells of each block."""
+        return sizes_of(self.survey, self.blocks)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """A partition of the attributes, each part with its randomizer."""
+        raise NotImplementedError
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The report."""
+        return Report
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Hear the question, consent, report."""
+        ask = await me.receive(Ask, AGGREGATOR)
+        consent(self.survey, self.blocks, ask)
+        await me.send(AGGREGATOR, Report(randomized(records, ask.blocks, me, ask)))
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
+        """Ask, wait, pool."""
+        await me.broadcast(parties, Ask(self.survey.digest, self.blocks))
+        quorum = self.quorum_of(len(parties))
+        reports = await me.gather(Report, parties, within=self.patience, at_least=quorum)
+        cells = np.concatenate([report.codes for report in reports.values()])
+        counts = Counts.of(codes_of(self.survey, self.blocks, cells), self.survey.sizes)
+        return Pooled(counts.codes, counts.counts.astype(np.uint32))
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """A report's randomizers are those it was asked with; unasked, it may be anything."""
+        match message:
+            case Ask():
+                return Public()
+            case Pooled():
+                return Derived()
+            case Report():
+                ask = seen.get(Ask, AGGREGATOR)
+                if ask is None or not self._fits(ask):
+                    return Plain(self.survey.names)
+                return self.report_event if self._as_agreed(ask) else event_of(ask.blocks)
+            case _:
+                return Plain(self.survey.names)
+
+    def _fits(self, ask: Ask) -> bool:
+        """Whether one can answer; what comes after a question that is none may be anything."""
+        if self._as_agreed(ask):
+            return True
+        try:
+            return ask.survey == self.survey.digest and bool(sizes_of(self.survey, ask.blocks))
+        except ValueError:
+            return False
+
+    def _as_agreed(self, ask: Ask) -> bool:
+        return ask.blocks == self.blocks and ask.survey == self.survey.digest
+
+    @functools.cached_property
+    def report_event(self) -> PrivacyEvent:
+        """What a report tells that is drawn as agreed."""
+        return event_of(self.blocks)
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        sizes = self.block_sizes
+        respondents = parties * self.max_records
+        return (
+            Kind(Ask, scalar_bytes=SCALAR_BYTES + 2 * len(msgspec.msgpack.encode(self.blocks))),
+            Kind(
+                Report,
+                codes=ArraySpec(
+                    dtype=name_of(smallest_dtype(max(sizes))),
+                    shape=(Bounds(1, self.max_records), len(sizes)),
+                    high=sizes,
+                ),
+            ),
+            Kind(
+                Pooled,
+                codes=ArraySpec(
+                    dtype=name_of(self.survey.dtype),
+                    shape=(Bounds(1, respondents), len(self.survey.sizes)),
+                    high=self.survey.sizes,
+                ),
+                counts=ArraySpec(
+                    dtype="u4", shape=(Bounds(1, respondents),), low=1, high=respondents + 1
+                ),
+            ),
+        )
+
+    def estimate(self, result: Message) -> JointEstimate:
+        if not isinstance(result, Pooled):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        counts = pooled(self.survey, result.codes, result.counts)
+        return JointEstimate(self.survey, self.blocks, counts)
+
+
+def randomized(
+    records: Records, blocks: tuple[Block, ...], me: Me, question: Message
+) -> NDArray[np.unsignedinteger]:
+    """The answer to a question, (k, b): one randomized cell per respondent and block."""
+    randomizers = tuple(block.randomizer for block in blocks)
+    cells = cells_of(records, blocks, tuple(randomizer.size for randomizer in randomizers))
+    return randomize_columns(randomizers, cells, me.stream_for(question))
+
+
+def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
+    """Whether reports are such as these blocks give."""
+    sizes = np.array([block.randomizer.size for block in blocks], np.uint64)
+    return codes.shape[1] == len(blocks) and bool((codes < sizes).all())
+
+
+def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
+    """How often each randomized record was reported, from a published result.
+
+    Raises:
+        ValueError: not one count for each of some distinct records, in order.
+    """
+    if len(counts) != len(codes) or not len(codes) or not is_rising(codes):
+        raise ValueError("expected one count for each of some distinct records, in order")
+    totals = counts.astype(np.int64)
+    return Counts(survey.sizes, codes, totals, int(totals.sum()))
+
+
+def cells_of(
+    records: Records, blocks: tuple[Block, ...], sizes: tuple[int, ...]
+) -> NDArray[np.unsignedinteger]:
+    """Records (k, m) as one cell per block, (k, b), of the dtype of reports."""
+    survey = records.survey
+    dtype = smallest_dtype(max(sizes))
+    if tuple(block.attributes for block in blocks) == tuple((name,) for name in survey.names):
+        return records.codes.astype(dtype, copy=False)
+    cells = np.empty((len(records), len(blocks)), dtype)
+    for column, block in enumerate(blocks):
+        axes = list(survey.axes(block.attributes))
+        cells[:, column] = join_codes(records.codes[:, axes], [survey.sizes[a] for a in axes])
+    return cells
+
+
+def codes_of(
+    survey: Survey, blocks: tuple[Block, ...], cells: NDArray[np.unsignedinteger]
+) -> NDArray[np.unsignedinteger]:
+    """The inverse of ``cells_of``: (n, b) cells as (n, m) codes of the survey's attributes."""
+    codes = np.empty((len(cells), len(survey.sizes)), survey.dtype)
+    for column, block in enumerate(blocks):
+        axes = list(survey.axes(block.attributes))
+        codes[:, axes] = split_codes(cells[:, column], [survey.sizes[a] for a in axes])
+    return codes
+
+
+def is_rising(codes: NDArray[np.unsignedinteger]) -> bool:
+    """Whether rows are distinct and in lexicographic order."""
+    steps = codes[1:].astype(np.int64) - codes[:-1]
+    first = np.argmax(steps != 0, axis=1)
+    return bool((np.take_along_axis(steps, first[:, np.newaxis], axis=1) > 0).all())

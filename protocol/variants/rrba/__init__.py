@@ -1,0 +1,1 @@
+"""RRBA: groups of attributes, asked about in blocks."""

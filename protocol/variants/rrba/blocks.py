@@ -1,0 +1,205 @@
+"""Estimates in blocks: reports whose fakes come from tables that change; no messages.
+
+Block by block, group by group of attributes: of n reports with observed counts o, drawn with keep
+probability p and fakes from T, the raw estimate is ``(o/n - (1-p) T) / p``, negatives kept (RRBA,
+equation 4 as corrected). What is released is its mean over all reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import WORDS
+
+Floats: TypeAlias = NDArray[np.float64]
+Release: TypeAlias = Literal["pooled", "last-two"]
+"""``pooled`` is the mean over all reports, ``last-two`` that of the last two blocks (section 5)."""
+
+_MANTISSA = 53
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Groups of cells in one vector, each a table of its own.
+
+    Attributes:
+        sizes: (g,) the number of cells of each group.
+        starts: (g,) where each begins.
+        group: (c,) the group of every cell.
+    """
+
+    sizes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...]) -> Cells:
+        """Groups of these sizes, in order.
+
+        Raises:
+            ValueError: no group, or one with fewer than 2 cells.
+        """
+        if not sizes or min(sizes) < 2:
+            raise ValueError(f"groups of {sizes} cells: expected at least one, of at least 2")
+        lengths = np.array(sizes, np.int64)
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        return cls(lengths, starts, np.repeat(np.arange(len(lengths)), lengths))
+
+    def summed(self, values: Floats) -> Floats:
+        """The sum of every group, (..., g)."""
+        sums: Floats = np.add.reduceat(values, self.starts, axis=-1)
+        return sums
+
+    def uniform(self) -> Floats:
+        """Every group's uniform distribution."""
+        uniform: Floats = 1.0 / self.sizes[self.group]
+        return uniform
+
+    def projected(self, values: Floats) -> Floats:
+        """Every group's nearest distribution in Euclidean distance, (c,)."""
+        projected = np.empty_like(values)
+        for size in np.unique(self.sizes).tolist():
+            places = self.starts[self.sizes == size][:, np.newaxis] + np.arange(size)
+            rows = values[places] - values[places].max(axis=1, keepdims=True)
+            falling = -np.sort(-rows, axis=1)
+            excess = np.cumsum(falling, axis=1) - 1.0
+            ranks = np.arange(1, size + 1)
+            positive = (falling * ranks > excess).sum(axis=1)
+            last = np.take_along_axis(excess, positive[:, np.newaxis] - 1, axis=1)
+            projected[places] = np.maximum(rows - last / positive[:, np.newaxis], 0.0)
+        return projected
+
+
+def weights_of(cells: Cells, tables: Floats) -> NDArray[np.uint64]:
+    """Every group's probabilities as integers that sum to 2**64, (c,).
+
+    They are rounded down to multiples of 2**-53; what is left over goes to the group's largest. A
+    group with one category alone has 2**64 - 1 there and 1 at another, which is the nearest that
+    fits.
+    """
+    weights = np.floor(np.minimum(tables, 1.0) * 2.0**_MANTISSA).astype(np.uint64)
+    weights <<= np.uint64(64 - _MANTISSA)
+    for start, size in zip(cells.starts.tolist(), cells.sizes.tolist(), strict=True):
+        part = weights[start : start + size]
+        largest = int(tables[start : start + size].argmax())
+        # Sums are modulo 2**64, and so is what is left of it.
+        left = -int(part.sum(dtype=np.uint64))
+        part[largest] = (int(part[largest]) + left) % WORDS
+        if not part.any():
+            part[largest] = WORDS - 1
+            part[largest - 1 if largest else 1] = 1
+    return weights
+
+
+def least_weight(size: int, mix: float) -> int:
+    """The smallest weight of a category where fakes are mixed with the uniform distribution."""
+    return int(np.floor(mix / size * 2.0**_MANTISSA)) << (64 - _MANTISSA)
+
+
+class Running:
+    """What an aggregator knows after some blocks.
+
+    Args:
+        cells: the groups.
+        keeps: (g,) the keep probability of each.
+    """
+
+    def __init__(self, cells: Cells, keeps: Floats) -> None:
+        self.cells = cells
+        self.blocks = 0
+        self.counts = np.zeros(len(cells.group), np.int64)
+        self.reports = np.zeros(len(cells.sizes), np.int64)
+        self._keeps = keeps[cells.group]
+        self._kept = np.zeros(len(cells.group))
+        self._fakes = np.zeros(len(cells.group))
+        self._fakes_squared = np.zeros(len(cells.group))
+        self._recent: list[Floats] = []
+        self._recent_law: list[tuple[Floats, Floats]] = []
+
+    def add(self, counts: NDArray[np.int64], tables: Floats) -> None:
+        """Take a block's counts of reports.
+
+        Args:
+            counts: (c,) how often each cell was reported.
+            tables: (c,) what fakes were drawn from.
+        """
+        cells = self.cells
+        reports = cells.summed(counts.astype(np.float64))
+        n = reports[cells.group]
+        kept = (counts - n * (1 - self._keeps) * tables) / self._keeps
+        self.blocks += 1
+        self.counts += counts
+        self.reports += reports.astype(np.int64)
+        self._kept += kept
+        self._fakes += n * tables
+        self._fakes_squared += n * tables**2
+        raw = np.divide(kept, n, out=cells.uniform(), where=n > 0)
+        self._recent = [*self._recent[-1:], raw]
+        self._recent_law = [*self._recent_law[-1:], (n, tables)]
+
+    def raw(self, release: Release = "pooled") -> Floats:
+        """The raw estimate of every cell, signed; uniform where nobody has reported."""
+        if release == "last-two" and self._recent:
+            recent: Floats = np.mean(self._recent, axis=0)
+            return recent
+        n = self.reports[self.cells.group]
+        return np.divide(self._kept, n, out=self.cells.uniform(), where=n > 0)
+
+    def errors(self, release: Release = "pooled") -> Floats:
+        """The standard errors of the raw estimate; infinite where nobody has reported.
+
+        The respondents of a group count as a random sample. The variance of a block's counts is
+        that of reports whose law has the pooled estimate for the truth, so that blocks of a single
+        report are no worse than others.
+        """
+        n = self.reports[self.cells.group].astype(np.float64)
+        if release == "last-two" and self._recent_law:
+            variances = [
+                self._variance(m, m * table, m * table**2) for m, table in self._recent_law
+            ]
+            squares: Floats = np.sum(
+                [
+                    np.divide(variance, m**2, out=np.full(len(m), np.inf), where=m > 0)
+                    for variance, (m, _) in zip(variances, self._recent_law, strict=True)
+                ],
+                axis=0,
+            )
+            return np.sqrt(squares) / len(self._recent_law)
+        errors = np.full(len(n), np.inf)
+        total = self._variance(n, self._fakes, self._fakes_squared)
+        np.divide(np.sqrt(total), n, out=errors, where=n > 0)
+        return errors
+
+    def _variance(self, n: Floats, fakes: Floats, fakes_squared: Floats) -> Floats:
+        """``sum_b n_b l_b (1 - l_b) / p**2``, with ``l_b = p pi + (1 - p) T_b``, by moments."""
+        p, shares = self._keeps, np.clip(self.raw(), 0.0, 1.0)
+        first = p * shares * n + (1 - p) * fakes
+        second = (p * shares) ** 2 * n + 2 * p * (1 - p) * shares * fakes
+        second += (1 - p) ** 2 * fakes_squared
+        variance: Floats = np.maximum(first - second, 0.0) / p**2
+        return variance
+
+    def tables(self, mix: float) -> Floats:
+        """What the next fakes are drawn from: the projected running mean, mixed with uniform."""
+        uniform: Floats = self.cells.uniform()
+        if mix == 1.0:
+            return uniform
+        return (1 - mix) * self.cells.projected(self.raw()) + mix * uniform
+
+    def settled(self, z: float) -> bool:
+        """The printed rule: the last two blocks differ by less than a block's interval everywhere.
+
+        The interval is ``2 z sqrt(r (1 - r) / n)`` for a share r of a block's n reports (section
+        5), divided by the keep probability as an estimate is.
+        """
+        if len(self._recent) < 2:
+            return False
+        n = np.maximum(self.reports[self.cells.group] / self.blocks, 1.0)
+        shares = np.clip(np.mean(self._recent, axis=0), 0.0, 1.0)
+        reported = self._keeps * shares + (1 - self._keeps) * self.cells.uniform()
+        width = 2 * z * np.sqrt(reported * (1 - reported) / n) / self._keeps
+        return bool((np.abs(self._recent[1] - self._recent[0]) < width).all())

@@ -1,0 +1,201 @@
+"""Who is asked about what in RRBA: groups of attributes, views, lots and keep probabilities."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import WORDS, Stream
+from protocol.messages import PartyId
+from protocol.randomizers import KeepUniform
+from protocol.randomizers.table import KeepElseTable
+from protocol.surveys.survey import Survey
+from protocol.variants.rrba.blocks import Cells, least_weight
+from protocol.variants.rrba.views import views_of
+from protocol.variants.sums.tallies import Layout, layout_of
+
+Extent: TypeAlias = Literal["one", "view"]
+"""What a client answers about: one group of its view, or all of them."""
+
+
+Mode: TypeAlias = Literal["blocked", "sequential"]
+"""Version 2 of the paper, blocks of clients, or version 1, one client after the other."""
+
+Tail: TypeAlias = Literal["keep", "drop"]
+"""Whether a last block that is not full is asked."""
+
+Stopping: TypeAlias = Literal["never", "pooled", "printed"]
+"""When no further block is asked: never, by the pooled half-width, or by the printed rule."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
+    """What everybody knows of an RRBA survey before it begins.
+
+    Args:
+        survey: what is asked.
+        k: the size of a group.
+        p: the keep probability of every group; or
+        epsilon: what an answer may cost at most.
+        mix: the share of the uniform distribution in what fakes are drawn from.
+        extent: what a client answers about.
+    """
+
+    survey: Survey
+    k: int
+    p: float | None
+    epsilon: float | None
+    mix: float
+    extent: Extent
+
+    @functools.cached_property
+    def views(self) -> tuple[tuple[int, ...], ...]:
+        """Every view as the numbers of its groups."""
+        number = {group: i for i, group in enumerate(self._group_places)}
+        views = _views(len(self.survey.names), self.k)
+        return tuple(tuple(number[group] for group in view) for view in views)
+
+    @functools.cached_property
+    def group_names(self) -> tuple[tuple[str, ...], ...]:
+        """The groups of all views, each once, in order of attributes."""
+        names = self.survey.names
+        return tuple(tuple(names[place] for place in group) for group in self._group_places)
+
+    @functools.cached_property
+    def _group_places(self) -> tuple[tuple[int, ...], ...]:
+        views = _views(len(self.survey.names), self.k)
+        return tuple(sorted({group for view in views for group in view}))
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """How the groups' cells are laid out in one vector."""
+        return layout_of(self.survey, self.group_names)
+
+    @functools.cached_property
+    def cells(self) -> Cells:
+        """The same, for estimates."""
+        return Cells.of(self.layout.groups)
+
+    @functools.cached_property
+    def thresholds(self) -> tuple[int, ...]:
+        """The keep probability of every group, in 2**-64."""
+        sizes = self.layout.groups
+        if self.p is not None:
+            return tuple(KeepUniform.with_keep(size, p=self.p).threshold for size in sizes)
+        return tuple(self._threshold(size) for size in sizes)
+
+    def _threshold(self, size: int) -> int:
+        """The largest for which no table with this mix costs more than epsilon."""
+        least = least_weight(size, self.mix)
+        # p / (1 - p) = (e**epsilon - 1) T for the least T there can be.
+        odds = math.expm1(self.epsilon or 0.0) * (least / WORDS)
+        threshold = max(1, min(int(odds / (1 + odds) * WORDS), WORDS - 1))
+        rest = WORDS - least * (size - 1)
+        while KeepElseTable(threshold=threshold, weights=(*[least] * (size - 1), rest)).epsilon > (
+            self.epsilon or 0.0
+        ):
+            threshold = threshold - max(1, threshold >> 52)
+        return threshold
+
+    def lots(self, session: bytes, party: PartyId, respondents: int) -> NDArray[np.int64]:
+        """The views of a party's respondents, (k,): drawn by lot, for everybody to see."""
+        seed = hashlib.sha256(b"sottovoce views 1\0" + session + party.encode()).digest()
+        return Stream(seed).integers(len(self.views), respondents).astype(np.int64)
+
+    def chosen(
+        self, lots: NDArray[np.int64], stream: Stream
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which respondent answers about which group, one row per answer."""
+        lengths = np.array([len(view) for view in self.views])[lots]
+        table = self.view_table
+        if self.extent == "one":
+            drawn = stream.integers(lengths).astype(np.int64)
+            return np.arange(len(lots)), table[lots, drawn]
+        respondents = np.repeat(np.arange(len(lots)), lengths)
+        rows = table[lots]
+        return respondents, rows[rows >= 0]
+
+    @functools.cached_property
+    def view_table(self) -> NDArray[np.int64]:
+        """The groups of every view, a row each, -1 where it has fewer than others."""
+        table = np.full((len(self.views), max(map(len, self.views))), -1)
+        for row, view in enumerate(self.views):
+            table[row, : len(view)] = view
+        return table
+
+    def asked(self, session: bytes, party: PartyId, most: int) -> tuple[int, ...]:
+        """The groups that a party of at most so many respondents may answer about, rising."""
+        lots = set(self.lots(session, party, most).tolist())
+        return tuple(sorted({group for lot in lots for group in self.views[lot]}))
+
+    def by_views(
+        self, session: bytes, members: Iterable[PartyId], most: int
+    ) -> dict[tuple[int, ...], list[PartyId]]:
+        """Who of these is asked with the same groups: one encoding serves them all."""
+        found: dict[tuple[int, ...], list[PartyId]] = {}
+        for party in members:
+            found.setdefault(self.asked(session, party, most), []).append(party)
+        return found
+
+    def places(self, groups: tuple[int, ...]) -> NDArray[np.int64]:
+        """Where the cells of some groups are, one group after the other."""
+        starts, sizes = self.cells.starts.tolist(), self.cells.sizes.tolist()
+        return np.concatenate([np.arange(starts[g], starts[g] + sizes[g]) for g in groups])
+
+    def tables(
+        self, groups: NDArray[np.unsignedinteger], weights: NDArray[np.uint64]
+    ) -> dict[int, KeepElseTable]:
+        """How an answer about each group is drawn.
+
+        Raises:
+            ValueError: other weights than these groups have, groups that do not rise, or a table
+                that does not sum to 1.
+        """
+        numbers = groups.tolist()
+        sizes = [self.layout.groups[group] for group in numbers]
+        if sum(sizes) != len(weights) or sorted(set(numbers)) != numbers:
+            raise ValueError(f"{len(weights)} weights for groups {numbers[:10]}")
+        found, start, words = {}, 0, weights.tolist()
+        for group, size in zip(numbers, sizes, strict=True):
+            part = tuple(words[start : start + size])
+            found[group] = KeepElseTable(threshold=self.thresholds[group], weights=part)
+            start += size
+        return found
+
+    def fits(
+        self,
+        session: bytes,
+        party: PartyId,
+        rows: NDArray[np.int64],
+        groups: NDArray[np.int64],
+        codes: NDArray[np.unsignedinteger],
+        *,
+        most: int,
+    ) -> bool:
+        """Whether these are answers that the lots of a party of at most so many allow."""
+        if not len(rows) == len(groups) == len(codes) or not len(rows):
+            return False
+        if (groups >= len(self.cells.sizes)).any() or (codes >= self.cells.sizes[groups]).any():
+            return False
+        respondents = int(rows.max()) + 1
+        if respondents > most:
+            return False
+        lots = self.lots(session, party, respondents)
+        if self.extent == "one":
+            view = self.view_table[lots[rows]]
+            among = (view == groups[:, np.newaxis]).any(axis=1)
+            return bool((np.diff(rows) > 0).all()) and bool(among.all())
+        wanted = [group for lot in lots.tolist() for group in self.views[lot]]
+        return bool(groups.tolist() == wanted)
+
+
+@functools.lru_cache(maxsize=16)
+def _views(attributes: int, k: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    # Some sizes take seconds to find.
+    return views_of(attributes, k)

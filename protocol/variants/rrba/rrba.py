@@ -1,0 +1,417 @@
+"""RRBA: randomized response block aggregation, on groups of attributes, block by block."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.accounting.events import (
+    Composed,
+    Derived,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
+from protocol.crypto.randomness import WORDS
+from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers.table import KeepElseTable
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Claim, Variant
+from protocol.surveys.limits import Workload, workload_of_groups
+from protocol.surveys.records import Records
+from protocol.variants.rrba.blocks import Release, Running, least_weight, weights_of
+from protocol.variants.rrba.grouped import Group, GroupedEstimate
+from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.codec import Kind
+
+_REMEMBERED = 256
+"""How many questions of one process are remembered as tables."""
+
+
+class Question(Message, frozen=True):
+    """What a party is asked with; it is one for all that have the same views.
+
+    Args:
+        block: from 0.
+        over: nothing is asked any more.
+        groups: the groups of the views that the party's respondents have, rising.
+        weights: what fakes are drawn from in each of them, each summing to 2**64.
+    """
+
+    block: int
+    over: bool
+    groups: Array
+    weights: Array
+
+
+class Answers(Message, frozen=True):
+    """Randomized answers of a party's respondents, one row each.
+
+    Args:
+        respondents: which of its respondents, from 0, rising.
+        groups: about which group.
+        codes: the randomized cell of that group.
+    """
+
+    respondents: Array
+    groups: Array
+    codes: Array
+
+
+class Block(Message, frozen=True):
+    """Said to the record after every block: how often each cell was reported."""
+
+    round: int
+    counts: Array
+
+
+class Released(Message, frozen=True):
+    """The published result, over all groups' cells.
+
+    Args:
+        blocks: how many were asked.
+        answered: how many respondents have answered.
+        shares: the raw estimate, signed.
+        errors: its standard errors; 0 where they are unknown.
+        counts: how often each cell was reported.
+    """
+
+    blocks: int
+    answered: int
+    shares: Array
+    errors: Array
+    counts: Array
+
+
+class RRBA(Variant, frozen=True, kw_only=True):
+    """Randomized Response Block Aggregation, with the corrections of its privacy and its estimate.
+
+    The aggregator asks in blocks. A client has a view, drawn by lot: groups of k attributes without
+    one in common. It answers about one of them, drawn by itself, or about all. An answer is the
+    true one with probability p, else it is drawn from the group's table, which the aggregator
+    makes of the blocks before.
+
+    Args:
+        k: the size of a group.
+        p: the keep probability of every group; or
+        epsilon: what an answer may cost at most; p follows for every group from its size.
+        mix: lambda, the share of the uniform distribution in what fakes are drawn from. At 1 the
+            tables have no effect, which costs the least for the same error.
+        block: how many clients a block has; ``sequential`` asks one after the other.
+        mode: ``blocked`` or ``sequential``.
+        groups: whether a client answers about ``one`` group of its view, or about the whole
+            ``view``, which costs the sum.
+        tail: whether a last block that is not full is asked or left out.
+        stopping: when no further block is asked.
+        width: for ``pooled``: the largest half-width of an interval that is narrow enough.
+        z: how many standard errors make an interval.
+        release: what is published of the blocks.
+        allow_unbounded: take tables with a zero in them, under which an answer may cost infinity.
+    """
+
+    name = "rrba"
+    heeds = (Question,)
+
+    k: Annotated[int, Meta(ge=1, le=6)] = 2
+    p: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    epsilon: Annotated[float, Meta(gt=0, le=100)] | None = None
+    mix: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    block: Annotated[int, Meta(ge=1)] = 250
+    mode: Mode = "blocked"
+    groups: Extent = "one"
+    tail: Tail = "keep"
+    stopping: Stopping = "never"
+    width: Annotated[float, Meta(gt=0)] = 0.01
+    z: Annotated[float, Meta(gt=0)] = 1.96
+    release: Release = "pooled"
+    allow_unbounded: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.p is None) == (self.epsilon is None):
+            raise ValueError("set p or epsilon, one of them")
+        if not self.k <= len(self.survey.names):
+            raise ValueError(f"groups of {self.k} of {len(self.survey.names)} attributes")
+        if self.mix == 0 and not self.allow_unbounded:
+            raise ValueError(
+                "mix 0 lets a table have a zero, under which an answer is given away: "
+                "set a mix above 0, or allow unbounded costs"
+            )
+        if self.mix == 0 and self.epsilon is not None:
+            raise ValueError("without a mix above 0 no p keeps an answer within epsilon: set p")
+
+    def workload(self) -> Workload:
+        return workload_of_groups(self.survey.sizes, self.k)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """Groups, views, lots and keep probabilities."""
+        return Plan(
+            survey=self.survey,
+            k=self.k,
+            p=self.p,
+            epsilon=self.epsilon,
+            mix=self.mix,
+            extent=self.groups,
+        )
+
+    def blocks_of(self, parties: Sequence[PartyId]) -> Iterator[tuple[PartyId, ...]]:
+        """Who is asked together, in roster order."""
+        size = 1 if self.mode == "sequential" else self.block
+        for start in range(0, len(parties), size):
+            members = tuple(parties[start : start + size])
+            if len(members) == size or self.tail == "keep" or start == 0:
+                yield members
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The answers, to whichever block."""
+        return Answers
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Hear the block's tables, consent, answer."""
+        question = await me.receive(Question, AGGREGATOR)
+        if question.over:
+            return
+        lots = self.plan.lots(me.session, me.id, len(records))
+        respondents, groups = self.plan.chosen(lots, me.stream_for(question, "groups"))
+        tables = self._tables(question)
+        needed = set(groups.tolist())
+        if not needed <= tables.keys():
+            raise PrivacyError("asked about other groups than those of the lots")
+        cells = self.plan.layout.cells_of(records)[respondents, groups].astype(self._code_dtype)
+        codes = np.empty(len(cells), self._code_dtype)
+        stream = me.stream_for(question)
+        for group in sorted(needed):
+            about = groups == group
+            codes[about] = tables[group].randomize(cells[about], stream)
+        await me.send(
+            AGGREGATOR,
+            Answers(respondents.astype("<u4"), groups.astype(self._group_dtype), codes),
+        )
+
+    def _tables(self, question: Question) -> dict[int, KeepElseTable]:
+        """How an answer about each group asked is drawn, if it costs no more than agreed.
+
+        Raises:
+            PrivacyError: names the group.
+        """
+        try:
+            tables = self._drawn(question)
+        except ValueError as error:
+            raise PrivacyError(f"asked with tables that are none: {error}") from error
+        for group, table in tables.items():
+            least, agreed = min(table.weights), least_weight(table.size, self.mix)
+            if least < agreed:
+                raise PrivacyError(
+                    f"asked with a table of {self.plan.group_names[group]} with a probability "
+                    f"of {least / WORDS:.3g}, agreed to at least {agreed / WORDS:.3g}"
+                )
+        return tables
+
+    def _drawn(self, question: Question) -> dict[int, KeepElseTable]:
+        """How an answer about each group asked is drawn.
+
+        Raises:
+            ValueError: there is no such way.
+        """
+        known = self._known.get(id(question))
+        if known is None or known[0] is not question:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            tables = self.plan.tables(question.groups, question.weights)
+            known = self._known[id(question)] = question, tables
+        return known[1]
+
+    @functools.cached_property
+    def _known(self) -> dict[int, tuple[Question, dict[int, KeepElseTable]]]:
+        # What reaches many parties of one process is one object.
+        return {}
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Released:
+        """Ask block by block, update the tables, publish."""
+        plan = self.plan
+        running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+        answered, heard, asked = 0, 0, 0
+        blocks = list(self.blocks_of(parties))
+        for number, members in enumerate(blocks):
+            weights = weights_of(plan.cells, running.tables(self.mix))
+            for groups, about in plan.by_views(me.session, members, self.max_records).items():
+                part = weights[plan.places(groups)]
+                kinds = np.array(groups, self._group_dtype)
+                await me.broadcast(about, Question(number, False, kinds, part))
+            asked += len(members)
+            answers = await me.gather(Answers, members, within=self.patience)
+            counts, respondents, fit = self._counted(me.session, answers)
+            running.add(counts, weights / WORDS)
+            answered += respondents
+            heard += fit
+            await me.note(Block(number, counts.astype(np.uint32)))
+            if self._enough(running):
+                break
+        nothing = np.zeros(0, self._group_dtype), np.zeros(0, np.uint64)
+        await me.broadcast(parties[asked:], Question(running.blocks, True, *nothing))
+        # Who was not asked, for it was enough or the last block was not full, is not missing.
+        quorum = self.quorum_of(asked)
+        if heard < quorum:
+            raise ProtocolError(f"{heard} parties answered as asked, {quorum} needed")
+        errors = running.errors(self.release)
+        return Released(
+            running.blocks,
+            answered,
+            running.raw(self.release),
+            np.where(np.isfinite(errors), errors, 0.0),
+            running.counts.astype(np.uint32),
+        )
+
+    def _enough(self, running: Running) -> bool:
+        if self.stopping == "pooled":
+            return bool((self.z * running.errors() <= self.width).all())
+        return self.stopping == "printed" and running.settled(self.z)
+
+    def _counted(
+        self, session: bytes, answers: dict[PartyId, Answers]
+    ) -> tuple[NDArray[np.int64], int, int]:
+        """How often each cell was reported, and by how many respondents of how many parties.
+
+        Unfit answers do not count.
+        """
+        flat, heard = [np.zeros(0, np.int64)], 0
+        for party, answer in answers.items():
+            groups = answer.groups.astype(np.int64)
+            rows = answer.respondents.astype(np.int64)
+            if self.plan.fits(session, party, rows, groups, answer.codes, most=self.max_records):
+                flat.append(self.plan.cells.starts[groups] + answer.codes)
+                heard += len(np.unique(rows))
+        cells = self.plan.layout.cells
+        counts = np.bincount(np.concatenate(flat), minlength=cells).astype(np.int64)
+        return counts, heard, len(flat) - 1
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """An answer's randomizer is the table that it was asked with."""
+        match message:
+            case Question() | Block() | Released():
+                return Derived()
+            case Answers():
+                question = seen.get(Question, AGGREGATOR)
+                if question is not None:
+                    return self._event(message, question)
+        return Plain(self.survey.names)
+
+    def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
+        told: list[PrivacyEvent] = []
+        if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
+            return Plain(self.survey.names)
+        try:
+            tables = self._drawn(question)
+            for respondent in np.unique(answers.respondents).tolist():
+                own = answers.groups[answers.respondents == respondent].tolist()
+                parts = [Randomized(tables[group], self.plan.group_names[group]) for group in own]
+                told.append(parts[0] if len(parts) == 1 else Composed(tuple(parts)))
+        except (ValueError, KeyError):
+            # No table that this could have been drawn with: it may be anything.
+            return Plain(self.survey.names)
+        different = tuple(dict.fromkeys(told))
+        if not different:
+            return Public()
+        return different[0] if len(different) == 1 else OneOf(different)
+
+    @property
+    def _group_dtype(self) -> np.dtype[np.unsignedinteger]:
+        return smallest_dtype(len(self.plan.group_names))
+
+    @property
+    def _code_dtype(self) -> np.dtype[np.unsignedinteger]:
+        return smallest_dtype(max(self.plan.layout.groups))
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        cells, respondents = self.plan.layout.cells, parties * self.max_records
+        most = self.max_records * (1 if self.groups == "one" else self.plan.view_table.shape[1])
+        rows = (Bounds(1, most),)
+        floats = ArraySpec(dtype="f8", shape=(cells,), low=-(2**53))
+        reports = respondents * self.plan.view_table.shape[1] + 1
+        return (
+            Kind(
+                Question,
+                scalar_bytes=64,
+                groups=ArraySpec(
+                    dtype=name_of(self._group_dtype),
+                    shape=(Bounds(0, len(self.plan.group_names)),),
+                    high=len(self.plan.group_names),
+                ),
+                weights=ArraySpec(dtype="u8", shape=(Bounds(0, cells),)),
+            ),
+            Kind(
+                Answers,
+                scalar_bytes=64,
+                respondents=ArraySpec(dtype="u4", shape=rows, high=self.max_records),
+                groups=ArraySpec(
+                    dtype=name_of(self._group_dtype), shape=rows, high=len(self.plan.group_names)
+                ),
+                codes=ArraySpec(
+                    dtype=name_of(self._code_dtype), shape=rows, high=max(self.plan.layout.groups)
+                ),
+            ),
+            Kind(
+                Block, scalar_bytes=64, counts=ArraySpec(dtype="u4", shape=(cells,), high=reports)
+            ),
+            Kind(
+                Released,
+                scalar_bytes=64,
+                shares=floats,
+                errors=floats,
+                counts=ArraySpec(dtype="u4", shape=(cells,), high=reports),
+            ),
+        )
+
+    def estimate(self, result: Message) -> GroupedEstimate:
+        if not isinstance(result, Released):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        groups = []
+        for number, (names, shape) in enumerate(
+            zip(self.plan.group_names, self.plan.layout.shapes, strict=True)
+        ):
+            start = int(self.plan.cells.starts[number])
+            part = slice(start, start + math.prod(shape))
+            n = int(result.counts[part].sum())
+            reported = result.counts[part].reshape(shape) / max(n, 1)
+            errors = result.errors[part].reshape(shape)
+            groups.append(
+                Group(
+                    names=names,
+                    shares=result.shares[part].reshape(shape),
+                    errors=np.where(errors > 0, errors, np.nan),
+                    # The counts are of all blocks, not of the last two.
+                    reported=reported if self.release == "pooled" else np.full(shape, np.nan),
+                    keep=self.plan.thresholds[number] / WORDS,
+                    n=n,
+                )
+            )
+        return GroupedEstimate(self.survey, tuple(groups), result.answered)
+
+    def claims(self) -> tuple[Claim, ...]:
+        keep = max(self.plan.thresholds) / WORDS
+        theorem = Claim(
+            source="RRBA, theorem 4.1",
+            says="an answer costs ln(1/(1-p)), whatever the table",
+            epsilon=-math.log1p(-keep),
+            per="answer",
+        )
+        if self.epsilon is None:
+            return (theorem,)
+        return theorem, Claim(
+            source="the survey's configuration",
+            says="an answer about any group costs at most the parameter epsilon",
+            epsilon=self.epsilon,
+            per="answer",
+        )

@@ -1,0 +1,1 @@
+"""Protocols around secure sums: exact counts, and sums of randomized pairs."""

@@ -1,0 +1,230 @@
+"""Exact tables by secure sum: what the variants that count, and those that negotiate by it, share.
+
+Every party counts its respondents' answers in the same tables, one after the other in one vector;
+the vectors are summed, and nobody learns more than the sum.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent
+from protocol.errors import LocalProtocolError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.messages import Message, PartyId
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Variant
+from protocol.sharing.messages import Shape, totals_spec
+from protocol.sharing.sums import Groups, SecureSum, Sum, check_totals
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.wire.arrays import Array
+from protocol.wire.codec import Kind
+
+Names = tuple[str, ...]
+
+
+class Tally(Message, frozen=True):
+    """The published result: the sum, and who is in it.
+
+    Args:
+        respondents: for how many it stands.
+        survivors: whose counts are in it, a bitmap over the roster.
+        accused: whose shares or words did not hold, a bitmap.
+        totals: (cells,) the tables, one after the other.
+    """
+
+    respondents: int
+    survivors: bytes
+    accused: bytes
+    totals: Array
+
+
+class Layout(NamedTuple):
+    """Which tables a vector is made of.
+
+    Args:
+        tables: the attributes of each.
+        shapes: their numbers of categories.
+        groups: the number of cells of each.
+        strides: (m, t) what a code of each attribute counts in the cells of each table.
+        starts: where each table begins.
+    """
+
+    tables: tuple[Names, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    groups: Groups
+    strides: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @property
+    def cells(self) -> int:
+        """The length of the vector."""
+        return sum(self.groups)
+
+    def cells_of(self, records: Records) -> NDArray[np.int64]:
+        """The cell of every respondent in every table, (k, t), each from 0."""
+        cells: NDArray[np.int64] = records.codes.astype(np.int64) @ self.strides
+        return cells
+
+    def counted(self, cells: NDArray[np.integer]) -> NDArray[np.uint32]:
+        """The vector of counts of such cells."""
+        flat = (cells + self.starts).reshape(-1)
+        return np.bincount(flat, minlength=self.cells).astype(np.uint32)
+
+    def split(self, totals: NDArray[np.integer]) -> dict[Names, NDArray[np.int64]]:
+        """The tables of a vector, by their attributes."""
+        parts = np.split(totals.astype(np.int64), self.starts[1:])
+        return {
+            names: part.reshape(shape)
+            for names, shape, part in zip(self.tables, self.shapes, parts, strict=True)
+        }
+
+
+@functools.lru_cache(maxsize=64)
+def layout_of(survey: Survey, tables: tuple[Names, ...]) -> Layout:
+    """How a vector of these tables is laid out, each row-major.
+
+    Raises:
+        ValueError: no table, or one without attributes.
+        SurveyError: an unknown or repeated name.
+    """
+    if not tables or not all(tables):
+        raise ValueError("expected tables of at least one attribute")
+    shapes = tuple(tuple(survey.sizes[axis] for axis in survey.axes(names)) for names in tables)
+    strides = np.zeros((len(survey.sizes), len(tables)), np.int64)
+    for place, (names, shape) in enumerate(zip(tables, shapes, strict=True)):
+        for i, axis in enumerate(survey.axes(names)):
+            strides[axis, place] = math.prod(shape[i + 1 :])
+    sizes = tuple(math.prod(shape) for shape in shapes)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    return Layout(tables, shapes, sizes, strides, starts)
+
+
+def all_pairs(survey: Survey) -> tuple[Names, ...]:
+    """Every pair of attributes: (first, second), (first, third) and so on."""
+    return tuple(combinations(survey.names, 2))
+
+
+class Tallied(Variant, frozen=True, kw_only=True):
+    """Base of the protocols that publish a secure sum of tables.
+
+    Args:
+        sums: the profile of the sum and its bounds.
+        everyone: whether every party gets the total and makes sure that the others got the same;
+            in the literal profile all do.
+    """
+
+    heeds = ()
+
+    sums: SecureSum = SecureSum()
+    everyone: bool = False
+
+    @property
+    def tables(self) -> tuple[Names, ...]:
+        """What is counted."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def told(self) -> PrivacyEvent:
+        """What a party's contribution tells in the end, whoever puts everything together."""
+        counted = {name for names in self.tables for name in names}
+        return Masked(tuple(name for name in self.survey.names if name in counted))
+
+    def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
+        """What a party contributes."""
+        return self.layout.counted(self.layout.cells_of(records))
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """How the vector is laid out."""
+        return layout_of(self.survey, self.tables)
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The counts under masks."""
+        return self.sums.contribution
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
+        sums, parties = self.sums, len(me.roster.parties)
+        begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
+        summed = await sums.contribute(
+            me,
+            begin,
+            self.vector(me, begin, records),
+            groups=self.layout.groups,
+            respondents=len(records),
+            most=parties * self.max_records,
+            quorum=self.quorum_of(parties),
+            everyone=self.everyone,
+        )
+        if summed is not None:
+            await sums.agree(me, summed)
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Tally:
+        """Sum and publish."""
+        quorum = self.quorum_of(len(parties))
+        summed = await self.sums.collect(
+            me,
+            survey=self.survey.digest,
+            groups=self.layout.groups,
+            max_records=self.max_records,
+            within=self.patience,
+            quorum=quorum,
+            everyone=self.everyone,
+        )
+        if self.everyone or self.sums.profile == "literal":
+            await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
+        return tally_of(me, summed)
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """A contribution tells what ``told`` says; all else follows from it or tells nothing."""
+        if isinstance(message, Tally):
+            return Derived()
+        event = self.sums.reveals(message, self.told)
+        return Plain(self.survey.names) if event is None else event
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        return (
+            *self.sums.kinds(
+                cells=self.layout.cells,
+                parties=parties,
+                respondents=parties * self.max_records,
+            ),
+            tally_kind(self.layout.cells, parties, parties * self.max_records),
+        )
+
+    def estimate(self, result: Message) -> Estimate:
+        if not isinstance(result, Tally):
+            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+        check_totals(result.totals.astype(np.int64), result.respondents, self.layout.groups)
+        return self.estimate_of(self.layout.split(result.totals))
+
+    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> Estimate:
+        """What the summed tables say."""
+        return ExactEstimate(self.survey, tables)
+
+
+def tally_of(me: Me, summed: Sum) -> Tally:
+    """A sum as it is published."""
+    return Tally(
+        summed.respondents,
+        me.roster.bitmap(summed.survivors),
+        me.roster.bitmap(summed.accused),
+        summed.totals.astype(np.uint32),
+    )
+
+
+def tally_kind(cells: int, parties: int, respondents: int) -> Kind:
+    """The kind of message that publishes a sum."""
+    shape = Shape(cells, parties, respondents, 0)
+    return Kind(Tally, scalar_bytes=128 + parties, totals=totals_spec(shape))

@@ -1,0 +1,1 @@
+"""Messages and envelopes to bytes and back: codec, arrays, frames, canonical digest."""

@@ -1,0 +1,220 @@
+"""Messages and envelopes to bytes and back: strict, bounded, canonical."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.messages import KERNEL_KINDS, Envelope, Message
+from protocol.wire.arrays import ArraySpec, encode_message, unpack
+
+SCALAR_BYTES = 4096
+"""What a message may take beside its arrays."""
+
+ENVELOPE_BYTES = 512
+"""What an envelope takes beside its body, at most."""
+
+_REMEMBERED = 16
+_REMEMBERED_BYTES = 1 << 25
+# A scalar of a few bytes is an object of some dozens.
+_AS_OBJECTS = 8
+_WORTH_REMEMBERING = 64
+_UNENCODABLE = (
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    msgspec.MsgspecError,
+)
+_encode_envelope = msgspec.msgpack.Encoder().encode
+_decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
+
+
+class Kind:
+    """A kind of message that a variant speaks: its class and what its array fields may hold.
+
+    Args:
+        message: the class.
+        arrays: for every field that is an array, its ``ArraySpec``.
+        scalar_bytes: the most bytes of all other fields together.
+    """
+
+    __slots__ = ("_floats", "_path", "arrays", "decoder", "max_bytes", "message", "name")
+
+    def __init__(
+        self,
+        message: type[Message],
+        *,
+        scalar_bytes: int = SCALAR_BYTES,
+        **arrays: ArraySpec,
+    ) -> None:
+        fields = msgspec.structs.fields(message)
+        declared = {f.name for f in fields if _is_array(f.type)}
+        if declared != arrays.keys():
+            raise LocalProtocolError(
+                f"kind {message.kind()!r}: its arrays are {sorted(declared)}, "
+                f"but specifications are given for {sorted(arrays)}"
+            )
+        self.message = message
+        self.name = message.kind()
+        self.arrays: Mapping[str, ArraySpec] = arrays
+        self.max_bytes = scalar_bytes + sum(spec.max_bytes for spec in arrays.values())
+        self.decoder = msgspec.msgpack.Decoder(message, dec_hook=unpack)
+        self._floats = tuple(f.name for f in fields if f.type is float)
+        self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
+
+    def check(self, message: Message) -> None:
+        """Refuse arrays that do not fit and numbers that are not finite; says in which field."""
+        for field in self._floats:
+            if not math.isfinite(getattr(message, field)):
+                raise RemoteProtocolError(
+                    "a value that is not finite", field=f"{self.name}.{field}"
+                )
+        for field, spec in self.arrays.items():
+            spec.check(getattr(message, field), f"{self.name}.{field}")
+
+    def field_of(self, error: msgspec.ValidationError) -> str:
+        """The field that a validation error is about."""
+        place = re.search(r"\$\[\d+\]", str(error))
+        return f"{self.name}.{self._path.get(place[0], '?')}" if place else self.name
+
+
+def _is_array(annotation: object) -> bool:
+    return getattr(annotation, "__name__", None) == "ndarray"
+
+
+class Codec:
+    """Encodes and decodes the kinds of one variant, and no others.
+
+    Args:
+        kinds: the variant's own; the kernel's are added.
+        members: how many the roster has; it bounds the kernel's bitmaps.
+    """
+
+    def __init__(self, kinds: Iterable[Kind], *, members: int) -> None:
+        bitmap = SCALAR_BYTES + 2 * (members // 8 + 1)
+        self._kinds = {kind.name: kind for kind in kinds}
+        for message in KERNEL_KINDS:
+            if message.kind() in self._kinds:
+                raise LocalProtocolError(f"kind {message.kind()!r} belongs to the kernel")
+            self._kinds[message.kind()] = Kind(message, scalar_bytes=bitmap)
+        self._recent: OrderedDict[bytes, Message] = OrderedDict()
+        self._recent_bytes = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All kinds, the kernel's last."""
+        return tuple(self._kinds)
+
+    @property
+    def max_body(self) -> int:
+        """The most bytes that the body of any envelope takes."""
+        return max(kind.max_bytes for kind in self._kinds.values())
+
+    @property
+    def max_envelope(self) -> int:
+        """The most bytes that any encoded envelope takes: the cap of a frame."""
+        return self.max_body + ENVELOPE_BYTES
+
+    def encode(self, message: Message) -> bytes:
+        """Encode a message of this side.
+
+        Raises:
+            LocalProtocolError: a kind that the variant does not declare, or a forbidden value.
+        """
+        kind = self._kinds.get(message.kind())
+        if kind is None or type(message) is not kind.message:
+            raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
+        try:
+            body = encode_message(message)
+            # What a recipient would refuse is refused here, where it can be put right.
+            self._decode(kind, body)
+        except (RemoteProtocolError, *_UNENCODABLE) as error:
+            raise LocalProtocolError(f"cannot send {kind.name!r}: {error}") from error
+        if len(body) > kind.max_bytes:
+            raise LocalProtocolError(f"{kind.name!r} takes {len(body)} B, over {kind.max_bytes}")
+        return body
+
+    def check_size(self, name: str, size: int) -> None:
+        """Refuse a kind that is not declared, or a body too large for it, without decoding.
+
+        Raises:
+            RemoteProtocolError: says which.
+        """
+        kind = self._kinds.get(name)
+        if kind is None:
+            raise RemoteProtocolError(f"{name!r:.80} is not a kind of this variant", field="kind")
+        if size > kind.max_bytes:
+            raise RemoteProtocolError(f"{size} B, at most {kind.max_bytes} allowed", field=name)
+
+    def decode(self, name: str, body: bytes) -> Message:
+        """Decode the body of an envelope of kind ``name``.
+
+        The latest bodies are remembered, 32 MiB of them at most, so that a broadcast is decoded
+        once and not once per recipient; messages are immutable and their arrays read-only.
+
+        Raises:
+            RemoteProtocolError: an unknown kind, an unknown or missing field, a wrong type, dtype,
+                shape or value, trailing bytes, an encoding that is not canonical, too many bytes.
+                The error names the field.
+        """
+        self.check_size(name, len(body))
+        kind = self._kinds[name]
+        if len(body) < _WORTH_REMEMBERING:
+            return self._decode(kind, body)
+        message = self._recent.get(body)
+        if message is None or type(message) is not kind.message:
+            decoded = self._decode(kind, body)
+            if message is None:
+                self._recent_bytes += len(body)
+            message = self._recent[body] = decoded
+            while len(self._recent) > _REMEMBERED or (
+                self._recent_bytes > _REMEMBERED_BYTES and len(self._recent) > 1
+            ):
+                oldest, _ = self._recent.popitem(last=False)
+                self._recent_bytes -= len(oldest)
+        return message
+
+    def held_bytes(self, message: Message, body: bytes) -> int:
+        """About how many bytes a decoded message takes, whose arrays are views of its body."""
+        kind = self._kinds[message.kind()]
+        return len(body) if kind.arrays else _AS_OBJECTS * len(body)
+
+    def _decode(self, kind: Kind, body: bytes) -> Message:
+        try:
+            message: Message = kind.decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise RemoteProtocolError(str(error), field=kind.field_of(error)) from error
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+            raise RemoteProtocolError(str(error), field=kind.name) from error
+        kind.check(message)
+        if encode_message(message) != body:
+            raise RemoteProtocolError("the encoding is not canonical", field=kind.name)
+        return message
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """The one encoding of an envelope: what travels in a frame and what a digest is taken of."""
+    return _encode_envelope(envelope)
+
+
+def decode_envelope(encoded: bytes) -> Envelope:
+    """Decode an envelope; its body stays encoded.
+
+    Raises:
+        RemoteProtocolError: malformed, or not the one encoding of what it says.
+    """
+    try:
+        envelope = _decode_envelope(encoded)
+        canonical = _encode_envelope(envelope)
+    except (msgspec.DecodeError, ValueError, OverflowError) as error:
+        raise RemoteProtocolError(str(error), field="envelope") from error
+    if canonical != encoded:
+        raise RemoteProtocolError("the encoding is not canonical", field="envelope")
+    return envelope

@@ -1,0 +1,157 @@
+"""What ``sottovoce attack`` attacks: a small survey and parameters for every variant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from protocol.errors import SurveyError
+from protocol.session.variant import Variant, parameters_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants.keyvalue.privkv import KeyValueCollection
+from protocol.variants.keyvalue.records import key_survey
+from scenarios.running.errors import UsageError
+from scenarios.running.scenario import parameters_checked
+
+HABITS = Survey(
+    "Habits",
+    (
+        Attribute(name="smokes", categories=("no", "yes")),
+        Attribute(name="drinks", categories=("never", "seldom", "often"), ordinal=True),
+    ),
+)
+"""The survey that is attacked unless another is given."""
+
+LIKINGS = key_survey("Likings", ("tea", "coffee"), ((-1.0, 1.0), (-1.0, 0.0, 1.0)))
+"""The same for variants that ask about keys with values."""
+
+RESPONDENTS = 4
+"""How many take part in a whole run: few, so that each shows."""
+
+EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "rr-independent": {"p": 0.6},
+        "rr-joint": {"p": 0.6},
+        "rr-ind-joint": {"p": 0.6},
+        "pair-rr": {"p": 0.3},
+        "rr-clusters": {"p": 0.15, "tv": 6, "td": 0.1},
+        "rrba": {"p": 0.5, "k": 1, "mix": 0.5, "block": 2},
+        **{
+            name: {"epsilon": 1.0}
+            for name in ("inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht")
+        },
+        "privkv": {"epsilon": 2.0},
+        "privkvm": {"epsilon": 2.0, "rounds": 2},
+    }
+)
+"""The parameters of the project's own variants; those that are not here have defaults."""
+
+COPIES: Mapping[str, int] = MappingProxyType({"rrba": 1024})
+"""How many respondents share a run, where the largest number would take too long."""
+
+
+class _SurveyFile(msgspec.Struct, frozen=True):
+    title: str
+    attributes: tuple[Attribute, ...]
+
+
+def read_survey(path: Path | str) -> Survey:
+    """A survey from a TOML file with ``title`` and ``[[attributes]]``; a plan has both.
+
+    Raises:
+        UsageError: not there, no TOML, or not a survey; says which field.
+    """
+    try:
+        read = msgspec.toml.decode(Path(path).read_bytes(), type=_SurveyFile)
+        return Survey(read.title, read.attributes)
+    except (msgspec.DecodeError, UnicodeDecodeError, SurveyError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def example(
+    cls: type[Variant], settings: Mapping[str, str], survey: Survey | None = None
+) -> tuple[Variant, Records]:
+    """A variant with parameters, and a few respondents.
+
+    Args:
+        cls: the variant's class.
+        settings: parameters as text, which win over the example's. ``p`` and ``epsilon`` are for
+            ``with_keep`` and ``with_epsilon``, where the class has these and no such field.
+        survey: instead of the default one.
+
+    Raises:
+        UsageError: a parameter is unknown, missing, or out of range; it says which.
+    """
+    if survey is None:
+        survey = LIKINGS if issubclass(cls, KeyValueCollection) else HABITS
+    given: dict[str, Any] = dict(EXAMPLES.get(cls.name, {}))
+    if "epsilon" in settings or "p" in settings:
+        given.pop("p", None)
+        given.pop("epsilon", None)
+    given.update({name: _value(text) for name, text in settings.items()})
+    variant = _made(cls, given, survey)
+    sizes = np.array(survey.sizes)
+    steps = np.arange(RESPONDENTS)[:, np.newaxis]
+    codes = (steps + np.arange(len(sizes))) % sizes
+    return variant, Records.from_codes(survey, codes)
+
+
+def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:
+    fields = {info.name for info in msgspec.structs.fields(cls)} - {"survey"}
+    start: dict[str, Any] = {}
+    missing = {
+        info.name
+        for info in msgspec.structs.fields(cls)
+        if info.required and info.name not in given
+    } - {"survey"}
+    makers = {"p": "with_keep", "epsilon": "with_epsilon"}
+    short = next((name for name in makers if name in given and name not in fields), None)
+    if missing and short is None and hasattr(cls, "with_keep") and "p" not in fields:
+        # A user's own variant, made like the project's.
+        short, given = "p", {**given, "p": 0.6}
+    with parameters_checked():
+        if short is not None:
+            maker = getattr(cls, makers[short], None)
+            if maker is None:
+                raise UsageError(_unknown(cls, short, fields))
+            start = parameters_of(maker(survey, _number(short, given.pop(short))))
+        for name in given:
+            if name not in fields:
+                raise UsageError(_unknown(cls, name, fields))
+        values = {**start, **given, "survey": msgspec.to_builtins(survey)}
+        try:
+            return msgspec.convert(values, cls, strict=False)
+        except msgspec.ValidationError as error:
+            hint = "; --survey FILE gives another survey" if survey in (HABITS, LIKINGS) else ""
+            raise UsageError(
+                f"variant {cls.name!r} cannot be made: {error}; --set NAME=VALUE sets one of "
+                f"{', '.join(sorted(fields))}{hint}"
+            ) from error
+
+
+def _unknown(cls: type[Variant], name: str, fields: set[str]) -> str:
+    return f"variant {cls.name!r} has no parameter {name!r}; it has {', '.join(sorted(fields))}"
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"parameter {name!r} = {value!r}: expected a number") from None
+
+
+def _value(text: str) -> Any:
+    """A text as msgspec takes it: an object or an array is JSON."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r}: no JSON: {error}") from error

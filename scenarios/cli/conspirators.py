@@ -1,0 +1,78 @@
+"""Who conspires, as a person says it on the command line, and what of that changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+
+from protocol.audit.coalition.coalition import Coalition
+from protocol.errors import RemoteProtocolError
+from protocol.messages import RECORD, PartyId
+from protocol.session.roster import Roster
+from protocol.transcript.entries import Entry, Sent
+from protocol.wire.codec import decode_envelope
+from scenarios.running.errors import UsageError
+
+
+def coalition_of(
+    roster: Roster, members: Sequence[str], taps: Sequence[str], keys: Sequence[str]
+) -> Coalition | None:
+    """Who conspires, as a person says it; None if nobody does.
+
+    Args:
+        members: names between commas, once or several times.
+
+    Raises:
+        UsageError: somebody is not on the roster, or a wire may be one of several.
+    """
+    if not members and not taps and not keys:
+        return None
+    names = [name.strip() for text in members for name in text.split(",") if name.strip()]
+    for name in names:
+        if name != RECORD and name not in roster:
+            raise UsageError(f"--coalition: {stranger(roster, name)}")
+    for name in keys:
+        if name not in roster:
+            raise UsageError(f"--key: {stranger(roster, name)}")
+    return Coalition(
+        tuple(dict.fromkeys(map(PartyId, names))),
+        tuple(dict.fromkeys(_wire(roster, tap) for tap in taps)),
+        tuple(dict.fromkeys(map(PartyId, keys))),
+    )
+
+
+def stranger(roster: Roster, name: str) -> str:
+    """That somebody is not on the roster."""
+    return f"{name!r} is not on the roster of {len(roster)} members"
+
+
+def silent_taps(entries: Iterable[Entry], coalition: Coalition | None) -> tuple[str, ...]:
+    """Of every wire that is read and on which nothing passed, that it is so."""
+    if coalition is None or not coalition.taps:
+        return ()
+    silent = {frozenset(tap): tap for tap in coalition.taps}
+    for entry in entries:
+        # An entry whose envelope is malformed is a fault that the verification names.
+        with contextlib.suppress(RemoteProtocolError):
+            if isinstance(entry, Sent):
+                envelope = decode_envelope(entry.envelope)
+                silent.pop(frozenset((envelope.sender, envelope.recipient)), None)
+    return tuple(
+        f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
+        for x, y in silent.values()
+    )
+
+
+def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
+    """The two members whose wire is read: ``x:y``, or ``x-y`` where that can be only one."""
+    if ":" in text:
+        ends = [(text.partition(":")[0], text.partition(":")[2])]
+    else:
+        ends = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == "-"]
+    wires = [(PartyId(x), PartyId(y)) for x, y in ends if x in roster and y in roster and x != y]
+    if len(wires) > 1:
+        several = " or ".join(f"{x}:{y}" for x, y in wires)
+        raise UsageError(f"--tap {text}: may be {several}; say which")
+    if not wires:
+        raise UsageError(f"--tap {text}: expected X-Y or X:Y, two members on the roster")
+    return wires[0]

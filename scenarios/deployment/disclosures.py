@@ -1,0 +1,120 @@
+"""What members hand to an auditor, as files: their folders and their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from protocol.audit.disclosure import Disclosure, disclosed_by_seed
+from protocol.crypto.randomness import SECRET_BYTES, Streams
+from protocol.errors import SurveyError
+from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol.session.charter import Charter
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from scenarios.deployment.deployment import SECRET, answering_key, read_member
+from scenarios.running.errors import UsageError
+
+
+def disclosures(
+    charter: Charter, *, seed: int | None, folders: Sequence[Path], records: Sequence[str]
+) -> Iterator[Disclosure]:
+    """What is known of members' keys, randomness and records.
+
+    Args:
+        charter: the transcript's.
+        seed: the transcript's, if it is of a simulation.
+        folders: of members of a survey among real parties.
+        records: ``PARTY=FILE``, or of a simulation one file with everybody's.
+
+    Raises:
+        UsageError: a file is missing, or what is given does not belong together.
+    """
+    everybody, by_party = _records_of(charter, records)
+    if everybody is not None:
+        if seed is None:
+            raise UsageError(
+                f"--records {everybody}: say PARTY=FILE; without a seed in the transcript, "
+                "nobody knows who holds which of them"
+            )
+        if by_party or folders:
+            raise UsageError(f"--records {everybody}: is of everybody, so give nothing beside it")
+        held = _read(everybody, charter.variant.survey)
+        try:
+            yield from disclosed_by_seed(charter, seed, held)
+        except SurveyError as error:
+            raise UsageError(f"{everybody}: {error}") from error
+        return
+    yield from _of_folders(charter, folders, by_party)
+
+
+def _of_folders(
+    charter: Charter, folders: Sequence[Path], records: Mapping[PartyId, Path]
+) -> Iterator[Disclosure]:
+    unused = dict(records)
+    for folder in folders:
+        member = read_member(folder)
+        name = member.identity.name
+        if member.charter.session != charter.session or member.charter.roster != charter.roster:
+            raise UsageError(f"{folder}: is of another survey than the transcript")
+        if name == AGGREGATOR:
+            yield Disclosure(member=name, identity=member.identity)
+            continue
+        path = unused.pop(name, None)
+        if path is None:
+            raise UsageError(
+                f"{folder}: is {name}'s; its words are replayed with its records: "
+                f"--records {name}=FILE"
+            )
+        held = _read(path, charter.variant.survey)
+        streams = Streams(answering_key(_secret_of(folder), held), charter.session)
+        yield Disclosure(
+            member=name,
+            stream=streams.stream(name, ROLE_STREAM),
+            identity=member.identity,
+            records=held,
+        )
+    if unused:
+        name, path = next(iter(unused.items()))
+        raise UsageError(f"--records {name}={path}: takes the party's folder too: --member FOLDER")
+
+
+def _records_of(charter: Charter, given: Iterable[str]) -> tuple[Path | None, dict[PartyId, Path]]:
+    everybody: Path | None = None
+    by_party: dict[PartyId, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if equals and PartyId(name) in charter.roster.parties:
+            if name in by_party:
+                raise UsageError(f"--records {text}: {name} has records already")
+            by_party[PartyId(name)] = Path(path)
+        elif equals and not Path(text).exists():
+            raise UsageError(f"--records {text}: {name!r} is no party on the roster")
+        elif everybody is not None:
+            raise UsageError(f"--records {text}: everybody's records are in {everybody} already")
+        else:
+            everybody = Path(text)
+    return everybody, by_party
+
+
+def _read(path: Path, survey: Survey) -> Records:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return Records.from_csv(survey, file)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except (SurveyError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _secret_of(folder: Path) -> bytes:
+    path = folder / SECRET
+    try:
+        secret = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror or error}; without it nobody has answered from this folder"
+        ) from error
+    if len(secret) != SECRET_BYTES:
+        raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
+    return secret

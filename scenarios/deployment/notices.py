@@ -1,0 +1,60 @@
+"""What a party noted while it answered, kept in its folder and told nobody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from scenarios.files.writing import GrowingFile, open_private
+
+BLOCK = 1024
+"""The file grows by so many bytes at a time, so that its size does not tell what is in it."""
+
+_HEAD = """\
+What this party noted when it answered, or that there was nothing to note.
+Keep it to yourself. A notice depends on the answers: telling anybody that one is here, or that
+none is, reveals an answer.
+"""
+
+
+class Notebook:
+    """A party's notices of one session.
+
+    Args:
+        file: open at its end, nobody else's.
+    """
+
+    def __init__(self, file: GrowingFile) -> None:
+        self._file = file
+
+    def write(self, notices: Sequence[str]) -> None:
+        """Add what was noted in one answer: an entry as large as if it had been nothing.
+
+        Raises:
+            OSError: it cannot be written; it says where.
+        """
+        noted = "".join(f"- {text}\n" for text in notices or ("nothing",))
+        content = (_HEAD + noted).encode()
+        # The entry ends with a line of spaces.
+        padded = content + b" " * (-(len(content) + 1) % BLOCK) + b"\n"
+        self._file.write(padded)
+        self._file.sync()
+
+
+@contextmanager
+def noting(path: Path) -> Generator[Notebook]:
+    """A party's notebook; what is in it from before stays.
+
+    Args:
+        path: the file; it is made at the first time.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        yield Notebook(GrowingFile(descriptor, path))
+    finally:
+        os.close(descriptor)

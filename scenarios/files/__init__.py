@@ -1,0 +1,1 @@
+"""Transcripts and checkpoints as files."""

@@ -1,0 +1,376 @@
+"""Transcripts as files or in memory: opening, reading, verifying, auditing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import stat
+import tempfile
+import weakref
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from protocol.audit.audit import Audit, audit
+from protocol.audit.disclosure import Disclosure
+from protocol.audit.proofs.receipt import prove
+from protocol.errors import TranscriptError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.variant import Variant
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.receipts import Receipt
+from protocol.transcript.verification import Verification, verify
+from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
+from scenarios.files.writing import (
+    PRIVATE_FOLDER,
+    GrowingFile,
+    is_named,
+    lock,
+    make_folder,
+    naming,
+    open_private,
+    sync_folder,
+)
+from scenarios.running.errors import UsageError
+
+TRANSCRIPT = "transcript.svt"
+RESULT = "result.json"
+"""What the commands call a transcript, and beside it what was published."""
+
+CHUNK = 1 << 20
+IN_MEMORY = 1 << 26
+"""Up to so many bytes a transcript without a file stays in memory."""
+PARTIAL = ".partial"
+"""What the name of a transcript ends in while it grows, and for good if its run fails."""
+
+
+class Unfiled:
+    """The bytes of a transcript without a file: in memory, and on disk what is too much for it.
+
+    What is on disk has no name and goes with the last reference to it.
+    """
+
+    def __init__(self) -> None:
+        # It lives as long as the transcript, whoever holds it.
+        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self.length = 0
+
+    def write(self, part: bytes) -> None:
+        """Add bytes at the end."""
+        with naming(Path(tempfile.gettempdir())):
+            self._file.seek(self.length)
+            self._file.write(part)
+        self.length += len(part)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes in parts, from the start."""
+        start = 0
+        while start < self.length:
+            # Whoever else reads it has moved the place meanwhile.
+            self._file.seek(start)
+            chunk = self._file.read(CHUNK)
+            start += len(chunk)
+            yield chunk
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """A transcript, in a file of its own or not.
+
+    Args:
+        path: the file, or None.
+        unfiled: the bytes of one that has no file.
+    """
+
+    path: Path | None = None
+    unfiled: Unfiled | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, str):
+            msgspec.structs.force_setattr(self, "path", Path(self.path))
+
+    def __repr__(self) -> str:
+        length = 0 if self.unfiled is None else self.unfiled.length
+        return f"Transcript({str(self.path) if self.path else f'{length} B, in no file'})"
+
+    def chunks(self) -> Iterable[bytes]:
+        """The bytes in parts, from the start; each call starts anew.
+
+        Raises:
+            UsageError: the file cannot be read.
+        """
+        if self.path is not None:
+            return self._read(self.path)
+        return () if self.unfiled is None else self.unfiled.chunks()
+
+    def entries(self) -> TranscriptReader:
+        """Header and entries, as far as they can be read."""
+        return TranscriptReader(self.chunks())
+
+    def verify(
+        self, *, digest: bytes | None = None, checkpoint: SignedCheckpoint | None = None
+    ) -> Verification:
+        """Whether this is what was recorded."""
+        return verify(self.chunks(), digest=digest, checkpoint=checkpoint)
+
+    def prove(self, variant: type[Variant], party: PartyId) -> Receipt:
+        """A receipt for a party's counted reports."""
+        return prove(self.chunks, variant, party)
+
+    def audit(
+        self,
+        variant: type[Variant],
+        *,
+        observer: PartyId = AGGREGATOR,
+        digest: bytes | None = None,
+        checkpoint: SignedCheckpoint | None = None,
+        disclosed: Iterable[Disclosure] = (),
+    ) -> Audit:
+        """Who was counted, what was learned, and whether the result follows.
+
+        Args:
+            disclosed: keys and records of members whose words are to be replayed too.
+        """
+        return audit(
+            self.chunks,
+            variant,
+            observer=observer,
+            digest=digest,
+            checkpoint=checkpoint,
+            disclosed=disclosed,
+        )
+
+    def _read(self, path: Path) -> Iterator[bytes]:
+        try:
+            with path.open("rb") as file:
+                while chunk := file.read(CHUNK):
+                    yield chunk
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+class GrowingTranscript(GrowingFile):
+    """A transcript while it grows, under a provisional name (``PARTIAL``), locked.
+
+    Attributes:
+        kept: it stays, whatever becomes of the run.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__(descriptor, partial_path(path))
+        self.kept = False
+        self._final = path
+
+    def keep(self) -> None:
+        """The run has begun: what is recorded stays from now on, to be audited if it fails."""
+        self.kept = True
+
+    def finish(self, checkpoint: SignedCheckpoint | None) -> None:
+        """The run came to its end: give the transcript its name, and write its last checkpoint.
+
+        A simulation that has this name is replaced, with what was written beside it.
+
+        Raises:
+            UsageError: meanwhile something else got the name.
+            OSError: it cannot be written.
+        """
+        self.kept = True
+        self.sync()
+        with ExitStack() as held, naming(self._final):
+            _replaceable(held, self._final)
+            for companion in _companions(self._final):
+                companion.unlink(missing_ok=True)
+            os.rename(self.path, self._final)
+        sync_folder(self._final.parent)
+        write_checkpoint(checkpoint, self._final)
+
+
+@contextmanager
+def growing(path: Path) -> Generator[GrowingTranscript]:
+    """A file for a transcript, in a folder that is made if need be, locked while the block runs.
+
+    Only ``finish`` gives it its name, so that a run that fails replaces nothing. Of a run that
+    could not begin, nothing stays. The record of a real survey is never replaced, a simulation is.
+
+    Raises:
+        UsageError: the name is that of a real survey's record, or another program has it.
+        OSError: the file cannot be written; it says which one, whatever the block made of it.
+    """
+    make_folder(path.parent)
+    partial = partial_path(path)
+    busy = _busy(partial)
+    with ExitStack() as held:
+        if partial in _replaceable(held, path, partial):
+            partial.unlink()
+    try:
+        descriptor = open_private(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileExistsError as error:
+        raise UsageError(busy) from error
+    with ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        lock(descriptor, partial, busy)
+        if not is_named(descriptor, partial):
+            raise UsageError(busy)
+        record = GrowingTranscript(descriptor, path)
+        try:
+            sync_folder(path.parent)
+            with record.surfacing():
+                yield record
+        finally:
+            if not record.kept:
+                partial.unlink(missing_ok=True)
+
+
+def partial_path(path: Path) -> Path:
+    """Where a transcript grows, and stays if its run fails."""
+    return path.with_name(path.name + PARTIAL)
+
+
+def make_way(path: Path, *, force: bool = False) -> Path | None:
+    """See to it that a transcript can be written.
+
+    Args:
+        force: move the record of a real survey aside, into a new folder beside it, with its
+            checkpoint and its result; else it is in the way.
+
+    Returns:
+        The folder that it was moved to, if it was.
+
+    Raises:
+        UsageError: the name is that of a real survey's record, or another program has it.
+    """
+    with ExitStack() as held:
+        try:
+            _replaceable(held, path, partial_path(path))
+        except _InTheWayError as error:
+            if not force:
+                raise
+            return _move_aside(path, error.there)
+    return None
+
+
+def discard(path: Path) -> None:
+    """Remove a simulation's transcript, if it is there, and what was written beside it.
+
+    Raises:
+        UsageError: it is a real survey's, or another program has it.
+    """
+    with ExitStack() as held:
+        if path in _replaceable(held, path):
+            for name in (*_companions(path), path):
+                name.unlink(missing_ok=True)
+
+
+class _InTheWayError(UsageError):
+    """Something must not be lost; ``there`` are the transcripts that were found and locked."""
+
+    def __init__(self, why: str, there: list[Path]) -> None:
+        super().__init__(
+            f"{why}; it is never replaced: write elsewhere, or let --force move it aside"
+        )
+        self.there = there
+
+
+def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
+    """Which of a transcript, and more of its files, are there, if nothing is lost with them.
+
+    They are locked until ``held`` ends, so that they stay what they are.
+
+    Raises:
+        _InTheWayError: one of them, or what is beside them, is a real survey's, or may be.
+        UsageError: another program has one of them.
+    """
+    there = [name for name in (path, *more) if os.path.lexists(name)]
+    whys = [_why_kept(name, held) for name in there]
+    whys += [
+        _why_companion_kept(name, alone=path not in there)
+        for name in _companions(path)
+        if os.path.lexists(name)
+    ]
+    for why in whys:
+        if why is not None:
+            raise _InTheWayError(why, there)
+    return there
+
+
+def _why_kept(path: Path, held: ExitStack) -> str | None:
+    """Why a file must not be replaced by a transcript; None if nothing would be lost."""
+    mode = os.lstat(path).st_mode
+    if not stat.S_ISREG(mode):
+        return f"{path}: is {'a symbolic link' if stat.S_ISLNK(mode) else 'no file'}"
+    # Some systems lock only what is open for writing.
+    flags = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
+    file = held.enter_context(os.fdopen(open_private(path, flags), "rb"))
+    lock(file.fileno(), path, _busy(path))
+    if not is_named(file.fileno(), path):
+        raise UsageError(_busy(path))
+    if not os.fstat(file.fileno()).st_size:
+        return None
+    try:
+        header = TranscriptReader(iter(lambda: file.read(CHUNK), b"")).header
+    except TranscriptError:
+        return f"{path}: cannot be read, and may be the record of a real survey"
+    return f"{path}: is the record of a real survey" if header.seed is None else None
+
+
+def _why_companion_kept(path: Path, *, alone: bool) -> str | None:
+    """Why what is beside a transcript must not be replaced; ``alone``: the transcript is gone."""
+    if path.name != RESULT:
+        return f"{path}: is the checkpoint of a record that is not here" if alone else None
+    if path.is_symlink() or not path.is_file():
+        return f"{path}: is no file"
+    content = path.read_bytes()
+    if not content:
+        return None
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        values = None
+    simulated = isinstance(values, dict) and (
+        isinstance(values.get("seed"), int) or "reproduction" in values
+    )
+    return None if simulated else f"{path}: is the result of a real survey, or may be"
+
+
+def _companions(path: Path) -> tuple[Path, ...]:
+    """What is written beside a transcript and belongs to it."""
+    checkpoint = checkpoint_path(path)
+    return (checkpoint, path.with_name(RESULT)) if path.name == TRANSCRIPT else (checkpoint,)
+
+
+def _move_aside(path: Path, there: list[Path]) -> Path:
+    """Move transcripts of a path, and what is beside them, into a new folder."""
+    for number in itertools.count(1):
+        folder = path.with_name(f"{path.stem}.earlier-{number}")
+        try:
+            folder.mkdir(PRIVATE_FOLDER)
+            break
+        except FileExistsError:
+            continue
+    # Into a folder that is new, nothing can be overwritten.
+    for old in (*there, *_companions(path)):
+        if os.path.lexists(old):
+            os.rename(old, folder / old.name)
+    sync_folder(folder)
+    sync_folder(path.parent)
+    return folder
+
+
+def _busy(path: Path) -> str:
+    return f"{path}: another program is writing this record"
+
+
+def open_transcript(path: Path | str) -> Transcript:
+    """A transcript file that is there.
+
+    Raises:
+        UsageError: there is none.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"{path}: {'not a file' if path.exists() else 'no such transcript'}")
+    return Transcript(path)

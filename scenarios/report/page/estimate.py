@@ -1,0 +1,229 @@
+"""What a page says of the published estimate: marginals with error bars, and pairs as heat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations, islice
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from protocol.audit.audit import Audit
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.tables import Table
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.variants.keyvalue.tables import KeyValueTables
+from scenarios.report.figures import NONE, count, cut, percent, signed
+from scenarios.report.page import diagrams
+from scenarios.report.page.diagrams import Mark
+from scenarios.report.page.parts import Grid, Section, rest
+
+ATTRIBUTES, CATEGORIES = 24, 20
+PAIRS, TRIED, CELLS = 4, 28, 100
+"""Of the first ``TRIED`` pairs, ``PAIRS`` are shown, of at most so many cells each."""
+
+WHISKER = 1.96
+"""Standard errors on each side: about 95 % where the estimate is about normal."""
+
+UNKNOWN = "unknown"
+
+_SHADES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The estimate of one attribute: a picture, and the table that repeats it."""
+
+    name: str
+    picture: Markup
+    grid: Grid
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A table of two attributes; each cell has its share, its error and a shade from 0."""
+
+    key: str
+    names: tuple[str, str]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, str, int], ...]], ...]
+
+
+def estimate(audit: Audit) -> Section:
+    """What the published result says."""
+    found = audit.estimate
+    if found is None:
+        return Section(
+            key="estimate",
+            title="The published estimate",
+            lead="There is none to show.",
+            extra={"panels": (), "more": "", "heats": (), "pairs": ""},
+        )
+    heats: tuple[Heat, ...] = ()
+    pairs = ""
+    exact = isinstance(found, ExactEstimate)
+    said = (
+        f"Every ± and every whisker is {WHISKER} standard errors. Estimates are raw: they may lie "
+        "below 0 or above 100 %."
+    )
+    if isinstance(found, KeyValueTables):
+        panels = tuple(_keys(found))
+        said += " The errors take in who was asked for which key."
+        what, left = "key", rest(len(found.survey.names), CATEGORIES, "keys")
+    else:
+        panels = tuple(_panels(found, exact=exact))
+        heats, pairs = _heats(found, exact=exact)
+        if exact:
+            said = "These are exact shares of the respondents: nothing was randomized."
+        else:
+            said += " The errors are those of randomization alone, given the answers."
+        what = "attribute"
+        left = rest(len(found.survey.names), len(panels), "attributes in the JSON report")
+    if any(UNKNOWN in row for panel in panels for row in panel.grid.rows):
+        said += (
+            f" An error is {UNKNOWN} where reports are too few, or too much alike, to estimate it."
+        )
+    return Section(
+        key="estimate",
+        title="The published estimate",
+        lead=f"{count(found.n, 'respondent')}, {count(len(found.survey.names), what)}.",
+        notes=(said,),
+        extra={
+            "panels": panels,
+            "more": left,
+            "heats": heats,
+            "pairs": pairs,
+        },
+    )
+
+
+def _panels(found: Estimate, *, exact: bool) -> Iterator[Panel]:
+    for place, name in enumerate(found.survey.names[:ATTRIBUTES]):
+        try:
+            table = found.table(name)
+        except ValueError:
+            continue  # This result says nothing of it by itself.
+        errors = None if exact else table.standard_errors
+        rows = [
+            (category, float(value), None if errors is None else float(errors[i]))
+            for i, (category, value) in enumerate(
+                zip(table.categories[0][:CATEGORIES], table.values.tolist(), strict=False)
+            )
+        ]
+        more = rest(len(table.categories[0]), CATEGORIES, "categories")
+        yield _panel(f"marginal-{place}", name, ("Category", "Share"), rows, more, exact=exact)
+
+
+def _keys(found: KeyValueTables) -> Iterator[Panel]:
+    names = found.survey.names
+    more = rest(len(names), CATEGORIES, "keys")
+    for key, title, heads, values, errors in (
+        ("shares", "Who holds a key", ("Key", "Share"), found.frequencies, found.frequency_errors),
+        ("means", "Mean of a key's values", ("Key", "Mean"), found.means, found.mean_errors),
+    ):
+        rows = list(zip(names[:CATEGORIES], values.tolist(), errors.tolist(), strict=False))
+        yield _panel(f"keys-{key}", title, heads, rows, more, percents=key == "shares")
+
+
+def _panel(
+    key: str,
+    name: str,
+    heads: tuple[str, str],
+    rows: Iterable[tuple[str, float, float | None]],
+    more: str,
+    *,
+    percents: bool = True,
+    exact: bool = False,
+) -> Panel:
+    marks, cells = [], []
+    for label, value, error in rows:
+        reach = None if error is None or not math.isfinite(error) else WHISKER * error
+        shown = percent if percents else signed
+        half = _half(value, reach, percents=percents)
+        if reach is not None:
+            words = _between(value, reach, percents=percents)
+        else:
+            words = shown(value) if exact or half == NONE else f"{shown(value)} ± {half}"
+        marks.append(Mark(cut(label), value, reach, words))
+        cells.append((cut(label), shown(value)) if exact else (cut(label), shown(value), half))
+    limits = (-0.5, 1.5) if percents else (-2.0, 2.0)
+    drawn = diagrams.intervals(key, cut(name), marks, percent=percents, limits=limits)
+    grid = Grid(
+        key=f"{key}-table",
+        caption=f"{cut(name)}: {'exact shares' if exact else 'estimates'}",
+        columns=(heads[0], f"#{heads[1]}", *(() if exact else ("#Whisker, ±",))),
+        rows=tuple(cells),
+        more=more,
+        wide=False,
+    )
+    return Panel(cut(name), drawn, grid)
+
+
+def _half(value: float, reach: float | None, *, percents: bool) -> str:
+    """The length of a whisker in words."""
+    if reach is not None:
+        return percent(reach) if percents else signed(reach)
+    return UNKNOWN if math.isfinite(value) else NONE
+
+
+def _between(value: float, reach: float, *, percents: bool) -> str:
+    if percents:
+        return percent(value, reach)
+    return f"{signed(value)} ± {signed(reach)}"
+
+
+def _heats(found: Estimate, *, exact: bool) -> tuple[tuple[Heat, ...], str]:
+    """The pairs that lie farthest from independence among those that are small enough."""
+    names, sizes = found.survey.names, found.survey.sizes
+    size_of = dict(zip(names, sizes, strict=True))
+    small = ((a, b) for a, b in combinations(names, 2) if size_of[a] * size_of[b] <= CELLS)
+    tables = []
+    for pair in islice(small, TRIED):
+        try:
+            table = found.table(*pair)
+        except ValueError:
+            continue  # This result says nothing of the two together.
+        if np.isfinite(table.values).all():
+            tables.append(table)
+    tables.sort(key=_dependence, reverse=True)
+    shown = tables[:PAIRS]
+    said = ""
+    if shown:
+        said = (
+            f"Of {count(len(tables), 'pair')} of attributes, the {len(shown)} whose "
+            f"{'shares' if exact else 'estimates'} lie farthest from independence"
+            f"{'' if exact else ', noise included'}. Cells are in percent of all respondents; "
+            "the stronger the colour, the larger the share."
+        )
+    return tuple(_heat(table, place, exact=exact) for place, table in enumerate(shown)), said
+
+
+def _dependence(table: Table) -> float:
+    """Total variation from the product of the margins; of raw estimates, so noise counts too."""
+    product = np.multiply.outer(table.values.sum(axis=1), table.values.sum(axis=0))
+    return float(np.abs(table.values - product).sum() / 2)
+
+
+def _heat(table: Table, place: int, *, exact: bool) -> Heat:
+    largest = float(table.values.max(initial=0.0)) or 1.0
+    shades = np.clip(np.floor(table.values / largest * _SHADES), 0, _SHADES - 1).astype(int)
+    errors = table.standard_errors
+    rows = []
+    for i, category in enumerate(table.categories[0]):
+        cells: list[tuple[str, str, int]] = []
+        for j in range(len(table.categories[1])):
+            error = "" if exact else f"±{_cell_error(errors, i, j)}"
+            cells.append((signed(100 * float(table.values[i, j]), 1), error, int(shades[i, j])))
+        rows.append((cut(category, 24), tuple(cells)))
+    first, second = (cut(name) for name in table.names)
+    columns = tuple(cut(category, 24) for category in table.categories[1])
+    return Heat(f"pair-{place}", (first, second), columns, tuple(rows))
+
+
+def _cell_error(errors: NDArray[np.float64] | None, i: int, j: int) -> str:
+    if errors is None or not math.isfinite(errors[i, j]):
+        return f" {UNKNOWN}"
+    return signed(100 * WHISKER * float(errors[i, j]), 1)

@@ -1,0 +1,90 @@
+"""SVG elements from plain values, with every text escaped; what is drawn is not said here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from scenarios.report.figures import cut
+from scenarios.running.errors import printable
+
+_GLYPH = 0.58
+"""The width of a letter, in sizes of its font, so that texts can be cut to fit."""
+
+
+def element(name: str, *children: object, **attributes: object) -> Markup:
+    """An SVG element; an underscore in an attribute's name stands for a hyphen."""
+    written = "".join(
+        f' {key.strip("_").replace("_", "-")}="{escape(_number(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    # A name never comes from a file, values and children are escaped.
+    inner = Markup("").join(
+        child if isinstance(child, Markup) else escape(printable(str(child))) for child in children
+    )
+    return Markup(f"<{name}{written}>{inner}</{name}>")
+
+
+def picture(
+    key: str,
+    title: str,
+    description: str,
+    size: tuple[float, float],
+    parts: Sequence[Markup],
+    *,
+    class_: str = "",
+) -> Markup:
+    """A whole picture.
+
+    Args:
+        key: what its ids begin with, once on a page.
+        title: its name, for those who cannot see it.
+        description: what it shows.
+        size: width and height.
+        parts: what is drawn.
+        class_: of the style sheet.
+    """
+    width, height = size
+    return element(
+        "svg",
+        element("title", title, id=f"{key}-title"),
+        element("desc", description, id=f"{key}-desc"),
+        *parts,
+        role="img",
+        aria_labelledby=f"{key}-title",
+        aria_describedby=f"{key}-desc",
+        viewBox=f"0 0 {_number(width)} {_number(height)}",
+        width=width,
+        height=height,
+        class_=class_ or None,
+    )
+
+
+def width_of(content: str, size: float) -> float:
+    """About how wide a text is, in a font of a size; what ``text`` cuts to fit goes by it."""
+    return len(content) * size * _GLYPH
+
+
+def text(
+    x: float, y: float, content: str, class_: str, *, room: float | None = None, size: float = 12.5
+) -> Markup:
+    """A text at a place, cut to the room it has.
+
+    Args:
+        x, y: where its line begins, ends or has its middle, by its class.
+        content: the text.
+        class_: of the style sheet.
+        room: how wide it may be.
+        size: of its font.
+    """
+    if room is not None:
+        content = cut(content, max(3, int(room / (size * _GLYPH))))
+    return element("text", content, x=x, y=y, class_=class_)
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return str(value)

@@ -1,0 +1,292 @@
+"""Tables and paragraphs for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from protocol.estimators.tables import Table as Marginal
+from protocol.transcript.entries import Header
+from protocol.transcript.verification import Verification
+from scenarios.report.figures import count
+from scenarios.report.published import PUBLISHED
+from scenarios.report.rounds import Round, waits_of
+from scenarios.running.errors import printable
+from scenarios.running.scenario import Finished, Scenario
+
+_FAULTS = 50
+_ATTRIBUTES = 60
+"""The most attributes that a table or a line lists."""
+
+_WAITS = 16
+"""Up to so many waits of the aggregator have a line each."""
+
+_NAMED = 12
+"""Up to so many attributes are named even if their figures are all the same."""
+
+UNTOLD = (
+    "A file that was rewritten whole cannot be told from the original without what was published "
+    "elsewhere: pass it with --checkpoint or --digest."
+)
+
+
+def scenarios_report(scenarios: Sequence[Scenario[Any]]) -> Iterator[RenderableType]:
+    """The scenarios, then the reproductions, with their parameters."""
+    groups = (
+        ("Scenarios", [s for s in scenarios if not s.reproduces]),
+        ("Reproductions of papers", [s for s in scenarios if s.reproduces]),
+    )
+    for place, (title, members) in enumerate(group for group in groups if group[1]):
+        yield Padding(plain(title, style="underline"), (1 if place else 0, 0, 1, 0))
+        yield from map(scenario_table, members)
+
+
+def scenario_table(scenario: Scenario[Any]) -> RenderableType:
+    """A scenario's name, summary and parameters."""
+    table = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
+    for name, default, description in scenario.describe():
+        table.add_row(plain(name), plain(default), plain(description), style="dim")
+    summary = Padding(plain(scenario.summary), (0, 0, 0, 2))
+    return Group(plain(scenario.name, style="bold"), summary, table)
+
+
+def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
+    """Estimates beside the truth, and what the run cost."""
+    outcome = finished.outcome
+    title = f"{name}: {outcome.variant.survey.title}"
+    yield from _rows_report(title, finished) if finished.rows else _marginals(title, finished)
+    yield from map(plain, finished.notes)
+    yield plain(
+        f"estimated from {outcome.counted:,} of "
+        f"{count(len(outcome.endings), 'party', 'parties')}, "
+        f"{count(outcome.estimate.n, 'respondent')}, over {outcome.transport}, "
+        f"in {outcome.seconds:.1f} s"
+    )
+    closings = outcome.completeness.closings
+    if len(closings) > 1:
+        for name, alike in waits_of(closings, at_most=_WAITS):
+            awaited, counted = (sum(c.awaited for c in alike), sum(c.counted for c in alike))
+            yield plain(f"  {name}: {counted:,} of {awaited:,} counted")
+    for reason, many in outcome.trouble.items():
+        yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
+    yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")
+    yield plain(
+        f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
+        + by_attribute(outcome.ledger.attribute_epsilon)
+    )
+    yield plain(f"digest {outcome.digest.hex()}")
+    if outcome.seed is not None:
+        yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
+
+
+def verification_report(verification: Verification) -> Iterator[RenderableType]:
+    """Whether a transcript is intact, and every fault."""
+    for fault in verification.faults[:_FAULTS]:
+        yield plain(f"fault: {fault}", style="red")
+    more = len(verification.faults) - _FAULTS + verification.faults_left_out
+    if more > 0:
+        yield plain(f"and {more:,} more faults; --json lists them", style="red")
+    if verification.torn:
+        yield plain("incomplete: the file breaks off inside a block, as after a crash")
+    elif verification.header is None and not verification.faults:
+        yield plain("incomplete: the file ends before its header, as after a crash")
+    elif verification.ending is None and verification.header is not None:
+        yield plain("incomplete: the file has no closing record, as after a crash")
+    elif verification.ending is not None and not verification.ending.complete:
+        yield plain(f"incomplete: the run did not come to its end: {verification.ending.reason}")
+    if verification.digest is not None:
+        yield plain(
+            f"{count(verification.entries, 'entry', 'entries')}, "
+            f"{count(verification.messages, 'message')} sent, "
+            f"{verification.undelivered:,} of them never delivered"
+        )
+        yield plain(f"digest {verification.digest.hex()}")
+        yield from map(plain, signed_lines(verification))
+    if verification.extends:
+        yield plain("it extends the checkpoint that was given", style="green")
+    yield from contradiction_lines(verification)
+    if verification.intact:
+        yield plain("intact", style="bold green")
+        if not verification.compared:
+            yield plain(published_line(verification))
+    else:
+        yield plain("NOT intact", style="bold red")
+
+
+def contradiction_lines(verification: Verification) -> Iterator[RenderableType]:
+    """That the aggregator has told two stories, if it has."""
+    if verification.equivocation is not None:
+        yield plain(
+            "the aggregator has signed two checkpoints that contradict each other: the one on "
+            "record and the one that was given",
+            style="bold red",
+        )
+
+
+def published_line(verification: Verification) -> str:
+    """Whether this is the record that was published, or what would tell."""
+    if verification.published == "not given":
+        return UNTOLD
+    return PUBLISHED[verification.published][1]
+
+
+def signed_lines(verification: Verification) -> Iterator[str]:
+    """Whose words are signed for, and whether the aggregator has signed for the record."""
+    signed, unsigned = len(verification.signed_by), verification.unsigned
+    spoken = signed + len(unsigned)
+    match verification.signed:
+        case "all":
+            whose = "the one party" if signed == 1 else f"all {signed:,} parties"
+            yield f"signed by their senders: the words of {whose}"
+        case "some":
+            names = ", ".join(unsigned[:_NAMED]) + (", ..." if len(unsigned) > _NAMED else "")
+            yield f"signed by their senders: the words of {signed:,} of {spoken:,}; not of {names}"
+        case _:
+            yield "signed by their senders: the words of no party"
+    final = verification.final
+    if final is not None:
+        yield (
+            f"signed by the aggregator: checkpoint {final.statement.number}, at the end; "
+            f"its key is {final.key.hex()}"
+        )
+    elif verification.checkpoint is not None:
+        yield f"signed by the aggregator: up to entry {verification.checkpoint.statement.entries:,}"
+    else:
+        yield "signed by the aggregator: nothing"
+
+
+def header_report(header: Header) -> RenderableType:
+    """What a transcript is about, in one line."""
+    parties = count(len(header.roster) - 1, "party", "parties")
+    return plain(
+        f"{header.variant}, {parties}, session {header.session.hex()}, over {header.transport}"
+    )
+
+
+def rounds_report(rounds: Iterable[Round]) -> Iterator[RenderableType]:
+    """Who said what to whom, round by round."""
+    for place, round_ in enumerate(rounds, 1):
+        table = Table(title=f"round {place}", title_justify="left")
+        for column in ("from", "to", "kind"):
+            table.add_column(column)
+        for column in ("messages", "delivered", "bytes"):
+            table.add_column(column, justify="right")
+        for flow in round_.flows:
+            table.add_row(
+                _members(flow.senders),
+                _members(flow.recipients),
+                plain(flow.kind),
+                f"{flow.messages:,}",
+                f"{flow.delivered:,}" if flow.delivered is not None else "",
+                f"{flow.bytes:,}",
+            )
+        yield table
+        for note in round_.notes:
+            yield plain(f"  {note}")
+
+
+def rows_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:
+    """The rows of a query."""
+    table = Table()
+    for column in columns:
+        table.add_column(plain(column))
+    for row in rows:
+        table.add_row(*(plain("" if value is None else str(value)) for value in row))
+    return table
+
+
+def nats(value: float) -> str:
+    """A privacy loss, in nats."""
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
+def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
+    """The table of every attribute, beside the truth."""
+    table = Table(title=plain(title), title_justify="left")
+    records = finished.outcome.records
+    for column in ("attribute", "category"):
+        table.add_column(column)
+    for column in (*(() if records is None else ("truth",)), "estimate", "standard error"):
+        table.add_column(column, justify="right")
+    if records is not None:
+        records = finished.reported.recoded(records)
+    marginals = finished.reported.marginals(finished.projection)
+    for attribute, marginal in islice(marginals.items(), _ATTRIBUTES):
+        columns = [
+            *([] if records is None else [map(_figure, records.distribution([attribute]))]),
+            map(_figure, marginal.values),
+            _errors(marginal),
+        ]
+        shown = attribute
+        for category, *row in zip(marginal.categories[0], *columns, strict=True):
+            table.add_row(plain(shown), plain(category), *row)
+            shown = ""
+        table.add_section()
+    yield table
+    if len(marginals) > _ATTRIBUTES:
+        yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
+
+
+def _errors(marginal: Marginal) -> Iterable[str]:
+    """The standard error of every category, in words where it is not known."""
+    if marginal.standard_errors is None:
+        return ["unknown"] * marginal.values.size
+    return ["unknown" if math.isnan(e) else _figure(e) for e in marginal.standard_errors]
+
+
+def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:
+    """A scenario's own rows."""
+    table = Table(
+        title=plain(title),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    for column, cell in finished.rows[0].items():
+        # A name that wraps makes two rows of one.
+        table.add_column(plain(column), justify="right", no_wrap=isinstance(cell, str))
+    for row in finished.rows[:_ATTRIBUTES]:
+        table.add_row(*map(_cell, row.values()))
+    yield table
+    if len(finished.rows) > _ATTRIBUTES:
+        yield plain(f"and {len(finished.rows) - _ATTRIBUTES:,} more rows, in result.json")
+
+
+def _cell(value: str | float | None) -> Text | str:
+    if isinstance(value, str):
+        return plain(value)
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else _figure(value)
+
+
+def _figure(value: float) -> str:
+    """Four digits, or nothing where there is no estimate."""
+    return f"{value:.4f}" if math.isfinite(value) else ""
+
+
+def by_attribute(epsilons: Mapping[str, float]) -> str:
+    """The loss of every attribute, in one line."""
+    if len(epsilons) > _NAMED and len(set(epsilons.values())) == 1:
+        return f"{nats(next(iter(epsilons.values())))} for each of {len(epsilons):,} attributes"
+    listed = [f"{name} {nats(value)}" for name, value in islice(epsilons.items(), _ATTRIBUTES)]
+    more = len(epsilons) - len(listed)
+    return ", ".join(listed) + (f" and {more:,} more attributes" if more else "")
+
+
+def _members(names: tuple[str, ...]) -> Text:
+    return plain(names[0] if len(names) == 1 else f"{len(names):,} members")
+
+
+def plain(content: str, style: str = "") -> Text:
+    """Text as it is: neither markup nor control characters of a transcript do anything."""
+    return Text(printable(content), style=style)

@@ -1,0 +1,1 @@
+"""The example, tables and figures of RR-Ind-Joint."""

@@ -1,0 +1,259 @@
+"""How far RR-Ind and RR-Ind-Joint are from the truth: measured on repeats, and where they meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.estimators.dependence.dependence import cramers_v
+from protocol.estimators.independent import product_mean_squared_error
+from protocol.estimators.joint import JointEstimate, mean_squared_error
+from protocol.estimators.unmixing import unmixing
+from protocol.randomizers import KeepUniform
+from protocol.surveys.records import Records
+from protocol.variants import RRIndependent
+from scenarios.reproductions.laws import reported_pairs
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Context
+
+Floats: TypeAlias = NDArray[np.float64]
+Keeps: TypeAlias = tuple[KeepUniform, KeepUniform]
+Mode: TypeAlias = Literal["sampled", "exact"]
+Parties: TypeAlias = Annotated[int, Meta(ge=1)] | None
+
+LARGEST_EPSILON = 60.0
+"""Beyond it a keep probability cannot be told from 1."""
+
+_LEAST_BIAS = 1e-25
+"""A squared bias that rounding errors alone can make."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reported:
+    """A true table of two attributes, and tables of reports on it.
+
+    Attributes:
+        truth: shares, shape (r_1, r_2).
+        keeps: the attributes' randomizers.
+        shares: of the reports, shape (runs, r_1, r_2).
+        random: whether they were drawn; of a single draw no standard error is known.
+    """
+
+    truth: Floats
+    keeps: Keeps
+    shares: Floats
+    random: bool = True
+
+    @classmethod
+    def exact(cls, truth: Floats, keeps: Keeps) -> Reported:
+        """Nothing is sampled: the one table of shares that is expected of the reports."""
+        shares = truth
+        for axis, keep in enumerate(keeps):
+            others = shares.sum(axis=axis, keepdims=True)
+            shares = keep.keep * shares + keep.off_diagonal * others
+        return cls(truth, keeps, shares[np.newaxis], random=False)
+
+    @classmethod
+    def sampled(
+        cls, counts: NDArray[np.int64], keeps: Keeps, generator: np.random.Generator, *, runs: int
+    ) -> Reported:
+        """The same respondents report anew in every run; only their randomizers draw."""
+        probabilities = (keeps[0].keep, keeps[1].keep)
+        reports = reported_pairs(counts, probabilities, generator, runs=runs)
+        return cls.counted(counts, keeps, reports)
+
+    @classmethod
+    def counted(
+        cls, counts: NDArray[np.int64], keeps: Keeps, reports: NDArray[np.int64]
+    ) -> Reported:
+        """True counts, and counts of reports in some runs, shape (runs, r_1, r_2)."""
+        n = int(counts.sum())
+        return cls(counts / n, keeps, reports / n)
+
+    def joint(self) -> Floats:
+        """RR-Ind-Joint in every run (Algorithm 3): both inverses applied to the reports' table."""
+        return self._unmixed(self._unmixed(self.shares, 0), 1)
+
+    def product(self) -> Floats:
+        """RR-Ind in every run (Algorithm 2): the outer product of the estimated margins."""
+        first = self._unmixed(self.shares.sum(axis=2, keepdims=True), 0)
+        second = self._unmixed(self.shares.sum(axis=1, keepdims=True), 1)
+        return first * second
+
+    def _unmixed(self, tables: Floats, attribute: int) -> Floats:
+        keep = self.keeps[attribute]
+        return unmixing(keep, [keep.size], [0]).apply(tables, 1 + attribute)
+
+    def errors(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Mean over the runs of each estimator's errors, and the standard errors of these means.
+
+        Keys ``rr_ind_mse``, ``rr_ind_joint_mse``, ``rr_ind_mae`` and ``rr_ind_joint_mae``: mean
+        squared and mean absolute error per cell. Of a single draw the standard errors are NaN,
+        and of what is not drawn they are missing.
+        """
+        of_runs = {}
+        away = {
+            "rr_ind": self.product() - self.truth,
+            "rr_ind_joint": self.joint() - self.truth,
+        }
+        for name, distance in away.items():
+            of_runs[f"{name}_mse"] = np.mean(distance**2, axis=(1, 2))
+        for name, distance in away.items():
+            of_runs[f"{name}_mae"] = np.mean(np.abs(distance), axis=(1, 2))
+        return _means(of_runs, random=self.random)
+
+    def of_tables(self, tables: Floats) -> tuple[dict[str, float], dict[str, float]]:
+        """The same of some tables, one per run, with their Cramer's V after clip-and-rescale.
+
+        Keys ``cramers_v``, ``mse`` and ``mae``.
+        """
+        distance = tables - self.truth
+        return _means(
+            {
+                "cramers_v": np.array([cramers_v(np.maximum(table, 0.0)) for table in tables]),
+                "mse": np.mean(distance**2, axis=(1, 2)),
+                "mae": np.mean(np.abs(distance), axis=(1, 2)),
+            },
+            random=self.random,
+        )
+
+
+def reports_on(
+    counts: NDArray[np.int64],
+    truth: Floats,
+    keeps: Keeps,
+    *,
+    mode: Mode,
+    runs: int,
+    seeds: Sequence[int],
+) -> Reported:
+    """Reports on these counts in many runs, or those that are expected of a distribution.
+
+    ``seeds`` name the experiment too, so that its numbers do not depend on what else is run.
+    """
+    if mode == "exact":
+        return Reported.exact(truth, keeps)
+    return Reported.sampled(counts, keeps, np.random.default_rng(seeds), runs=runs)
+
+
+def _means(
+    of_runs: Mapping[str, Floats], *, random: bool
+) -> tuple[dict[str, float], dict[str, float]]:
+    means = {name: float(values.mean()) for name, values in of_runs.items()}
+    if not random:
+        return means, {}
+    errors = {
+        name: float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        for name, values in of_runs.items()
+    }
+    return means, errors
+
+
+# One run by messages
+
+
+def run_live(
+    context: Context,
+    records: Records,
+    keeps: Mapping[str, KeepUniform],
+    parties: int | None = None,
+) -> Outcome:
+    """Some attributes of some records, randomized one by one, with every party live.
+
+    Raises:
+        UsageError: more parties than records.
+    """
+    if parties is not None and parties > len(records):
+        raise UsageError(f"parameter 'parties' = {parties}: more than the {len(records)} records")
+    survey = records.survey.project(tuple(keeps))
+    codes = records.codes[:, list(records.survey.axes(survey.names))]
+    variant = RRIndependent(survey=survey, randomizers=tuple(keeps.values()))
+    return context.simulate(variant, Records.from_codes(survey, codes), parties=parties)
+
+
+def live_pair(outcome: Outcome, pair: Sequence[str]) -> NDArray[np.int64]:
+    """The counts of two attributes' reports in a run by messages, shape (1, r_1, r_2)."""
+    estimate = outcome.estimate
+    if not isinstance(estimate, JointEstimate):
+        raise TypeError(f"{estimate!r}: expected the result of RR-Independent")
+    return estimate.counts.table(estimate.survey.axes(pair))[np.newaxis]
+
+
+# Where the expected squared errors are equal. RR-Ind-Joint is unbiased and its error falls like
+# 1/n; that of RR-Ind is smaller at first and then stays at the bias.
+
+
+def joint_wins(truth: Floats, keeps: Keeps, n: int) -> bool:
+    """Whether RR-Ind-Joint's expected squared error is the smaller one, in closed form.
+
+    Beyond n = 1 it is so for all larger n and all larger keep probabilities too: with S_j the sum
+    of attribute j's variances times n and P_j the sum of its squared true shares, the difference is
+    ``S_1 (1 - P_2)/n + S_2 (1 - P_1)/n + S_1 S_2 (1/n - 1/n**2)``, less the squared bias.
+    """
+    product = product_mean_squared_error(truth, keeps, n)
+    if product.squared_bias * truth.size < _LEAST_BIAS:
+        return False
+    return mean_squared_error(keeps, n) < product.total
+
+
+def break_even_n(truth: Floats, keeps: Keeps) -> float:
+    """From how many reports on RR-Ind-Joint is better, at least 2; infinite for independent data.
+
+    Args:
+        truth: the true shares, shape (r_1, r_2).
+        keeps: the attributes' randomizers.
+    """
+    bias = product_mean_squared_error(truth, keeps, 1).squared_bias
+    if bias * truth.size < _LEAST_BIAS:
+        return math.inf
+    low, high = 1, math.ceil(mean_squared_error(keeps, 1) / bias) + 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if joint_wins(truth, keeps, middle) else (middle, high)
+    return float(high)
+
+
+def break_even_epsilon(truth: Floats, keeps_at: Callable[[float], Keeps], n: int) -> float:
+    """From which epsilon on RR-Ind-Joint is better, to 1e-9; infinite for independent data.
+
+    Args:
+        truth: the true shares, shape (r_1, r_2).
+        keeps_at: the randomizers at an epsilon; their keep probabilities rise with it.
+        n: the number of reports, at least 2.
+    """
+    low, high = 0.0, LARGEST_EPSILON
+    if not joint_wins(truth, keeps_at(high), n):
+        return math.inf
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (low, middle) if joint_wins(truth, keeps_at(middle), n) else (middle, high)
+    return high
+
+
+def break_even_v(truth_at: Callable[[float], Floats], keeps: Keeps, n: int) -> float:
+    """From which Cramer's V on RR-Ind-Joint is better; infinite if for none up to 1.
+
+    Args:
+        truth_at: the true shares at a V from 0 to 1; their margins are the same for all of them
+            and their distance from the product of these is proportional to V.
+        keeps: the attributes' randomizers.
+        n: the number of reports.
+    """
+    at_one = product_mean_squared_error(truth_at(1.0), keeps, n)
+    excess = mean_squared_error(keeps, n) - at_one.variance
+    v = math.sqrt(max(0.0, excess) / at_one.squared_bias)
+    return v if v <= 1 else math.inf
+
+
+def readable(number: float) -> str:
+    """A break-even point for a note: a whole number in full, another with three digits."""
+    if math.isinf(number):
+        return "no finite value"
+    return f"{int(number):,}" if number == int(number) else f"{number:.3g}"

@@ -1,0 +1,229 @@
+"""The Monte Carlo test of independence, and how often a test rejects; draws protect nobody here.
+
+The generator is numpy's: what is drawn are tables of an experiment, never a report of a person.
+Tests that draw nothing are in ``protocol.estimators.dependence.association``; the last ``ways``
+axes are one table there and here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.dependence.association import (
+    TestResult,
+    TwoStep,
+    drawn_fakes,
+    two_step_estimate,
+    two_step_statistic,
+    unmixed_counts,
+)
+from protocol.estimators.measures import table_axes
+
+Rule: TypeAlias = Literal["none", "fewer-than-5"]
+"""``fewer-than-5`` accepts H0 where the two-step estimate of the table, or of any one that is drawn
+to compare it with, has a count below 5 (RRBA, sections 6 and 7.3); ``none`` always compares."""
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_CELLS_AT_ONCE = 1 << 22
+
+
+def monte_carlo_test(
+    reports: ArrayLike,
+    *,
+    keep: float,
+    generator: np.random.Generator,
+    fakes: ArrayLike | None = None,
+    ways: int | None = None,
+    draws: int = 999,
+    rule: Rule = "none",
+) -> TestResult:
+    """RRBA's test of independence (section 7.3), from randomized reports.
+
+    The two-step estimate of the raw counts says what H0 expects, and chi-squared how far the raw
+    counts are from it. Then ``draws`` tables are sampled from the estimate, randomized in the same
+    way and put through the same two steps. The p-value is ``(1 + #{drawn >= found})/(draws + 1)``.
+    It is at most alpha exactly where the paper rejects: where the found value exceeds the drawn one
+    of rank ``ceil((draws + 1)(1 - alpha))``.
+
+    Args:
+        reports, keep, fakes, ways: as in ``noise_aware_test``.
+        generator: decides all draws.
+        draws: the number of tables to compare with; more than 1/alpha.
+        rule: of thumb, against small counts.
+
+    Raises:
+        ValueError: as ``noise_aware_test``, or draws below 1.
+    """
+    raw = unmixed_counts(reports, keep=keep, fakes=fakes, ways=ways)
+    axes = table_axes(raw, ways)
+    shape, tables = raw.shape[axes[0] :], raw.shape[: axes[0]]
+    law = drawn_fakes(shape, keep=keep, fakes=fakes)
+    drawn_from = np.broadcast_to(law, raw.shape).reshape(-1, *shape)
+
+    def noisy(null: Floats, n: NDArray[np.int64], chosen: slice, size: int) -> Floats:
+        # A sampled answer that is randomized is one draw from the law of reports.
+        mixed = keep * null + (1 - keep) * drawn_from[chosen]
+        reported = sampled_counts(mixed, n, generator, ways=len(shape), runs=size)
+        return unmixed_counts(reported, keep=keep, fakes=drawn_from[chosen], ways=len(shape))
+
+    # The raw counts have the reports' total.
+    n = np.rint(raw.sum(axis=axes)).astype(np.int64).reshape(tables)
+    return ranked_test("monte-carlo", raw, n, noisy, ways=len(shape), draws=draws, rule=rule)
+
+
+def ranked_test(
+    name: str,
+    noisy: Floats,
+    n: ArrayLike,
+    draw: Callable[[Floats, NDArray[np.int64], slice, int], Floats],
+    *,
+    ways: int,
+    draws: int,
+    rule: Rule,
+) -> TestResult:
+    """Rank the two-step statistic of noisy tables among those of tables drawn under H0.
+
+    Args:
+        name: of the test.
+        noisy: signed counts.
+        n: the number of respondents, one number or one for every table.
+        draw: from the shares that H0 expects of some tables, shape (t, ...), their n, which of all
+            tables they are, and a number of draws: noisy counts, shape (draws, t, ...).
+        ways, draws, rule: as in ``monte_carlo_test``.
+
+    Raises:
+        ValueError: as ``two_step_estimate``, draws below 1, or an unknown rule.
+    """
+    if draws < 1 or rule not in ("none", "fewer-than-5"):
+        raise ValueError(f"{draws} draws, rule {rule!r}: expected at least 1, and a rule's name")
+    shape = noisy.shape[noisy.ndim - ways :]
+    tables = noisy.shape[: noisy.ndim - ways]
+    flat = noisy.reshape(-1, *shape)
+    totals = np.broadcast_to(np.asarray(n, np.int64), tables).reshape(-1)
+    estimate = two_step_estimate(flat, totals, ways=ways)
+    found = two_step_statistic(flat, estimate, ways=ways)
+    higher = np.zeros(len(flat), np.int64)
+    sparse = estimate.sparse.copy()
+    step = max(1, _CELLS_AT_ONCE // (draws * flat[0].size))
+    for start in range(0, len(flat), step):
+        chosen = slice(start, start + step)
+        some = totals[chosen]
+        null = estimate.expected[chosen] / some.reshape(-1, *(1,) * ways)
+        drawn = draw(null, some, chosen, draws)
+        again: TwoStep = two_step_estimate(drawn, some, ways=ways)
+        statistic = two_step_statistic(drawn, again, ways=ways)
+        higher[chosen] = np.count_nonzero(statistic >= found[chosen], axis=0)
+        sparse[chosen] |= again.sparse.any(axis=0)
+    p_value = (1 + higher) / (draws + 1)
+    if rule == "fewer-than-5":
+        p_value = np.where(sparse, 1.0, p_value)
+    return TestResult(
+        test=name,
+        statistic=found.reshape(tables),
+        degrees=None,
+        p_value=p_value.reshape(tables),
+    )
+
+
+def sampled_counts(
+    distribution: ArrayLike,
+    n: ArrayLike,
+    generator: np.random.Generator,
+    *,
+    ways: int | None = None,
+    runs: int,
+) -> NDArray[np.int64]:
+    """Tables of n respondents drawn from a population with this distribution.
+
+    Args:
+        distribution: shares, none negative, of total 1 up to rounding.
+        n: the number of respondents, one number or one for every table.
+        generator: decides all draws.
+        ways: the number of axes of one table.
+        runs: the number of repetitions.
+
+    Returns:
+        Shape (runs, ...) before the axes of ``distribution``.
+
+    Raises:
+        ValueError: what is not so, or runs below 1.
+    """
+    law = np.asarray(distribution, np.float64)
+    axes = table_axes(law, ways)
+    tables = law.shape[: axes[0]]
+    totals = np.broadcast_to(np.asarray(n, np.int64), tables)
+    if runs < 1 or (totals < 0).any():
+        raise ValueError(f"{runs} runs of {totals} respondents: expected at least 1 of at least 0")
+    if (law < 0).any() or (np.abs(law.sum(axis=axes) - 1) > 1e-9).any():
+        raise ValueError("a negative share, or a total that is not 1")
+    cells = law.reshape(*tables, -1)
+    cells = cells / cells.sum(axis=-1, keepdims=True)
+    drawn = generator.multinomial(totals, cells, size=(runs, *tables))
+    return np.asarray(drawn.reshape(runs, *law.shape), np.int64)
+
+
+class Rejections(NamedTuple):
+    """How often a test rejected H0, and the standard error of that share, NaN of one table.
+
+    Of tables for which H0 holds it is the test's size, of others its power.
+    """
+
+    rate: float
+    standard_error: float
+    tables: int
+
+
+def rejections(result: TestResult, level: float = 0.05) -> Rejections:
+    """The share of the tables of a result for which H0 is rejected at this level."""
+    rejected = result.rejects(level)
+    rate = float(rejected.mean())
+    return Rejections(rate, share_error(rate, rejected.size), rejected.size)
+
+
+def share_error(share: float, trials: int) -> float:
+    """The standard error of a share of independent trials, NaN of a single one.
+
+    Where all came out alike it is that of the share which one trial more of either outcome would
+    make: never 0, and about ``1/trials``.
+    """
+    if trials < 2:
+        return math.nan
+    if share in (0.0, 1.0):
+        share = 1 / (trials + 2)
+    return math.sqrt(share * (1 - share) / trials)
+
+
+def rejection_rate(
+    distribution: ArrayLike,
+    test: Callable[[NDArray[np.int64]], TestResult],
+    *,
+    n: int,
+    keep: float,
+    generator: np.random.Generator,
+    fakes: ArrayLike | None = None,
+    runs: int,
+    level: float = 0.05,
+) -> Rejections:
+    """The size or the power of a test of randomized reports, all tables at once.
+
+    Args:
+        distribution: of the population that the respondents are drawn from, one axis per attribute.
+        test: of counts of reports, shape (runs, *distribution.shape).
+        n: the number of respondents.
+        keep, fakes: how they are randomized, as in ``noise_aware_test``.
+        generator: decides all draws.
+        runs: the number of tables.
+        level: of the test.
+
+    Raises:
+        ValueError: as ``sampled_counts``, ``noise_aware_test`` or the test.
+    """
+    law = np.asarray(distribution, np.float64)
+    mixed = keep * law + (1 - keep) * drawn_fakes(law.shape, keep=keep, fakes=fakes)
+    return rejections(test(sampled_counts(mixed, n, generator, runs=runs)), level)

@@ -1,0 +1,203 @@
+"""Draws of the counts of reports that are asked block by block, for many trials at once.
+
+Randomized Response Block Aggregation (RRBA), section 4.1. The generator is numpy's, which protects
+nobody: what is drawn here is an experiment on known answers, never a report of a person. Records
+are randomized in ``protocol``, whose estimate of the blocks is used here as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.variants.rrba.blocks import Cells, Release, Running
+from protocol.wire.arrays import smallest_dtype
+
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+
+
+class Told(NamedTuple):
+    """One block of every trial.
+
+    Args:
+        counts: (..., K) how often each cell was reported.
+        tables: (..., K) what fakes were drawn from.
+        raw: (..., K) the block's own estimate, signed (equation 4, corrected).
+    """
+
+    counts: Counts
+    tables: Floats
+    raw: Floats
+
+
+class Trials:
+    """Independent trials of the protocol on one table of K cells, all at the same block.
+
+    Everybody who is asked answers about the table, as a single group of ``protocol.variants.RRBA``
+    is asked. The tables that fakes come from are floats; those of the protocol are these rounded to
+    multiples of 2**-53, which no experiment can tell.
+
+    Args:
+        shape: of the trials; every leading index is a survey of its own.
+        cells: K, at least 2.
+        keep: the keep probability, one or one for every trial, above 0 and at most 1.
+        mix: the share of the uniform distribution in what fakes are drawn from, 0 to 1.
+        generator: decides all reports.
+
+    Attributes:
+        running: what the aggregator of each trial knows: one group of cells per trial.
+
+    Raises:
+        ValueError: what is not so, or no trial.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        cells: int,
+        *,
+        keep: ArrayLike,
+        mix: float,
+        generator: np.random.Generator,
+    ) -> None:
+        keeps = np.broadcast_to(np.asarray(keep, np.float64), shape)
+        if not ((keeps > 0) & (keeps <= 1)).all() or not 0 <= mix <= 1:
+            raise ValueError(
+                f"keep probability {keeps.tolist()}, mix {mix}: expected 0 to 1, keep above 0"
+            )
+        self._shape = (*shape, cells)
+        self._keeps = keeps[..., np.newaxis]
+        self._mix = mix
+        self._generator = generator
+        self.running = Running(Cells.of((cells,) * math.prod(shape)), keeps.reshape(-1))
+        self._fakes = np.zeros(self._shape)
+
+    def ask(self, true_counts: ArrayLike) -> Told:
+        """Ask the next block.
+
+        The reports have exactly the law of counts of per-record ones: of the respondents in cell v
+        Binomial(n_v, p) keep their answer, and all others, from whatever cell, report a draw from
+        the table, whose counts are multinomial, whoever they are.
+
+        Args:
+            true_counts: integers, shape (..., K): of the respondents of this block.
+
+        Raises:
+            ValueError: counts of another shape, no integers, or negative.
+        """
+        true = np.asarray(true_counts)
+        if true.shape != self._shape or true.dtype.kind not in "iu" or true.min() < 0:
+            raise ValueError(
+                f"{true.dtype} counts of shape {true.shape}: expected integers of {self._shape}"
+            )
+        tables = self.running.tables(self._mix).reshape(self._shape)
+        counts = report_block(true, self._keeps, tables, self._generator)
+        self.running.add(counts.reshape(-1), tables.reshape(-1))
+        n = counts.sum(axis=-1, keepdims=True)
+        self._fakes += n * tables
+        kept = (counts - n * (1 - self._keeps) * tables) / self._keeps
+        raw = np.divide(kept, n, out=np.full(self._shape, 1 / self._shape[-1]), where=n > 0)
+        return Told(counts, tables, raw)
+
+    @property
+    def counts(self) -> Counts:
+        """How often each cell was reported in all blocks, (..., K)."""
+        return self.running.counts.reshape(self._shape)
+
+    @property
+    def fakes(self) -> Floats:
+        """The mean over the reports of the tables that fakes were drawn from, (..., K)."""
+        n = self.counts.sum(axis=-1, keepdims=True)
+        mean = np.full(self._shape, 1 / self._shape[-1])
+        np.divide(self._fakes, n, out=mean, where=n > 0)
+        return mean
+
+    def raw(self, release: Release = "pooled") -> Floats:
+        """The raw estimate of every trial, signed, (..., K)."""
+        return self.running.raw(release).reshape(self._shape)
+
+    def projected(self, release: Release = "pooled") -> Floats:
+        """The nearest distribution of every trial, (..., K)."""
+        return nearest(self.raw(release))
+
+
+def report_block(
+    true_counts: Counts, keeps: Floats, tables: Floats, generator: np.random.Generator
+) -> Counts:
+    """One draw of the counts of reports for every leading index, of the same shape.
+
+    Args:
+        true_counts: (..., K).
+        keeps: (..., 1) the keep probabilities.
+        tables: (..., K) what fakes are drawn from.
+        generator: decides all draws.
+    """
+    kept = generator.binomial(true_counts, keeps).astype(np.int64, copy=False)
+    others = true_counts.sum(axis=-1) - kept.sum(axis=-1)
+    kept += generator.multinomial(others, tables)
+    return kept
+
+
+def nearest(tables: Floats) -> Floats:
+    """The Euclidean projection of every last axis onto the distributions."""
+    rows = tables.reshape(-1, tables.shape[-1])
+    projected = Cells.of((rows.shape[1],) * len(rows)).projected(rows.reshape(-1))
+    return projected.reshape(tables.shape)
+
+
+def sampled_blocks(
+    law: ArrayLike, n: ArrayLike, generator: np.random.Generator, *, blocks: int
+) -> Iterator[Counts]:
+    """The true counts of blocks of respondents from a large population, one block after another.
+
+    Args:
+        law: (..., K) shares of the population, each last axis of total 1.
+        n: the respondents of a block, one number or one for every leading index.
+        generator: decides all draws.
+        blocks: how many.
+    """
+    shares = np.asarray(law, np.float64)
+    sizes = np.broadcast_to(np.asarray(n, np.int64), shares.shape[:-1])
+    for _ in range(blocks):
+        yield generator.multinomial(sizes, shares).astype(np.int64, copy=False)
+
+
+def dealt_blocks(
+    true_counts: ArrayLike, block: int, generator: np.random.Generator, *, trials: int
+) -> Counts:
+    """The same respondents in a random order in every trial, cut into blocks.
+
+    So the counts of a block are a draw without replacement. It takes time and memory for
+    ``trials * n`` answers.
+
+    Args:
+        true_counts: (K,) integers, n in all.
+        block: respondents per block; the last one has what is left over.
+        generator: decides the orders.
+        trials: how many orders.
+
+    Returns:
+        Shape (blocks, trials, K).
+
+    Raises:
+        ValueError: counts that are no vector of non-negative integers with a positive total, or a
+            number below 1.
+    """
+    counts = np.asarray(true_counts)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
+        raise ValueError(f"{counts.dtype} counts of shape {counts.shape}: expected (K,) integers")
+    n, cells = int(counts.sum()), len(counts)
+    if n < 1 or block < 1 or trials < 1:
+        raise ValueError(f"{n} respondents, blocks of {block}, {trials} trials: expected 1 or more")
+    codes = np.repeat(np.arange(cells, dtype=smallest_dtype(cells)), counts)
+    dealt = generator.permuted(np.tile(codes, (trials, 1)), axis=1)
+    number = np.arange(n) // block
+    places = (number * trials + np.arange(trials)[:, np.newaxis]) * cells + dealt
+    blocks = int(number[-1]) + 1
+    tallied = np.bincount(places.reshape(-1), minlength=blocks * trials * cells)
+    return tallied.astype(np.int64, copy=False).reshape(blocks, trials, cells)

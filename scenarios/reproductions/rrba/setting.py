@@ -1,0 +1,209 @@
+"""What the reproductions of RRBA share: networks, their tables, keep probabilities and epsilons.
+
+Randomized Response Block Aggregation (RRBA), sections 4 to 7. No table or figure of the paper is
+here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import Streams, secret_of, session_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.variants import RRBA
+from protocol.variants.rrba.grouped import Group, GroupedEstimate
+from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
+from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Context
+
+Floats: TypeAlias = NDArray[np.float64]
+NetworkName: TypeAlias = Literal["survey", "alarm", "child"]
+NETWORKS: tuple[NetworkName, ...] = get_args(NetworkName)
+
+MIX = 0.1
+"""The share of the uniform distribution in what fakes are drawn from, where the paper has none."""
+
+
+def network(name: NetworkName, data: Path | str | None) -> Network:
+    """One of the paper's three networks."""
+    return {"survey": survey_network, "alarm": alarm_network, "child": child_network}[name](data)
+
+
+def sample(source: Network, n: int, seed: int) -> Records:
+    """The n records that an experiment with this seed is about."""
+    secret = secret_of(seed)
+    stream = Streams(secret, session_of(secret)).stream("all", f"records of {source.title}")
+    return source.sample(n, stream)
+
+
+class Cell(NamedTuple):
+    """A value of an attribute.
+
+    Args:
+        attribute: its name.
+        place: the code of the value.
+        law: of the attribute's values, (K,).
+        words: attribute and value.
+    """
+
+    attribute: str
+    place: int
+    law: Floats
+    words: str
+
+    @property
+    def probability(self) -> float:
+        """Of the value."""
+        return float(self.law[self.place])
+
+
+def nearest_cell(source: Network, probability: float) -> Cell:
+    """The value whose probability in the network is nearest; the first of the nearest."""
+    cells = [
+        Cell(name, place, law, f"{name} = {categories[place]}")
+        for name, categories in zip(source.names, source.categories, strict=True)
+        for law in (source.distribution([name]),)
+        for place in range(len(categories))
+    ]
+    return min(cells, key=lambda cell: abs(cell.probability - probability))
+
+
+def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
+    """The tables of so many attributes: all of them, or as many at random."""
+    m = len(survey.names)
+    if math.comb(m, ways) <= most:
+        return list(combinations(survey.names, ways))
+    generator = np.random.default_rng((seed, ways))
+    found: set[tuple[int, ...]] = set()
+    while len(found) < most:
+        found.add(tuple(sorted(generator.permutation(m)[:ways].tolist())))
+    return [tuple(survey.names[place] for place in places) for places in sorted(found)]
+
+
+def claimed_epsilon(p: float) -> float:
+    """``ln(1/(1-p))``, theorem 4.1's."""
+    return -math.log1p(-p)
+
+
+def true_epsilon(p: float, size: int, *, mix: float = 1.0) -> float:
+    """The most that a report may cost: ``ln(1 + p K / ((1-p) mix))``, for the least cell mix/K."""
+    return math.log1p(p * size / ((1 - p) * mix))
+
+
+def keep_at(epsilon: float, size: int, *, mix: float = 1.0) -> float:
+    """The keep probability at which a report may cost epsilon: the inverse of ``true_epsilon``."""
+    odds = math.expm1(epsilon) * mix / size
+    return odds / (1 + odds)
+
+
+def mixed(law: Floats, mix: float) -> Floats:
+    """What fakes are drawn from if the aggregator knows the truth: ``(1 - mix) pi + mix/K``."""
+    table: Floats = (1 - mix) * law + mix / law.size
+    return table
+
+
+def expected_squared_error(law: Floats, fakes: Floats, p: float, n: float) -> float:
+    """The expected total squared error of raw shares, for a population and one table of fakes.
+
+    ``(1 - sum_v L_v**2) / (n p**2)`` with ``L = p pi + (1-p) T`` the law of a report.
+    """
+    reported = p * law + (1 - p) * fakes
+    return float((1 - (reported**2).sum()) / (n * p**2))
+
+
+def expected_squared_distance(counts: NDArray[np.int64], fakes: Floats, p: float) -> float:
+    """The expected total squared error of raw counts of known respondents, for one table of fakes.
+
+    Of a respondent in cell x the report has covariance ``diag(P_x) - P_x P_x^T`` with ``P_x`` her
+    row of the randomization matrix; summed over the respondents, its trace is
+    ``n (1 - p**2 - 2 p (1-p) sum_v pi_v T_v - (1-p)**2 sum_v T_v**2)``, here divided by p**2.
+    """
+    n = float(counts.sum())
+    same = float((counts * fakes).sum()) / n
+    trace = 1 - p**2 - 2 * p * (1 - p) * same - (1 - p) ** 2 * float((fakes**2).sum())
+    return n * trace / p**2
+
+
+def collected(
+    counts: NDArray[np.int64],
+    *,
+    p: float,
+    mix: float,
+    block: int,
+    trials: int,
+    generator: np.random.Generator,
+) -> Trials:
+    """Known respondents, asked about one table in blocks, in a new random order in every trial.
+
+    Args:
+        counts: (K,) their answers.
+    """
+    asked = Trials((trials,), counts.size, keep=p, mix=mix, generator=generator)
+    for true in dealt_blocks(counts, block, generator, trials=trials):
+        asked.ask(true)
+    return asked
+
+
+def standard_error(values: Floats) -> float:
+    """Of a mean over runs; NaN for a single run."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+
+def mean_and_error(values: Floats | NDArray[np.int64]) -> tuple[float, float]:
+    """The mean over runs and its standard error."""
+    found = np.asarray(values, np.float64)
+    return float(found.mean()), standard_error(found)
+
+
+# By messages
+
+
+def run_rrba(context: Context, records: Records, **parameters: Any) -> tuple[Outcome, Any]:
+    """One run of the RRBA variant with every respondent live; the outcome and its estimate.
+
+    Raises:
+        UsageError: the variant refuses the parameters.
+    """
+    try:
+        variant = RRBA(survey=records.survey, **parameters)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    outcome = context.simulate(variant, records)
+    return outcome, grouped(outcome)
+
+
+def grouped(outcome: Outcome) -> GroupedEstimate:
+    """The estimate of a run by messages.
+
+    Raises:
+        UsageError: its variant publishes no tables of groups.
+    """
+    estimate = outcome.estimate
+    if not isinstance(estimate, GroupedEstimate):
+        raise UsageError(f"{outcome.variant.name} publishes no tables of groups")
+    return estimate
+
+
+def mean_fakes(group: Group) -> Floats:
+    """The mean over a group's reports of the tables that their fakes came from.
+
+    It is what is left of the reports beside the raw estimate: ``(o/n - p raw) / (1 - p)``.
+    """
+    fakes: Floats = (group.reported - group.keep * group.shares) / (1 - group.keep)
+    return fakes
+
+
+def projected_records(records: Records, names: Sequence[str]) -> Records:
+    """The answers to some questions."""
+    survey = records.survey.project(tuple(names))
+    return Records.from_codes(survey, records.codes[:, list(records.survey.axes(names))])

@@ -1,0 +1,1 @@
+"""What a scenario is, and how one is found, run and summed up."""

@@ -1,0 +1,143 @@
+"""Finds scenarios and variants by name or in a file that a person names, never a transcript."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from protocol.errors import ProtocolError
+from protocol.session.variant import Variant
+from protocol.surveys.survey import shown
+from protocol.variants import BUILT_IN
+from scenarios.running.errors import UsageError
+from scenarios.running.scenario import Scenario, scenarios_in
+
+MODULES = (
+    "scenarios.quickstart",
+    "scenarios.adult",
+    "scenarios.clusters",
+    "scenarios.counts",
+    "scenarios.rrba",
+    "scenarios.marginals",
+    "scenarios.keyvalue",
+    "scenarios.reproductions.rr.tables",
+    "scenarios.reproductions.rr.figures",
+    "scenarios.reproductions.rr.adjustment",
+    "scenarios.reproductions.ind_joint.example",
+    "scenarios.reproductions.ind_joint.figures",
+    "scenarios.reproductions.rrba.costs",
+    "scenarios.reproductions.rrba.convergence",
+    "scenarios.reproductions.rrba.independence",
+    "scenarios.reproductions.rrba.errors",
+    "scenarios.reproductions.rrba.honest",
+    "scenarios.reproductions.marginals.figures",
+    "scenarios.reproductions.privkv.tables",
+    "scenarios.reproductions.privkv.figures",
+)
+"""The files of this project that define scenarios and reproductions."""
+
+
+def all_scenarios() -> tuple[Scenario[Any], ...]:
+    """The project's own scenarios and reproductions, in the order of their files."""
+    return tuple(s for name in MODULES for s in scenarios_in(importlib.import_module(name)))
+
+
+def find_scenario(text: str) -> Scenario[Any]:
+    """A scenario by its name, or as ``path.py`` or ``path.py:name``.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    path, name = _split(text)
+    candidates = all_scenarios() if path is None else scenarios_in(load_module(path))
+    if path is not None and name is None and len(candidates) == 1:
+        return candidates[0]
+    for scenario in candidates:
+        if scenario.name == (name or text):
+            return scenario
+    names = ", ".join(s.name for s in candidates)
+    if path is not None and name is None:
+        raise UsageError(f"{path} defines several scenarios: say {path}:NAME with one of {names}")
+    raise UsageError(f"no scenario {shown(name or text)}; there are {names}")
+
+
+def built_in_variant(name: str) -> type[Variant]:
+    """One of the project's own variants; for names that a file holds, which must not be run.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    raise UsageError(
+        f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; "
+        "of a transcript of your own variant, pass --variant PATH.py:Class"
+    )
+
+
+def find_variant(text: str) -> type[Variant]:
+    """A variant's class by its name, or as ``path.py:Class``: what a person says, never a file.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    path, name = _split(text)
+    if path is None:
+        if text in BUILT_IN:
+            return BUILT_IN[text]
+        raise UsageError(
+            f"variant {shown(text)} is none of {', '.join(BUILT_IN)}, nor PATH.py:Class"
+        )
+    if name is None:
+        raise UsageError(f"{path}: which class? Say {path}:Class")
+    found = getattr(load_module(path), name, None)
+    if not (isinstance(found, type) and issubclass(found, Variant)):
+        raise UsageError(f"{path}: no variant class {shown(name)}")
+    return found
+
+
+def load_module(path: Path) -> types.ModuleType:
+    """Run a Python file as a module. Whoever names the file vouches for it.
+
+    Raises:
+        UsageError: it is not there, or it fails.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    name = f"sottovoce_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # msgspec resolves annotations by the module's name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
+        where = _line_in(error, path)
+        raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    if isinstance(error, SyntaxError | ProtocolError):
+        return ""
+    trace, line = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f":{line}" if line else ""
+
+
+def _split(text: str) -> tuple[Path | None, str | None]:
+    """``path.py:name`` as its parts; a text without ``.py`` is no path."""
+    head, colon, tail = text.rpartition(":")
+    if colon and head.endswith(".py"):
+        return Path(head), tail or None
+    return (Path(text), None) if text.endswith(".py") else (None, None)

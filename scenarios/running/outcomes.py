@@ -1,0 +1,211 @@
+"""What a run came to: the published result, the estimate, the transcript and the ledger."""
+
+from __future__ import annotations
+
+import functools
+import html
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.audit.completeness import Completeness, CompletenessWriter
+from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.measures import total_variation
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Table
+from protocol.messages import AGGREGATOR, DONE, NO_ROUND, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from scenarios.files.transcripts import Transcript
+from scenarios.report.values import claims_values, privacy_values
+
+NOT_COUNTED = "its answer was not counted"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A run, finished.
+
+    Args:
+        charter: session, variant and roster.
+        result: what the aggregator published.
+        transcript: the record; ``digest`` is its canonical digest, 32 bytes.
+        endings: how each party ended; ``"done"`` is how it should.
+        records: the true answers, if this was a simulation.
+        seed: of the simulation, or None.
+        transport: ``local``, ``memory``, ``tcp`` or ``tls``.
+        messages, bytes: the traffic that was sent.
+        seconds: how long the run took.
+    """
+
+    charter: Charter
+    result: Message
+    transcript: Transcript
+    digest: bytes
+    endings: Mapping[PartyId, str]
+    records: Records | None
+    seed: int | None
+    transport: str
+    messages: int
+    bytes: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Outcome: {self.variant.name}, {len(self.endings)} parties over {self.transport}, "
+            f"digest {self.digest.hex()[:16]}>"
+        )
+
+    @property
+    def variant(self) -> Variant:
+        """The protocol that was run."""
+        return self.charter.variant
+
+    @functools.cached_property
+    def estimate(self) -> Estimate:
+        """What the published result says about the respondents."""
+        return self.variant.estimate(self.result)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the aggregator learned, from the transcript."""
+        return self._read[0]
+
+    @property
+    def completeness(self) -> Completeness:
+        """Who took part, from the transcript."""
+        return self._read[1]
+
+    @property
+    def counted(self) -> int:
+        """How many parties the estimate is made of."""
+        return self.completeness.counted
+
+    @functools.cached_property
+    def _read(self) -> tuple[Ledger, Completeness]:
+        ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
+        for entry in self.transcript.entries():
+            ledger.add(entry)
+            completeness.add(entry)
+        return ledger.ledger(AGGREGATOR), completeness.completeness()
+
+    @property
+    def trouble(self) -> dict[str, int]:
+        """How many parties ended otherwise than they should, by what became of them."""
+        completeness = self.completeness
+        # The worst that is known of a party comes last.
+        became = {name: NOT_COUNTED for c in completeness.closings for name in c.missing}
+        became |= {name: ending for name, ending in self.endings.items() if ending != DONE}
+        became |= completeness.departed
+        return dict(Counter(became.values()).most_common())
+
+    def summary(
+        self, estimate: Estimate | None = None, projection: Projection = "none"
+    ) -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's own keys.
+
+        Args:
+            estimate: what to report; by default what the published result says.
+            projection: applied to its tables.
+        """
+        reported = self.estimate if estimate is None else estimate
+        marginals = reported.marginals(projection)
+        pairs = reported.pairs(projection)
+        return {
+            "variant": self.variant.name,
+            "seed": self.seed,
+            "transport": self.transport,
+            "respondents": self.estimate.n if self.records is None else len(self.records),
+            "parties": len(self.endings),
+            "counted": self.counted,
+            "rounds": [
+                {
+                    "kind": closing.kind,
+                    "round": None if closing.round == NO_ROUND else closing.round,
+                    "awaited": closing.awaited,
+                    "counted": closing.counted,
+                }
+                for closing in self.completeness.closings
+            ],
+            "estimate": {
+                "respondents": self.estimate.n,
+                "projection": projection,
+                "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
+                "standard_errors": {
+                    name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
+                    for name, t in marginals.items()
+                },
+                "pairs": [{"attributes": list(t.names), "table": t.values.tolist()} for t in pairs],
+            },
+            **(
+                {}
+                if self.records is None
+                else _compared(reported.recoded(self.records), marginals, pairs)
+            ),
+            "traffic": {"messages": self.messages, "bytes": self.bytes},
+            "transcript": {
+                "path": str(self.transcript.path) if self.transcript.path else None,
+                "digest": self.digest.hex(),
+            },
+            "privacy": {
+                **privacy_values(self.ledger),
+                "claims": claims_values(self.variant.claims()),
+            },
+            "trouble": self.trouble,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _repr_html_(self) -> str:
+        tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())
+        title = html.escape(self.variant.survey.title)
+        return (
+            f"<h4>{title}: {html.escape(self.variant.name)}</h4>"
+            f"<p>estimated from {self.counted} of {len(self.endings)} parties, over "
+            f"{html.escape(self.transport)}; {self.messages} messages, {self.bytes} bytes; "
+            f"epsilon {self.ledger.record_epsilon:.4g} per record; "
+            f"digest <code>{self.digest.hex()}</code></p>{tables}"
+        )
+
+
+def _compared(
+    records: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
+) -> dict[str, Any]:
+    """The truth beside the estimates, and how far apart they are."""
+    true_marginals = {name: records.distribution([name]) for name in marginals}
+    true_pairs = [records.distribution(table.names) for table in pairs]
+    pairs_tv = [float(total_variation(t.values, x)) for t, x in zip(pairs, true_pairs, strict=True)]
+    return {
+        "truth": {
+            "marginals": {
+                name: _labelled(marginals[name], values) for name, values in true_marginals.items()
+            },
+            "pairs": [
+                {"attributes": list(t.names), "table": x.tolist()}
+                for t, x in zip(pairs, true_pairs, strict=True)
+            ],
+        },
+        "error": {
+            "marginals_tv": {
+                name: float(total_variation(table.values, true_marginals[name]))
+                if np.isfinite(table.values).all()
+                else None
+                for name, table in marginals.items()
+            },
+            "pairs_tv": float(np.mean(pairs_tv)) if pairs_tv else None,
+        },
+    }
+
+
+def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float | None]:
+    return dict(zip(table.categories[0], map(_known, values.tolist()), strict=True))
+
+
+def _known(value: float) -> float | None:
+    """A number, or None for one that nothing was reported about."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,226 @@
+"""What a reproduction reports: measured figures beside a paper's printed ones; nothing is run here.
+
+A reproduction is a scenario whose parameters have ``runs: Runs`` and whose ``run`` returns
+``Reproduced``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from scenarios.running.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Runs = Annotated[int, Meta(ge=1, le=1_000_000, description="how often the experiment is repeated")]
+"""The parameter ``runs`` of every reproduction: it tells one from an ordinary scenario."""
+
+Values: TypeAlias = float | Mapping[str, float]
+"""One figure, or several by their names."""
+
+RESERVED = ("measured", "standard_error", "printed", "remark")
+"""The keys of a row's own in JSON, which no setting may be called."""
+
+TOLERANCE = 3
+"""How many standard errors apart measured and printed may be without being called different."""
+
+
+class Compared(NamedTuple):
+    """One measured figure and what the paper prints for it, each None where there is none.
+
+    Args:
+        name: of the figure; empty if its row has only this one.
+    """
+
+    name: str
+    measured: float
+    standard_error: float | None
+    printed: float | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether measured and printed are more than three standard errors apart.
+
+        Within half a unit of the last printed digit, or within round-off, they never differ: that
+        is what decides for figures without a standard error. Whether one differs whose error is
+        unknown cannot be told.
+        """
+        if self.printed is None or self.measured == self.printed or self.unknown:
+            return False
+        allowed = max(TOLERANCE * (self.standard_error or 0.0), _rounding(self.printed))
+        return not abs(self.measured - self.printed) <= allowed
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the figure is an estimate whose standard error is not known."""
+        return self.standard_error is not None and math.isnan(self.standard_error)
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured by printed, if there is such a number."""
+        if not self.printed:
+            return None
+        ratio = self.measured / self.printed
+        return ratio if math.isfinite(ratio) else None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting of an experiment: what was measured, and what the paper prints for it.
+
+    Args:
+        settings: what tells this row from the others, such as ``p`` and ``attributes``.
+        measured: a figure, or several by their names; may be infinite.
+        standard_error: of ``measured``; None, or without a name, for what is no estimate, and NaN
+            for an estimate whose error is unknown, which then differs from nothing.
+        printed: by the paper; None, or without a name, where it prints nothing.
+        remark: why measured and printed disagree, or what else a reader has to know.
+
+    Raises:
+        ValueError: a setting is called like a key of the row itself; or ``standard_error`` or
+            ``printed`` has a figure that ``measured`` does not have.
+    """
+
+    settings: Mapping[str, Any]
+    measured: Values
+    standard_error: Values | None = None
+    printed: Values | None = None
+    remark: str = ""
+
+    def __post_init__(self) -> None:
+        for name in RESERVED:
+            if name in self.settings:
+                raise ValueError(f"a setting must not be called {name!r}: a row has a key of it")
+        known = _by_name(self.measured)
+        for what, values in (("standard_error", self.standard_error), ("printed", self.printed)):
+            unknown = [] if values is None else [n for n in _by_name(values) if n not in known]
+            if unknown:
+                raise ValueError(f"{what} has {unknown}, measured has {list(known)}")
+
+    def figures(self) -> tuple[Compared, ...]:
+        """Every figure of this row with its standard error and its printed value."""
+        errors = {} if self.standard_error is None else _by_name(self.standard_error)
+        printed = {} if self.printed is None else _by_name(self.printed)
+        return tuple(
+            Compared(name, value, errors.get(name), printed.get(name))
+            for name, value in _by_name(self.measured).items()
+        )
+
+    def shown(self, name: str) -> str:
+        """A setting for a reader; empty if this row has none of that name."""
+        value = self.settings.get(name)
+        if isinstance(value, list | tuple):
+            return ", ".join(map(str, value))
+        if isinstance(value, float):
+            return f"{value:g}"
+        return "" if value is None else str(value)
+
+    @property
+    def words(self) -> str:
+        """The remark; if there is none and a figure differs, by how much it does."""
+        if self.remark:
+            return self.remark
+        return "; ".join(_difference(figure) for figure in self.figures() if figure.differs)
+
+    def values(self) -> dict[str, Any]:
+        """The row for JSON: its settings, then ``measured``, ``standard_error``, ``printed`` and
+        ``remark``.
+
+        What is None is null; of several figures, so is each that has no standard error or is not
+        printed. JSON has no infinity: it is null too, and ``remark`` says which figure was it.
+        """
+        figures = self.figures()
+        endless = [f.name or "measured" for f in figures if not math.isfinite(f.measured)]
+        said = f"not a finite number, so null: {', '.join(endless)}" if endless else ""
+        return {
+            **{name: _plain(value) for name, value in self.settings.items()},
+            "measured": _plain(self.measured),
+            "standard_error": self._padded(self.standard_error),
+            "printed": self._padded(self.printed),
+            "remark": "; ".join(part for part in (self.words, said) if part),
+        }
+
+    def _padded(self, values: Values | None) -> Any:
+        if isinstance(values, Mapping) and isinstance(self.measured, Mapping):
+            return {name: _plain(values.get(name)) for name in self.measured}
+        return _plain(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduced:
+    """A reproduction, done.
+
+    Args:
+        reproduction: its name.
+        runs: how often the experiment was repeated.
+        rows: measured beside printed.
+        notes: what holds for all rows.
+        plot: draws into an empty figure; by default ``plot_rows`` of ``scenarios.report.plots``
+            draws the rows.
+        outcome: of the run by messages, if it was one.
+    """
+
+    reproduction: str
+    runs: int
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    plot: Callable[[Figure], None] | None = None
+    outcome: Outcome | None = None
+
+    def result(self) -> dict[str, Any]:
+        """What ``result.json`` holds and ``--json`` prints."""
+        return {
+            "reproduction": self.reproduction,
+            "runs": self.runs,
+            "rows": [row.values() for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def _by_name(values: Values) -> Mapping[str, float]:
+    named = values if isinstance(values, Mapping) else {"": values}
+    return {name: float(value) for name, value in named.items()}
+
+
+def _rounding(printed: float) -> float:
+    """By how much a printed number may be off because it was rounded.
+
+    The digits of a whole number do not say where it was rounded.
+    """
+    round_off = 1e-9 * abs(printed) or 1e-12
+    exponent = Decimal(repr(printed)).as_tuple().exponent
+    if printed.is_integer() or not isinstance(exponent, int):
+        return round_off
+    return max(round_off, 0.5 * 10.0**exponent)
+
+
+def _difference(figure: Compared) -> str:
+    name = f"{figure.name}: " if figure.name else ""
+    if figure.printed is None or not math.isfinite(figure.measured):
+        return f"{name}measured is not finite, printed is"
+    apart = figure.measured - figure.printed
+    if not figure.standard_error:
+        return f"{name}measured less printed is {apart:.3g}"
+    errors = abs(apart) / figure.standard_error
+    return f"{name}measured less printed is {apart:.3g}, {errors:.1f} standard errors"
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,210 @@
+"""What a scenario is: a named experiment with typed parameters that runs and reports."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.session.exchange import Exchange
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
+from scenarios.running.reproduction import Reproduced, Runs
+from scenarios.running.simulation import TransportName, simulate
+from transports.faults import Fault
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+def _untold(done: int, total: int) -> None:
+    """Progress that nobody follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a run is given beside its parameters.
+
+    Args:
+        seed: decides all randomness.
+        transport: what carries the messages.
+        data: where public data lies, or None.
+        transcript: where to write the transcript, or None to keep it in memory.
+        watch: is handed the exchange before the run.
+        by_messages: a reproduction is to run its experiment once, through live actors
+            (``simulate``), and to report its outcome too.
+        progress: a reproduction tells it how much is done, and of how much.
+    """
+
+    seed: int = field(default=1, repr=False)
+    transport: TransportName = "local"
+    data: Path | str | None = None
+    transcript: Path | str | None = None
+    watch: Callable[[Exchange], object] | None = None
+    by_messages: bool = False
+    progress: Callable[[int, int], None] = _untold
+
+    def simulate(
+        self,
+        variant: Variant,
+        records: Records,
+        *,
+        parties: int | None = None,
+        rules: Sequence[Fault] = (),
+    ) -> Outcome:
+        """Run a variant on known records, as this context says."""
+        return simulate(
+            variant,
+            records,
+            seed=self.seed,
+            transport=self.transport,
+            parties=parties,
+            rules=rules,
+            path=self.transcript,
+            watch=self.watch,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run of a scenario: its outcome and how to report it.
+
+    Args:
+        projection: applied to the tables that are reported.
+        estimate: what to report instead of the outcome's own, if it is worked over.
+        rows: what a reader is shown instead of every attribute's table, the same keys in each.
+        extra: the scenario's own keys of ``result.json``. ``dependence``, if there, is an object
+            with ``attributes`` and ``matrix``, shape (m, m), which ``--plot`` draws as a heat map.
+        error: further keys of its ``error``.
+        notes: sentences for a reader.
+        plot: draws what ``--plot`` shows; by default estimates beside the truth.
+    """
+
+    outcome: Outcome
+    projection: Projection = "none"
+    estimate: Estimate | None = None
+    rows: Sequence[Mapping[str, str | float | None]] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    plot: Callable[[Figure], None] | None = None
+
+    @property
+    def reported(self) -> Estimate:
+        """The estimate to report."""
+        return self.outcome.estimate if self.estimate is None else self.estimate
+
+    def values(self) -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's name and parameters."""
+        values = self.outcome.summary(self.reported, self.projection)
+        if self.error:
+            values["error"] = {**values.get("error", {}), **self.error}
+        return {**values, **self.extra}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario(Generic[P]):
+    """A named experiment.
+
+    Args:
+        name: how it is called on the command line.
+        summary: one sentence.
+        parameters: a frozen ``msgspec.Struct`` with a default for every field; a field's
+            ``msgspec.Meta(description=...)`` documents it, and its bounds are checked.
+        joint: whether what it estimates has a joint distribution, so that ``--synthetic`` can draw.
+        run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
+            ``Reproduced``.
+    """
+
+    name: str
+    summary: str
+    parameters: type[P]
+    run: Callable[[P, Context], Finished | Reproduced]
+    joint: bool = True
+
+    @property
+    def reproduces(self) -> bool:
+        """Whether this is a reproduction, by its parameters."""
+        fields = msgspec.structs.fields(self.parameters)
+        return any(info.name == "runs" and info.type == Runs for info in fields)
+
+    def configure(self, given: Mapping[str, Any]) -> P:
+        """Parameters from values or texts.
+
+        Raises:
+            UsageError: names the parameter that is unknown or out of range, and what was expected.
+        """
+        known = [f.encode_name for f in msgspec.structs.fields(self.parameters)]
+        for name in given:
+            if name not in known:
+                raise UsageError(
+                    f"scenario {self.name!r} has no parameter {name!r}; it has {', '.join(known)}"
+                )
+        try:
+            parameters = msgspec.convert(dict(given), self.parameters, strict=False)
+        except msgspec.ValidationError as error:
+            what, _, place = str(error).partition(" - at `$.")
+            name = place.rstrip("`")
+            if not name:
+                raise UsageError(f"scenario {self.name!r}: {what}") from error
+            raise UsageError(f"parameter {name!r} = {given.get(name)!r}: {what}") from error
+        for info in msgspec.structs.fields(self.parameters):
+            value, name = getattr(parameters, info.name), info.encode_name
+            # A result is JSON, which has no such number, and no path has such a text.
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"parameter {name!r} = {given.get(name)!r}: not a finite number")
+            if isinstance(value, str) and "\0" in value:
+                raise UsageError(f"parameter {name!r} = {value!r}: has a null character")
+        return parameters
+
+    def describe(self) -> list[tuple[str, str, str]]:
+        """(name, default, description) of every parameter."""
+        described = []
+        for info in msgspec.structs.fields(self.parameters):
+            default = "" if info.default is None else str(info.default).lower()
+            described.append((info.encode_name, default, _description(info.type)))
+        return described
+
+
+@contextmanager
+def parameters_checked() -> Generator[None]:
+    """For the making of a variant from parameters: what its mathematics refuses was a person's.
+
+    Raises:
+        UsageError: instead of a ValueError of the block.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _description(annotation: object) -> str:
+    metas = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
+    return next((meta.description for meta in metas if meta.description), "")
+
+
+def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
+    """The scenarios that a file defines: what it calls ``SCENARIOS``.
+
+    Raises:
+        UsageError: it does not define any.
+    """
+    found = getattr(module, "SCENARIOS", None)
+    if not isinstance(found, tuple) or not all(isinstance(s, Scenario) for s in found) or not found:
+        raise UsageError(
+            f"{module.__file__}: expected SCENARIOS, a tuple of scenarios.running.scenario.Scenario"
+        )
+    return found

@@ -1,0 +1,385 @@
+"""Audits of honest, faulty and doctored transcripts: each deceit is found and named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.accounting.events import Public, Randomized
+from protocol.audit.audit import Audit, audit
+from protocol.errors import SurveyError
+from protocol.estimators.joint import JointEstimate
+from protocol.messages import AGGREGATOR, RECORD, Closed, Declined, Envelope, Message, PartyId
+from protocol.randomizers import KeepUniform
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
+from protocol.session.local import run_locally
+from protocol.session.roles import Me
+from protocol.session.variant import Variant
+from protocol.simulation.setting import Setting, setting_of
+from protocol.transcript.entries import Sent
+from protocol.transcript.header import charter_of, header_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.recorder import Recorder
+from protocol.variants import RRIndependent
+from protocol.variants.reports.reports import Pooled
+from protocol.wire.codec import decode_envelope
+from tests.forgeries import Forgery
+from tests.protocol.simulation import SURVEY, Word, answers, talk
+
+PARTIES = 6
+ONE, TWO = PartyId("party-1"), PartyId("party-2")
+VARIANT = RRIndependent.with_keep(SURVEY, 0.6)
+
+
+def recorded(
+    variant: Variant = VARIANT, *, fate: FateRule = deliver_all, seed: int = 1
+) -> tuple[bytes, bytes, Setting]:
+    """A run's file, digest and setting."""
+    setting = setting_of(variant, answers(SURVEY, PARTIES), seed=seed)
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, header_of(setting.charter, seed=seed))
+    run_locally(
+        Exchange(setting.charter, recorder=recorder, fate=fate), setting.streams, setting.holdings
+    )
+    digest = recorder.close()
+    return b"".join(parts), digest, setting
+
+
+def audited(
+    file: bytes, variant: type[Variant] = RRIndependent, observer: PartyId = AGGREGATOR
+) -> Audit:
+    return audit(lambda: [file], variant, observer=observer)
+
+
+def texts(found: Audit) -> list[str]:
+    return [str(finding) for finding in found.findings]
+
+
+def losing(*senders: str, verdict: Verdict = Verdict.DROP) -> FateRule:
+    """These parties' reports do not arrive."""
+
+    def decide(envelope: Envelope) -> Fate:
+        lost = envelope.kind == "Report" and envelope.sender in senders
+        return Fate(verdict, 0.0) if lost else PASS
+
+    return decide
+
+
+@pytest.fixture(scope="module")
+def honest() -> tuple[bytes, bytes, Setting]:
+    return recorded()
+
+
+def doctored(file: bytes, kind: str, change: Callable[[list[Any]], None]) -> bytes:
+    """A file in which the aggregator's envelope of a kind is another; all else is consistent."""
+    forgery = Forgery(file)
+    [place] = [
+        i
+        for i, entry in enumerate(forgery.entries)
+        if entry[0] == "Sent" and entry[2][1] == AGGREGATOR and entry[2][4] == kind
+    ]
+    change(forgery.entries[place][2])
+    return forgery.write()
+
+
+def body(setting: Setting, message: Message) -> bytes:
+    return setting.charter.codec.encode(message)
+
+
+def said(file: bytes, setting: Setting, kind: type[Message]) -> Any:
+    """The aggregator's message of a kind."""
+    forgery = Forgery(file)
+    [found] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == kind.kind()]
+    return setting.charter.codec.decode(kind.kind(), found[5])
+
+
+def test_an_honest_run_is_accepted(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, digest, setting = honest
+    found = audit(lambda: [file], RRIndependent, digest=digest)
+    assert found.accepted
+    assert found.findings == ()
+    assert found.simulated
+    assert found.verification.compared
+    assert found.replay is not None
+    assert found.replay.follows is True
+    assert (found.completeness.parties, found.completeness.counted) == (PARTIES, PARTIES)
+    assert found.completeness.lost == 0
+    assert found.estimate is not None
+    assert found.estimate.n == PARTIES
+    [closing] = found.completeness.closings
+    assert (closing.kind, closing.awaited, closing.counted) == ("Report", PARTIES, PARTIES)
+    assert found.claims == setting.charter.variant.claims()
+
+
+def test_the_ledger_is_that_of_the_observer(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, _, _ = honest
+    expected = sum(math.log1p(r * 0.6 / 0.4) for r in SURVEY.sizes)
+    for observer in (AGGREGATOR, RECORD):
+        ledger = audited(file, observer=observer).ledger
+        assert ledger.record_epsilon == pytest.approx(expected, abs=1e-9)
+        assert len(ledger.accounts) == PARTIES
+    # What is published is for everybody: a party learns from it about all others.
+    ledger = audited(file, observer=ONE).ledger
+    assert ledger.record_epsilon == pytest.approx(expected, abs=1e-9)
+    assert len(ledger.accounts) == PARTIES - 1
+    assert ONE not in ledger.accounts
+    with pytest.raises(SurveyError, match="'nobody' is not on the roster of 7 members"):
+        audited(file, observer=PartyId("nobody"))
+
+
+def test_a_party_that_is_told_something_has_a_ledger_too() -> None:
+    event = Randomized(KeepUniform.with_keep(2, p=0.5), ("smokes",))
+
+    async def whispering(me: Me) -> None:
+        if me.id == ONE:
+            await me.send(TWO, Word("psst"))
+
+    async def waiting(me: Me) -> Message:
+        return Word("done")
+
+    variant = judged(talk(party=whispering, aggregator=waiting, event=event))
+    file, _, _ = recorded(variant)
+    # The switch relays it: the aggregator learns it as well.
+    for observer, learned in ((TWO, math.log(3)), (AGGREGATOR, math.log(3)), (ONE, 0.0)):
+        found = audited(file, type(variant), observer)
+        assert found.ledger.record_epsilon == pytest.approx(learned, abs=1e-9)
+        assert set(found.ledger.accounts) == ({ONE} if learned else set())
+
+
+def judged(variant: Variant) -> Variant:
+    """A talk that can be audited, though its result says nothing about respondents."""
+
+    class Judged(type(variant), frozen=True):  # type: ignore[misc, call-arg]
+        def estimate(self, result: Message) -> JointEstimate:
+            raise ValueError("just talk")
+
+    found: Variant = Judged(survey=variant.survey)
+    return found
+
+
+def test_another_result_does_not_follow(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, _, setting = honest
+    pooled = said(file, setting, Pooled)
+    counts = pooled.counts.copy()
+    counts[0] += 1
+
+    def change(envelope: list[Any]) -> None:
+        envelope[5] = body(setting, Pooled(pooled.codes, counts))
+
+    found = audited(doctored(file, "Pooled", change))
+    assert found.verification.intact
+    assert not found.accepted
+    assert found.replay is not None
+    assert found.replay.follows is False
+    [finding] = found.findings
+    text = "the result does not follow: #7: the record has another 'Pooled'"
+    assert str(finding).startswith(text)
+    [place] = finding.entries
+    entry = list(TranscriptReader(doctored(file, "Pooled", change)))[place]
+    assert isinstance(entry, Sent)
+    assert decode_envelope(entry.envelope).kind == "Pooled"
+    assert finding.party == AGGREGATOR
+
+
+def test_a_closing_that_counts_who_did_not_report() -> None:
+    file, _, setting = recorded(fate=losing(TWO))
+    closed = said(file, setting, Closed)
+    everybody = setting.charter.roster.bitmap(setting.charter.roster.parties)
+    assert closed.counted != everybody
+
+    def change(envelope: list[Any]) -> None:
+        envelope[5] = body(setting, msgspec.structs.replace(closed, counted=everybody))
+
+    found = audited(doctored(file, "Closed", change))
+    assert found.verification.intact
+    early, finding = found.findings
+    assert str(early) == "'Report' was counted before it was delivered: party-2"
+    assert early.party == TWO
+    assert "party-2 is counted, but no such message was delivered" in str(finding)
+    assert early.entries == finding.entries
+
+
+@pytest.mark.parametrize("counted", [b"\xff", b"\xff\xff", b""])
+def test_a_closing_that_names_nobody(honest: tuple[bytes, bytes, Setting], counted: bytes) -> None:
+    file, _, setting = honest
+    closed = said(file, setting, Closed)
+
+    def change(envelope: list[Any]) -> None:
+        envelope[5] = msgspec.msgpack.encode(["Report", closed.round, closed.awaited, counted])
+
+    found = audited(doctored(file, "Closed", change))
+    assert not found.accepted
+    assert found.completeness.counted == 0
+    assert any("does not follow" in str(finding) for finding in found.findings)
+
+
+def test_a_report_that_is_left_out_is_found(honest: tuple[bytes, bytes, Setting]) -> None:
+    """The aggregator pretends that party-2 was late, and publishes what follows from that."""
+    file, _, _ = honest
+    without, _, _ = recorded(fate=losing(TWO))
+    forgery = Forgery(file)
+    sent = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][1] == AGGREGATOR]
+    theirs = [e[2] for e in Forgery(without).entries if e[0] == "Sent" and e[2][1] == AGGREGATOR]
+    for mine, forged in zip(sent, theirs, strict=True):
+        mine[:] = forged
+    found = audited(forgery.write())
+    assert found.verification.intact
+    assert found.replay is not None
+    assert found.replay.follows is True
+    [closing] = found.completeness.closings
+    assert closing.missing == closing.left_out == (TWO,)
+    [finding] = found.findings
+    assert str(finding) == "'Report' was delivered in time and not counted: party-2"
+    closed, delivered = (forgery.entries[place] for place in finding.entries)
+    assert closed[2][4] == "Closed"
+    assert delivered[0] == "Delivered"
+    assert delivered[2] == finding.party == TWO
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.CRASH])
+def test_who_is_missing_was_not_left_out(verdict: Verdict) -> None:
+    file, _, _ = recorded(fate=losing(ONE, TWO, verdict=verdict))
+    found = audited(file)
+    assert found.accepted
+    assert found.completeness.counted == PARTIES - 2
+    [closing] = found.completeness.closings
+    assert closing.missing == (ONE, TWO)
+    assert closing.left_out == ()
+    assert found.completeness.lost == (0 if verdict is Verdict.CRASH else 2)
+    reasons = {Verdict.DROP: {}, Verdict.CUT: "link cut", Verdict.CRASH: "crashed"}[verdict]
+    expected = dict.fromkeys((ONE, TWO), reasons) if reasons else {}
+    assert found.completeness.departed == expected
+    assert found.estimate is not None
+    assert found.estimate.n == PARTIES - 2
+
+
+def test_who_is_late_was_not_left_out() -> None:
+    def decide(envelope: Envelope) -> Fate:
+        late = envelope.kind == "Report" and envelope.sender == TWO
+        return Fate(Verdict.PASS, 61.0) if late else PASS
+
+    # One more than its patience: whoever waits for the late one waits for a second round.
+    file, _, _ = recorded(fate=decide)
+    found = audited(file)
+    assert found.accepted
+    [closing] = found.completeness.closings
+    assert closing.missing == (TWO,)
+    assert closing.left_out == ()
+
+
+def test_who_declined_and_spoke_on_was_not_left_out() -> None:
+    async def shy(me: Me) -> None:
+        await me.send(AGGREGATOR, Declined("no"))
+        await me.send(AGGREGATOR, Word("but"))
+
+    async def asking(me: Me) -> Message:
+        await me.gather(Word, me.roster.parties, within=1.0)
+        return Word("done")
+
+    variant = judged(talk(party=shy, aggregator=asking, event=Public()))
+    file, _, _ = recorded(variant)
+    [closing] = audited(file, type(variant)).completeness.closings
+    assert len(closing.missing) == PARTIES
+    assert closing.left_out == ()
+
+
+def test_a_record_without_a_result(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, _, _ = honest
+    forgery = Forgery(file)
+    place = forgery.place(AGGREGATOR, PARTIES + 1)
+    del forgery.entries[place]
+    found = audited(forgery.write())
+    assert texts(found) == ["nothing was published"]
+    assert found.replay is None
+    assert found.estimate is None
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_record_without_an_end(honest: tuple[bytes, bytes, Setting], complete: bool) -> None:
+    file, _, _ = honest
+    if complete:
+        found = audited(file[:-5])
+        assert texts(found) == ["the record is incomplete: it has no end"]
+    else:
+        forgery = Forgery(file)
+        forgery.ending = {"complete": False, "reason": "QuorumError"}
+        found = audited(forgery.write())
+        assert texts(found) == ["the run did not come to its end: QuorumError"]
+    assert not found.accepted
+    assert found.replay is not None
+    assert found.replay.follows is True
+
+
+def test_another_digest(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, _, _ = honest
+    found = audit(lambda: [file], RRIndependent, digest=bytes(32))
+    [finding] = found.findings
+    assert "expected 0000" in str(finding)
+    assert not found.accepted
+
+
+def test_a_broken_record_is_read_as_far_as_it_goes(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, _, _ = honest
+    header_ends = 23 + 13 + int.from_bytes(file[24:28], "big") + 32
+    for place in range(header_ends, len(file), 97):
+        broken = file[:place] + bytes([file[place] ^ 1]) + file[place + 1 :]
+        found = audited(broken)
+        assert not found.accepted
+        assert found.findings
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("variant", "rr-joint", "of variant 'rr-joint', not of 'rr-independent'"),
+        ("max_body", 7, "of at most 7 B"),
+        ("kinds", ["Closed", "Declined", "Left", "Head"], "declares kinds"),
+        ("roster", [["party-1", b"x" * 32]], "not sound"),
+        ("roster", [["aggregator", b"x"]], "not sound"),
+        ("parameters", {}, "does not fit"),
+        ("survey", {"title": "x"}, "does not fit"),
+    ],
+)
+def test_a_header_that_does_not_fit(
+    honest: tuple[bytes, bytes, Setting], field: str, value: object, says: str
+) -> None:
+    file, _, _ = honest
+    forgery = Forgery(file)
+    forgery.header[field] = value
+    with pytest.raises(SurveyError, match=says):
+        audited(forgery.write())
+
+
+@pytest.mark.parametrize("file", [b"", b"GET / HTTP/1.1", b"sottovoce transcript 1\n"])
+def test_what_is_no_transcript(file: bytes) -> None:
+    with pytest.raises(SurveyError, match="no readable header"):
+        audited(file)
+
+
+def test_the_charter_comes_back(honest: tuple[bytes, bytes, Setting]) -> None:
+    file, _, setting = honest
+    charter = charter_of(TranscriptReader(file).header, RRIndependent)
+    assert isinstance(charter, Charter)
+    assert charter == setting.charter
+
+
+def test_a_report_that_nobody_can_read_is_charged_in_full(
+    honest: tuple[bytes, bytes, Setting],
+) -> None:
+    file, _, _ = honest
+    forgery = Forgery(file)
+    forgery.entries[forgery.place(ONE, 0)][2][5] = b"\x90"
+    found = audited(forgery.write())
+    [remark] = found.remarks
+    assert str(remark).startswith("party-1 #0: ")
+    assert (remark.entries, remark.party) == ((forgery.place(ONE, 0),), ONE)
+    assert math.isinf(found.ledger.accounts[ONE].loss.record)
+    assert math.isfinite(found.ledger.accounts[TWO].loss.record)
+    # Nobody could have counted it, so nobody left it out.
+    assert any("party-1 is counted" in f or "party-1 #0" in f for f in texts(found)[1:])

@@ -1,0 +1,184 @@
+"""Claims beside the record: what is compared with what, and the factor between."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from protocol.audit.audit import Audit, audit
+from protocol.audit.claims import ClaimCheck, check_claims
+from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.messages import AGGREGATOR
+from protocol.randomizers import KeepUniform
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.session.variant import Claim, Variant
+from protocol.sharing.sums import SecureSum
+from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
+from protocol.transcript.header import header_of
+from protocol.transcript.recorder import Recorder
+from protocol.variants import (
+    RRBA,
+    InpPS,
+    PairRR,
+    RRClusters,
+    RRIndependent,
+    SecureSumVariant,
+)
+from protocol.variants.keyvalue.privkv import PrivKVVariant
+from tests.every_variant import BITS, FILMS
+from tests.protocol.simulation import answers, talk
+
+P = 0.6
+
+
+def audited(variant: Variant, records: Records | None = None) -> Audit:
+    setting = setting_of(
+        variant, answers(variant.survey, 8) if records is None else records, seed=1, parties=8
+    )
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, header_of(setting.charter, seed=1))
+    exchange = Exchange(setting.charter, recorder=recorder)
+    run_locally(exchange, setting.streams, setting.holdings, identities=setting.identities)
+    recorder.close()
+    found = audit(lambda: [b"".join(parts)], type(variant))
+    assert found.accepted
+    assert tuple(check.claim for check in found.checks[: len(found.claims)]) == found.claims
+    return found
+
+
+def checks(variant: Variant) -> tuple[ClaimCheck, ...]:
+    return audited(variant).checks
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("groups", ["one", "view"])
+def test_the_theorem_of_rrba_holds_for_no_table(k: int, groups: Any) -> None:
+    """The uniform table of K cells costs ln(1 + pK/(1-p)), the theorem says ln(1/(1-p))."""
+    [check] = checks(RRBA(survey=BITS, k=k, p=P, block=4, groups=groups))
+    cells = 2**k
+    assert check.record == pytest.approx(math.log1p(P / (1 - P) * cells), rel=1e-9)
+    assert check.claim.epsilon == pytest.approx(-math.log(1 - P))
+    assert check.factor == pytest.approx(check.record / -math.log(1 - P))
+    assert check.factor is not None
+    assert check.factor > 1
+    assert check.about == "per answer"
+
+
+def test_what_the_configuration_of_rrba_promises_is_kept() -> None:
+    theorem, promise = checks(RRBA(survey=BITS, epsilon=1.0, block=4))
+    assert theorem.claim.source.startswith("RRBA")
+    assert (promise.claim.epsilon, promise.claim.source) == (1.0, "the survey's configuration")
+    assert promise.factor == pytest.approx(1.0)
+    assert promise.record <= 1.0
+
+
+@pytest.mark.parametrize("profile", ["sparse", "literal"])
+def test_waived_composition_is_a_factor_of_the_number_of_pairs(profile: Any) -> None:
+    [check] = checks(PairRR.with_keep(BITS, P, sums=SecureSum(profile=profile)))
+    each = math.log1p(4 * P / (1 - P))
+    assert check.claim.epsilon == pytest.approx(each)
+    assert check.record == pytest.approx(3 * each)
+    assert check.factor == pytest.approx(3)
+
+
+@pytest.mark.parametrize("dependence", ["rr", "pair-rr", "secure-sum"])
+def test_the_claims_of_clusters_are_about_their_own_messages(dependence: Any) -> None:
+    """The release costs what is said; what the clusters are learned from is another bill."""
+    variant = RRClusters(survey=BITS, p=P, tv=4, td=0.0, dependence=dependence)
+    found = audited(variant)
+    first, *others = found.checks
+    single = 3 * math.log1p(2 * P / (1 - P))
+    assert first.record == pytest.approx(single)
+    assert first.factor == pytest.approx(1)
+    assert first.about == "per record, in 'Report'"
+    match dependence:
+        case "rr":
+            assert others == []
+            assert found.ledger.record_epsilon == pytest.approx(2 * single)
+        case "pair-rr":
+            [waived] = others
+            assert waived.factor == pytest.approx(3)
+            assert waived.about == "per record, in 'Upload' and 'Partial'"
+        case "secure-sum":
+            [counts] = others
+            assert (counts.record, counts.factor) == (math.inf, None)
+
+
+def test_what_is_said_truly_has_the_factor_1() -> None:
+    for variant in (
+        RRIndependent.with_keep(BITS, P),
+        InpPS(survey=BITS, epsilon=1.5),
+        PrivKVVariant(survey=FILMS, epsilon=2.0),
+    ):
+        first = checks(variant)[0]
+        assert first.factor is not None
+        assert first.about == "per record"
+        if not isinstance(variant, PrivKVVariant):
+            assert first.factor == pytest.approx(1)
+    assert checks(SecureSumVariant(survey=BITS)) == ()
+
+
+def claiming(claim: Claim | None, epsilon: float | None = None) -> Variant:
+    """A talk of which something is claimed."""
+
+    class Claiming(type(talk()), frozen=True, kw_only=True):  # type: ignore[misc, call-arg]
+        epsilon: float | None = None
+
+        def claims(self) -> tuple[Claim, ...]:
+            return () if claim is None else (claim,)
+
+    made: Variant = Claiming(survey=BITS, epsilon=epsilon)
+    return made
+
+
+def ledger_of(variant: Variant) -> Ledger:
+    setting = setting_of(variant, answers(variant.survey, 3), seed=1)
+    return LedgerWriter(setting.charter).ledger(AGGREGATOR)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "factor"), [(None, None), (0.0, None), (2.0, 0.0), (math.inf, 0.0)]
+)
+def test_where_nothing_was_told(claimed: float | None, factor: float | None) -> None:
+    variant = claiming(Claim("somebody", "something", claimed))
+    [check] = check_claims(variant, ledger_of(variant))
+    assert (check.record, check.factor) == (0.0, factor)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "factor"), [(None, None), (0.0, math.inf), (2.0, math.inf), (math.inf, None)]
+)
+def test_what_is_unbounded_is_infinitely_many_times_the_claim(
+    claimed: float | None, factor: float | None
+) -> None:
+    found = audited(SecureSumVariant(survey=BITS))
+    for per in ("record", "answer"):
+        claim = Claim("somebody", "something", claimed, per=per)
+        [check] = check_claims(claiming(claim), found.ledger)
+        assert (check.record, check.factor) == (math.inf, factor)
+
+
+def test_a_parameter_epsilon_is_a_promise_unless_a_claim_accounts_for_it() -> None:
+    variant = claiming(None, epsilon=3.0)
+    [check] = check_claims(variant, ledger_of(variant))
+    assert (check.claim.says, check.claim.epsilon) == ("the parameter epsilon", 3.0)
+    variant = claiming(Claim("somebody", "something", 3.0), epsilon=3.0)
+    [check] = check_claims(variant, ledger_of(variant))
+    assert check.claim.source == "somebody"
+    variant = claiming(None)
+    assert check_claims(variant, ledger_of(variant)) == ()
+
+
+def test_kinds_that_nobody_sent_cost_nothing() -> None:
+    found = audited(RRIndependent.with_keep(BITS, P))
+    for per in ("record", "answer"):
+        claim = Claim("somebody", "something", 1.0, per=per, kinds=("Upload",))
+        [check] = check_claims(claiming(claim), found.ledger)
+        assert (check.record, check.factor) == (0.0, 0.0)
+    claim = Claim("somebody", "something", 1.0, per="answer", kinds=("Report",))
+    [check] = check_claims(claiming(claim), found.ledger)
+    assert check.record == KeepUniform.with_keep(2, p=P).epsilon

@@ -1,0 +1,254 @@
+"""Coalitions before an aggregator that swaps mask keys, or says to parties what it did not send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.audit.coalition.judge import (
+    Coalition,
+    CoalitionFinding,
+    judge_coalition,
+    worst_coalition,
+)
+from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.sharing.masks import modulus_bits
+from protocol.sharing.messages import Dealt, Graph, Join, Survivors, Upload
+from protocol.surveys.records import Records
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.wire.codec import decode_envelope, encode_envelope
+from tests.protocol.audit.test_coalition_transcripts import COUNTS, changed, run
+from tests.protocol.eavesdropper import Eavesdropper
+from tests.protocol.mask_oracle import follows, indicator, reduced
+from tests.protocol.sharing.test_sums import counted
+from tests.protocol.sharing.test_sums_attacks import WARY, attacked
+from tests.protocol.simulation import STREAMS, identities_of
+
+PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
+ONE, TWO, THREE, FOUR = PARTIES[:4]
+BAD = PARTIES[4:]
+HONEST = (ONE, TWO, THREE, FOUR)
+PLOT = Coalition((AGGREGATOR, *BAD))
+PLANTED = X25519PrivateKey.from_private_bytes(bytes(range(32)))
+KEY = np.frombuffer(PLANTED.public_key().public_bytes_raw(), np.uint8)
+
+Swaps = frozenset[tuple[PartyId, PartyId]]
+"""Who is given the planted key for whom."""
+
+HALVES: Swaps = frozenset(
+    pair for i in (ONE, TWO) for j in (THREE, FOUR) for pair in ((i, j), (j, i))
+)
+"""Everybody's masks with two others: as many as a party bears with among eight."""
+
+
+def planting(item: Envelope, message: Message, swaps: Swaps) -> Message | None:
+    if not isinstance(message, Graph):
+        return None
+    keys = message.mask_keys.copy()
+    for row, name in enumerate(message.names):
+        if (item.recipient, name) in swaps:
+            keys[row] = KEY
+    return msgspec.structs.replace(message, mask_keys=keys)
+
+
+def plotted(swaps: Swaps) -> tuple[Charter, dict[PartyId, Records], list[Entry]]:
+    """A session with these keys swapped, as far as it goes: what it adds up to is no count."""
+    trial, holdings = attacked(lambda item, message: planting(item, message, swaps), WARY)
+    assert bool(swaps) == (trial.error is not None)
+    said: list[Entry] = [Sent(at=0, envelope=encode_envelope(item)) for item in trial.said]
+    return trial.charter, holdings, said
+
+
+def computes(
+    charter: Charter,
+    holdings: dict[PartyId, Records],
+    entries: Sequence[Entry],
+    parties: Sequence[PartyId],
+) -> bool:
+    """Whether the plot, by what it has, takes all masks off the sum over some."""
+    spy = Eavesdropper(charter, entries, PLOT, identities_of(charter), STREAMS, [PLANTED])
+    total, modulus = spy.uncovered(parties, WARY.degree(8).threshold)
+    assert modulus == 2 ** modulus_bits(8)
+    variant = charter.variant
+    assert isinstance(variant, SecureSumVariant)
+    right: list[int] = counted(variant, holdings, list(parties))
+    found: list[int] = total.tolist()
+    return found == right
+
+
+def sets(finding: CoalitionFinding) -> list[tuple[PartyId, ...]]:
+    return [*finding.determined, *finding.mixed]
+
+
+def test_who_swaps_keys_cuts_the_graph() -> None:
+    charter, holdings, entries = plotted(HALVES)
+    assert computes(charter, holdings, entries, (ONE, TWO))
+    assert not computes(charter, holdings, entries, (ONE, THREE))
+    finding = judge_coalition(charter, entries, PLOT)
+    assert sets(finding) == [(ONE, TWO), (THREE, FOUR)]
+    assert finding.sums[0].masks == ((ONE, TWO), (THREE, FOUR))
+    assert any(
+        remark.startswith(
+            "party-1 was sent other mask keys than those that party-3, party-4 joined with (entry "
+        )
+        for remark in finding.remarks
+    )
+    assert any(
+        remark.startswith("party-4 could not open what party-1, party-2 dealt it (entry ")
+        for remark in finding.remarks
+    )
+    # To anybody else they hide nothing either: the record does not say whose key it is.
+    wires = tuple((name, AGGREGATOR) for name in HONEST)
+    for other in (Coalition((RECORD,), keys=(AGGREGATOR, *BAD)), Coalition(BAD, wires)):
+        found = judge_coalition(charter, entries, other).sums[0]
+        assert found.masks == ((ONE, TWO), (THREE, FOUR))
+    # The search looks at the same masks.
+    worst = worst_coalition(charter, lambda: entries, 4)
+    assert worst.exact
+    assert worst.finding.smallest == 2
+
+
+def test_an_honest_run_has_no_such_remark() -> None:
+    charter, holdings, entries = plotted(frozenset())
+    finding = judge_coalition(charter, entries, PLOT)
+    assert finding.remarks == ()
+    assert sets(finding) == [HONEST]
+    assert computes(charter, holdings, entries, HONEST)
+
+
+@pytest.mark.parametrize("altered", [Graph, Upload], ids=["keys", "rejections"])
+def test_either_of_two_traces_is_enough(altered: type[Message]) -> None:
+    """The record may have been altered to show the right keys, or that all boxes were good."""
+    charter, _, entries = plotted(HALVES)
+    keys: dict[str, np.ndarray] = {}
+
+    def change(item: Envelope, message: Message) -> Message | None:
+        if isinstance(message, Join):
+            keys[item.sender] = message.key
+        if isinstance(message, Graph) and altered is Graph:
+            right = np.stack([keys[name] for name in message.names])
+            return msgspec.structs.replace(message, mask_keys=right)
+        if isinstance(message, Upload) and altered is Upload:
+            return msgspec.structs.replace(message, rejected=np.zeros_like(message.rejected))
+        return None
+
+    finding = judge_coalition(charter, changed(charter, entries, change), PLOT)
+    assert sets(finding) == [(ONE, TWO), (THREE, FOUR)]
+    assert len(finding.remarks) == 4
+
+
+@st.composite
+def swaps(draw: st.DrawFn) -> tuple[Swaps, bool]:
+    """Keys between honest parties, so few that all go on; whether always those of both."""
+    pairs = draw(st.permutations(list(combinations(HONEST, 2))))
+    both = draw(st.booleans())
+    found: set[tuple[PartyId, PartyId]] = set()
+    for i, j in pairs[: draw(st.integers(1, 4))]:
+        if any(sum(name in pair for pair in {frozenset(p) for p in found}) > 1 for name in (i, j)):
+            continue
+        ways = [[(i, j), (j, i)]] if both else [[(i, j), (j, i)], [(i, j)], [(j, i)]]
+        found.update(draw(st.sampled_from(ways)))
+    return frozenset(found), both
+
+
+@settings(deadline=None, max_examples=15)
+@given(swaps())
+def test_whatever_can_be_computed_is_said_to_follow(plot: tuple[Swaps, bool]) -> None:
+    """With keys of one side alone more is said to follow than does, and never less."""
+    swapped, both = plot
+    charter, holdings, entries = plotted(swapped)
+    finding = judge_coalition(charter, entries, PLOT)
+    told = [indicator([PARTIES.index(name) for name in names], 8) for names in sets(finding)]
+    basis = reduced(told)
+    for size in range(1, 5):
+        for names in combinations(HONEST, size):
+            said = follows(basis, [name in names for name in PARTIES])
+            computed = computes(charter, holdings, entries, names)
+            assert said or not computed
+            assert computed or not said or not both
+
+
+def with_decoys(charter: Charter, entries: Sequence[Entry], kind: type[Message]) -> list[Entry]:
+    """The aggregator says something else before, which is never delivered."""
+    found: list[Entry] = []
+    numbers: dict[int, int] = {}
+    seq = 0
+    for entry in entries:
+        if isinstance(entry, Delivered) and entry.sender == AGGREGATOR:
+            entry = msgspec.structs.replace(entry, seq=numbers[entry.seq])
+        if isinstance(entry, Sent):
+            item = decode_envelope(entry.envelope)
+            if item.sender == AGGREGATOR:
+                message = charter.codec.decode(item.kind, item.body)
+                told: Callable[[Any], dict[str, Any]] = {
+                    Graph: lambda m: {"there": 1 - m.there, "mask_keys": m.mask_keys ^ 1},
+                    Dealt: lambda m: {"dealt": 1 - m.dealt},
+                    Survivors: lambda m: {"parts": m.parts * 0},
+                    Closed: lambda m: {"counted": charter.roster.bitmap(PARTIES[:7])},
+                }[kind]
+                other = type(message) is kind and getattr(message, "of", "Upload") == "Upload"
+                for body in [told(message)] if other else []:
+                    decoy = charter.codec.encode(msgspec.structs.replace(message, **body))
+                    said = msgspec.structs.replace(item, seq=seq, body=decoy)
+                    found.append(Sent(at=entry.at, envelope=encode_envelope(said)))
+                    seq += 1
+                numbers[item.seq] = seq
+                envelope = encode_envelope(msgspec.structs.replace(item, seq=seq))
+                entry = Sent(at=entry.at, envelope=envelope)
+                seq += 1
+        found.append(entry)
+    return found
+
+
+@pytest.mark.parametrize("kind", [Graph, Dealt, Survivors, Closed])
+def test_what_was_never_delivered_changes_nothing(kind: type[Message]) -> None:
+    charter, _, entries = run(COUNTS, {PARTIES[6]: "Join", FOUR: "Upload"})
+    decoys = with_decoys(charter, entries, kind)
+    for members in ((), (ONE, TWO), (ONE, TWO, THREE, *PARTIES[4:6]), PARTIES[1:6]):
+        coalition = Coalition((AGGREGATOR, *members))
+        plain = judge_coalition(charter, entries, coalition)
+        finding = judge_coalition(charter, decoys, coalition)
+        assert not plain.remarks
+        assert sets(finding) == sets(plain)
+        assert finding.exposed == plain.exposed
+        assert [found.components for found in finding.sums] == [
+            found.components for found in plain.sums
+        ]
+        assert [found.opened for found in finding.sums] == [found.opened for found in plain.sums]
+        words = "was closed before" if kind is Closed else f"a second {kind.kind()!r}"
+        assert any(words in remark for remark in finding.remarks)
+
+
+def test_a_closing_counts_nobody_who_has_not_contributed() -> None:
+    """Party 7 never joined: that the aggregator counts it first does not expose it."""
+    charter, _, entries = run(COUNTS, {PARTIES[6]: "Join"})
+    decoys = with_decoys(charter, entries, Closed)
+    finding = judge_coalition(charter, decoys, Coalition((AGGREGATOR, *PARTIES[1:6])))
+    assert sets(finding) == [(ONE,)]
+    assert any("counts party-7, who had not contributed" in remark for remark in finding.remarks)
+
+
+def test_a_total_may_be_over_whomever_a_closing_counts() -> None:
+    """Party 4's contribution came, and one closing counts it: nothing says that it is not right."""
+    charter, _, entries = run(COUNTS)
+    fewer = charter.roster.bitmap([name for name in PARTIES[:7] if name != FOUR])
+
+    def change(item: Envelope, message: Message) -> Message | None:
+        if isinstance(message, Closed) and message.of == "Upload":
+            return msgspec.structs.replace(message, counted=fewer)
+        return None
+
+    twice = with_decoys(charter, changed(charter, entries, change), Closed)
+    # Nobody's contribution is seen but by the total.
+    finding = judge_coalition(charter, twice, Coalition((ONE, TWO)))
+    assert sets(finding) == [(THREE, *PARTIES[4:7]), (FOUR,)]

@@ -1,0 +1,385 @@
+"""Replays: what follows from a record, what does not, and what cannot be told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.audit.disclosure import Disclosure, WithheldError, WithheldStream
+from protocol.audit.replay import Replay, _alike, replay_member
+from protocol.crypto.randomness import Stream
+from protocol.errors import ProtocolError
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Closed, Envelope, Message, PartyId
+from protocol.session.exchange import Exchange
+from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
+from protocol.session.local import run_locally
+from protocol.session.roles import Me
+from protocol.session.variant import Variant
+from protocol.simulation.setting import Setting, setting_of
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.header import header_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.recorder import Recorder
+from protocol.variants import RRIndependent
+from protocol.wire.arrays import Array, ArraySpec, Bounds
+from protocol.wire.codec import Kind, decode_envelope, encode_envelope
+from tests.protocol.simulation import SURVEY, Turn, Word, answers, talk
+
+TWO = PartyId("party-2")
+
+
+def run(
+    variant: Variant, *, fate: FateRule = deliver_all, parties: int = 3
+) -> tuple[Setting, list[Entry]]:
+    """A run: its setting, and its record."""
+    setting = setting_of(variant, answers(SURVEY, parties), seed=1)
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, header_of(setting.charter))
+    exchange = Exchange(setting.charter, recorder=recorder, fate=fate)
+    # A run that failed has a record too.
+    with contextlib.suppress(ProtocolError):
+        run_locally(exchange, setting.streams, setting.holdings)
+    recorder.close()
+    return setting, list(TranscriptReader(b"".join(parts)))
+
+
+def replayed(setting: Setting, entries: Sequence[Entry], *, seeded: bool = False) -> Replay:
+    stream = setting.streams.stream(AGGREGATOR, ROLE_STREAM) if seeded else None
+    return replay_member(setting.charter, Disclosure(member=AGGREGATOR, stream=stream), entries)
+
+
+def said(entries: Sequence[Entry]) -> list[Envelope]:
+    """What the aggregator said."""
+    sent = [decode_envelope(entry.envelope) for entry in entries if isinstance(entry, Sent)]
+    return [envelope for envelope in sent if envelope.sender == AGGREGATOR]
+
+
+def place_of(entries: Sequence[Entry], wanted: Envelope) -> int:
+    return next(
+        i
+        for i, entry in enumerate(entries)
+        if isinstance(entry, Sent) and decode_envelope(entry.envelope) == wanted
+    )
+
+
+def retold(entries: Sequence[Entry], envelope: Envelope, body: bytes) -> list[Entry]:
+    """The record with something else in an envelope."""
+    other = encode_envelope(msgspec.structs.replace(envelope, body=body))
+    place = place_of(entries, envelope)
+    return [*entries[:place], Sent(at=0, envelope=other), *entries[place + 1 :]]
+
+
+async def repeating(me: Me) -> None:
+    for number in range(3):
+        turn = await me.receive(Turn, AGGREGATOR, round=number)
+        await me.send(AGGREGATOR, Turn(number, f"{turn.text} {me.id}"))
+
+
+async def asking(me: Me) -> Message:
+    """Three rounds; what is said in one depends on what was heard in the one before."""
+    text = "start"
+    for number in range(3):
+        await me.broadcast(me.roster.parties, Turn(number, text))
+        heard = await me.gather(Turn, me.roster.parties, round=number, within=5.0)
+        text = "+".join(turn.text[-7:] for turn in heard.values())
+    return Word(text)
+
+
+async def drawing(me: Me) -> Message:
+    await me.broadcast(me.roster.parties, Turn(0, "start"))
+    await me.gather(Turn, me.roster.parties, round=0)
+    return Word(str(int(me.stream.integers(1000))))
+
+
+async def once(me: Me) -> None:
+    turn = await me.receive(Turn, AGGREGATOR, round=0)
+    await me.send(AGGREGATOR, turn)
+
+
+def test_a_run_of_many_rounds_follows() -> None:
+    setting, entries = run(talk(party=repeating, aggregator=asking))
+    replay = replayed(setting, entries)
+    assert replay.follows is True
+    assert replay.result == Word("party-1+party-2+party-3")
+    assert replay.compared == len(said(entries)) == 3 * (3 + 1) + 1
+    assert (replay.differences, replay.tolerated, replay.unsaid) == ((), (), 0)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.CRASH])
+def test_a_run_with_losses_follows(verdict: Verdict) -> None:
+    def decide(envelope: Envelope) -> Fate:
+        lost = envelope.sender == TWO and envelope.seq == 1
+        return Fate(verdict, 0.0) if lost else PASS
+
+    setting, entries = run(talk(party=repeating, aggregator=asking), fate=decide)
+    delivered = [e for e in entries if isinstance(e, Delivered) and e.sender == TWO]
+    assert len(delivered) < 3
+    replay = replayed(setting, entries)
+    assert replay.follows is True
+    assert replay.differences == ()
+
+
+def test_who_came_late_is_not_counted_in_the_replay_either() -> None:
+    def decide(envelope: Envelope) -> Fate:
+        late = envelope.sender == TWO and envelope.seq == 0
+        return Fate(Verdict.PASS, 6.0) if late else PASS
+
+    setting, entries = run(talk(party=repeating, aggregator=asking), fate=decide)
+    delivered = [e for e in entries if isinstance(e, Delivered) and e.sender == TWO]
+    assert len(delivered) == 3
+    replay = replayed(setting, entries)
+    assert replay.follows is True
+
+
+def test_a_run_without_a_quorum_follows_to_its_end() -> None:
+    def decide(envelope: Envelope) -> Fate:
+        return Fate(Verdict.DROP, 0.0) if envelope.kind == "Report" else PASS
+
+    setting, entries = run(RRIndependent.with_keep(SURVEY, 0.5), fate=decide)
+    replay = replayed(setting, entries)
+    assert (replay.follows, replay.result) == (True, None)
+
+
+def test_a_role_that_draws_cannot_be_followed_without_its_seed() -> None:
+    setting, entries = run(talk(party=once, aggregator=drawing))
+    untold = replayed(setting, entries)
+    assert (untold.follows, untold.result, untold.differences) == (None, None, ())
+    assert "randomness" in untold.why
+    replay = replayed(setting, entries, seeded=True)
+    assert replay.follows is True
+    last = said(entries)[-1]
+    assert replay.result == setting.charter.codec.decode(last.kind, last.body)
+
+
+def test_a_deceit_before_the_draw_is_found_without_the_seed() -> None:
+    setting, entries = run(talk(party=once, aggregator=drawing))
+    turn = next(e for e in said(entries) if e.kind == "Turn")
+    body = setting.charter.codec.encode(Turn(0, "stark"))
+    replay = replayed(setting, retold(entries, turn, body))
+    assert replay.follows is False
+    assert replay.differences[0].entries == (place_of(entries, turn),)
+
+
+def test_a_deceit_just_before_the_draw_is_found_without_the_seed() -> None:
+    async def telling(me: Me) -> Message:
+        await me.broadcast(me.roster.parties, Word("hello"))
+        return Word(str(int(me.stream.integers(1000))))
+
+    setting, entries = run(talk(aggregator=telling))
+    assert replayed(setting, entries).follows is None
+    body = setting.charter.codec.encode(Word("jello"))
+    replay = replayed(setting, retold(entries, said(entries)[1], body))
+    assert replay.follows is False
+    assert "#1: the record has another 'Word'" in str(replay.differences[0])
+
+
+def test_other_randomness_is_found_with_the_seed() -> None:
+    setting, entries = run(talk(party=once, aggregator=drawing))
+    known = Disclosure(member=AGGREGATOR, stream=Stream(bytes(32)))
+    other = replay_member(setting.charter, known, entries)
+    assert other.follows is False
+    assert "another 'Word'" in str(other.differences[0])
+
+
+def test_a_role_that_behaves_otherwise_is_found() -> None:
+    setting, entries = run(talk(party=repeating, aggregator=asking))
+    other = setting_of(
+        talk(party=repeating, aggregator=drawing), answers(SURVEY, 3), seed=setting.seed
+    )
+    replay = replayed(other, entries, seeded=True)
+    assert replay.follows is False
+    assert "the record has 'Turn' instead of 'Word'" in str(replay.differences[0])
+
+
+def without(kind: str) -> Callable[[list[Envelope]], list[Envelope]]:
+    return lambda said: [e for e in said if e.kind != kind]
+
+
+@pytest.mark.parametrize(
+    ("keep", "says"),
+    [
+        (lambda said: said[:-1], "'Word' follows but is not on record"),
+        (without("Closed"), "closing of 'Turn': not on record"),
+        (lambda said: said[:3], "closing of 'Turn': not on record"),
+        (lambda said: [], "'Turn' follows but is not on record"),
+    ],
+)
+def test_words_that_are_missing(
+    keep: Callable[[list[Envelope]], list[Envelope]], says: str
+) -> None:
+    setting, entries = run(talk(party=repeating, aggregator=asking))
+    own = said(entries)
+    gone = {place_of(entries, envelope) for envelope in own if envelope not in keep(own)}
+    replay = replayed(setting, [e for i, e in enumerate(entries) if i not in gone])
+    assert replay.follows is False
+    assert says in str(replay.differences[0])
+
+
+def test_words_that_are_too_many() -> None:
+    setting, entries = run(talk(party=repeating, aggregator=asking))
+    again = [*entries, entries[place_of(entries, said(entries)[-1])]]
+    [finding] = replayed(setting, again).differences
+    assert str(finding) == "1 envelopes of the aggregator do not follow"
+    assert finding.entries == (len(entries),)
+
+
+@pytest.mark.parametrize("of", ["Word", "Nosuch"])
+def test_a_closing_of_something_else_is_found(of: str) -> None:
+    setting, entries = run(talk(party=repeating, aggregator=asking))
+    codec = setting.charter.codec
+    envelope = next(e for e in said(entries) if e.kind == "Closed")
+    closed = codec.decode("Closed", envelope.body)
+    assert isinstance(closed, Closed)
+    forged = codec.encode(Closed(of, closed.round, closed.awaited, closed.counted))
+    replay = replayed(setting, retold(entries, envelope, forged))
+    assert "the record closes something else here" in str(replay.differences[0])
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_counted_message_that_was_not_delivered_is_found(lost: int, late: bool) -> None:
+    """Not at all, or after it was counted."""
+    setting, entries = run(talk(party=repeating, aggregator=asking))
+    places = [i for i, e in enumerate(entries) if isinstance(e, Delivered) and e.sender == TWO]
+    moved = entries.pop(places[lost])
+    replay = replayed(setting, [*entries, moved] if late else entries)
+    assert replay.follows is False
+    assert "party-2 is counted, but no such message was delivered" in str(replay.differences[0])
+
+
+def test_a_withheld_stream_gives_nothing() -> None:
+    stream = WithheldStream()
+    draws: tuple[Callable[[], object], ...] = (
+        lambda: stream.words(1),
+        lambda: stream.bytes(1),
+        lambda: stream.bernoulli(1, 1),
+        lambda: stream.integers(np.array([3])),
+        lambda: stream.permutation(3),
+        lambda: stream.derive("child").words(1),
+    )
+    for draw in draws:
+        with pytest.raises(WithheldError):
+            draw()
+
+
+async def reckoning(me: Me) -> Message:
+    await me.broadcast(me.roster.parties, Turn(0, "start"))
+    await me.gather(Turn, me.roster.parties, round=0)
+    return Reckoned(12, np.array([1 / 3, 0.0, 1e-17]), np.array([2**63 + 1, 7], np.uint64), 0.1)
+
+
+class Reckoned(Message, frozen=True):
+    """Counts, derived floats, probabilities in units of 2**-64."""
+
+    count: int
+    shares: Array
+    weights: Array
+    mean: float
+
+
+def reckoned() -> tuple[Setting, list[Entry], Envelope, Reckoned]:
+    talker = talk(party=once, aggregator=reckoning)
+
+    class Reckons(type(talker), frozen=True):  # type: ignore[misc, call-arg]
+        def kinds(self, parties: int) -> tuple[Kind, ...]:
+            return (
+                *super().kinds(parties),
+                Kind(
+                    Reckoned,
+                    shares=ArraySpec(dtype="f8", shape=(Bounds(0, 9),)),
+                    weights=ArraySpec(dtype="u8", shape=(Bounds(0, 9),)),
+                ),
+            )
+
+    setting, entries = run(Reckons(survey=SURVEY))
+    last = said(entries)[-1]
+    result = setting.charter.codec.decode(last.kind, last.body)
+    assert isinstance(result, Reckoned)
+    return setting, entries, last, result
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("shares", np.array([1 / 3 * (1 + 1e-13), 1e-16, 0.0])),
+        ("weights", np.array([2**63 + 2**20, 7], np.uint64)),
+        ("mean", 0.1 + 1e-17 + 1e-16),
+    ],
+)
+def test_derived_floats_may_differ_in_their_last_places(field: str, value: object) -> None:
+    setting, entries, last, result = reckoned()
+    changed = msgspec.structs.replace(result, **{field: value})
+    other = setting.charter.codec.encode(changed)
+    assert other != last.body
+    replay = replayed(setting, retold(entries, last, other))
+    assert replay.follows is True
+    [tolerated] = replay.tolerated
+    assert "'Reckoned' has floats that differ by less than 1e-12" in str(tolerated)
+    assert tolerated.entries == (place_of(entries, last),)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("count", 13),
+        ("shares", np.array([1 / 3 * (1 + 1e-11), 0.0, 1e-17])),
+        ("shares", np.array([1 / 3, 1e-11, 1e-17])),
+        ("shares", np.array([1 / 3, 0.0])),
+        ("weights", np.array([2**63 + 2**30, 7], np.uint64)),
+        ("mean", 0.1 + 1e-11),
+    ],
+)
+def test_other_numbers_do_not_follow(field: str, value: object) -> None:
+    setting, entries, last, result = reckoned()
+    changed = msgspec.structs.replace(result, **{field: value})
+    replay = replayed(setting, retold(entries, last, setting.charter.codec.encode(changed)))
+    assert replay.follows is False
+    assert replay.tolerated == ()
+
+
+def test_nearly_the_same_to_somebody_else_does_not_follow() -> None:
+    setting, entries, last, result = reckoned()
+    close = setting.charter.codec.encode(msgspec.structs.replace(result, mean=0.1 + 1e-16))
+    other = msgspec.structs.replace(last, recipient=TWO, body=close)
+    place = place_of(entries, last)
+    told = [*entries[:place], Sent(at=0, envelope=encode_envelope(other)), *entries[place + 1 :]]
+    assert replayed(setting, told).follows is False
+
+
+def test_counts_in_words_of_64_bits_are_exact() -> None:
+    _, _, _, result = reckoned()
+    small = msgspec.structs.replace(result, weights=np.array([5, 7], np.uint64))
+    off = msgspec.structs.replace(result, weights=np.array([5, 8], np.uint64))
+    assert _alike(small, small)
+    assert not _alike(small, off)
+
+
+def test_what_was_sent_before_what_was_counted_follows_too() -> None:
+    """Members may be heard in another order than they spoke; the aggregator, and a party."""
+
+    async def swapped(me: Me) -> None:
+        await me.gather(Word, (AGGREGATOR,))
+        turn = await me.receive(Turn, AGGREGATOR, round=0)
+        await me.send(AGGREGATOR, Turn(1, turn.text))
+        await me.send(AGGREGATOR, Word(me.id))
+
+    async def ask(me: Me) -> Message:
+        await me.broadcast(me.roster.parties, Turn(0, "x"))
+        await me.broadcast(me.roster.parties, Word("y"))
+        words = await me.gather(Word, me.roster.parties)
+        turns = await me.gather(Turn, tuple(words), round=1)
+        return Word(" ".join(turns))
+
+    setting, entries = run(talk(party=swapped, aggregator=ask))
+    assert replayed(setting, entries).follows is True
+    known = Disclosure(
+        member=TWO,
+        stream=setting.streams.stream(TWO, ROLE_STREAM),
+        identity=setting.identities[TWO],
+        records=setting.holdings[TWO],
+    )
+    assert replay_member(setting.charter, known, entries).follows is True

@@ -1,0 +1,282 @@
+"""Keystream randomness: known answers, exactness of the draws, and their laws."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import WORDS, Stream, Streams, expand, modulo, secret_of, session_of
+from tests.scripted import Scripted
+from tests.statistical import ALPHA, WRONG, chi_square_p_value
+
+KEY = bytes(range(32))
+
+
+def keystream(key: bytes, blocks: int) -> bytes:
+    """AES-256 in counter mode, from the block cipher alone."""
+    cipher = Cipher(AES256(key), ECB()).encryptor()
+    return b"".join(cipher.update(counter.to_bytes(16, "big")) for counter in range(blocks))
+
+
+def test_expand_gives_the_first_block_of_rfc_5869_test_case_1() -> None:
+    key = bytes.fromhex("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5")
+    okm = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf"
+    assert expand(key, bytes(range(0xF0, 0xFA))).hex() == okm
+
+
+def test_keystream_of_the_zero_key_is_the_published_one() -> None:
+    # The blocks of counters 0, 1 and 2 stand in test cases 13 and 14 of the GCM specification.
+    published = (
+        "dc95c078a2408989ad48a21492842087"
+        "530f8afbc74536b9a963b4f1c4cb738b"
+        "cea7403d4d606b6e074ec5d3baf39d18"
+    )
+    assert Stream(bytes(32)).bytes(48).hex() == published
+
+
+def test_words_are_the_keystream_read_little_endian() -> None:
+    octets = keystream(KEY, 500)
+    expected = [int.from_bytes(octets[i : i + 8], "little") for i in range(0, len(octets), 8)]
+    words = Stream(KEY).words(1000)
+    assert words.dtype == np.uint64
+    assert words.tolist() == expected
+    assert words[:2].tolist() == [15032814528976949490, 9256919087594533801]
+
+
+def test_streams_are_keyed_by_hkdf_with_the_session_as_salt() -> None:
+    secret, session = secret_of(5), session_of(secret_of(5))
+    info = b"sottovoce stream 1" + b"\0\0\0\x03" + b"p-1" + b"report"
+    key = HKDF(hashes.SHA256(), length=32, salt=session, info=info).derive(secret)
+    drawn = Streams(secret, session).stream("p-1", "report").bytes(64)
+    assert drawn == keystream(key, 4)
+
+
+def test_derivations_never_drift() -> None:
+    secret = secret_of(0)
+    assert secret.hex() == "22727860acb746905973a0791c8bd5ffb00835626b7adb8c99bca7147abfedb3"
+    session = session_of(secret)
+    assert session.hex() == "3c6a7a7396ce86a8d7bfd9f091b55f0b"
+    stream = Streams(secret, session).stream("party-1", "report")
+    drawn = [17041606888014489097, 13496510788704170339, 9217050551487105531]
+    assert stream.words(3).tolist() == drawn
+    assert stream.derive("again").words(2).tolist() == [17395967651895272714, 17266582737641650181]
+
+
+def test_every_seed_has_its_own_secret() -> None:
+    seeds = [*range(300), 2**64, 2**64 + 1, 2**200]
+    assert len({secret_of(seed) for seed in seeds}) == len(seeds)
+    with pytest.raises(ValueError, match="seed -1"):
+        secret_of(-1)
+
+
+def test_session_id_has_16_bytes_and_follows_from_the_secret() -> None:
+    ids = {session_of(secret_of(seed)) for seed in range(50)}
+    assert len(ids) == 50
+    assert {len(session) for session in ids} == {16}
+
+
+def test_different_parties_purposes_and_sessions_have_different_streams() -> None:
+    secret = secret_of(1)
+    first, second = (
+        Streams(secret, session_of(secret)),
+        Streams(secret, session_of(secret_of(2))),
+    )
+    pairs = [("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc"), ("c", "ab")]
+    drawn = {s.stream(*pair).bytes(16) for s in (first, second) for pair in pairs}
+    assert len(drawn) == 10
+    assert first.stream("ab", "c").bytes(16) in drawn
+
+
+def test_children_do_not_depend_on_draws_and_do_not_change_them() -> None:
+    parent, other = Stream(KEY), Stream(KEY)
+    parent.words(5)
+    child = parent.derive("noise")
+    child.words(100)
+    assert parent.words(5).tolist() == Stream(KEY).words(10)[5:].tolist()
+    assert (
+        other.derive("noise").words(100).tolist() == Stream(KEY).derive("noise").words(100).tolist()
+    )
+    assert other.derive("noise").bytes(16) != other.derive("mask").bytes(16)
+    assert other.derive("noise").derive("noise").bytes(16) != other.derive("noise").bytes(16)
+    assert other.derive("noise").bytes(16) != Stream(KEY).bytes(16)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 40), max_size=8))
+def test_how_draws_are_cut_does_not_matter(lengths: list[int]) -> None:
+    stream = Stream(KEY)
+    parts = [word for length in lengths for word in stream.words(length).tolist()]
+    assert parts == Stream(KEY).words(sum(lengths)).tolist()
+    stream = Stream(KEY)
+    assert b"".join(stream.bytes(length) for length in lengths) == Stream(KEY).bytes(sum(lengths))
+
+
+def test_a_large_draw_continues_the_small_one() -> None:
+    stream = Stream(KEY)
+    stream.words(3)
+    large = stream.words(100_003)
+    assert large[-1] == int.from_bytes(keystream(KEY, 50_003)[-8:], "little")
+
+
+def test_words_may_be_written_to() -> None:
+    words = Stream(KEY).words(4)
+    words[0] = 1
+    assert words.flags.writeable
+
+
+def test_keys_do_not_show() -> None:
+    secret = secret_of(7)
+    streams = Streams(secret, session_of(secret))
+    stream = Stream(KEY)
+    stream.words(1)
+    for shown in (repr(streams), str(streams), repr(stream), str(stream)):
+        assert shown in ("Streams(<secret>)", "Stream(<key>)")
+
+
+@pytest.mark.parametrize("length", [0, 31, 33])
+def test_secrets_and_keys_have_32_bytes(length: int) -> None:
+    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
+        Stream(bytes(length))
+    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
+        session_of(bytes(length))
+    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
+        Streams(bytes(length), bytes(16))
+    with pytest.raises(ValueError, match=f"16 bytes, got {length}"):
+        Streams(bytes(32), bytes(length))
+
+
+def test_bernoulli_is_true_below_the_threshold_exactly() -> None:
+    words = [0, 4, 5, 6, WORDS - 1]
+    assert Scripted(*words).bernoulli(5, 5).tolist() == [True, True, False, False, False]
+    assert not Scripted(*words).bernoulli(0, 5).any()
+    assert Scripted(*words).bernoulli(WORDS - 1, 5).tolist() == [True] * 4 + [False]
+    assert Scripted(*words).bernoulli(WORDS, 5).all()
+
+
+def test_bernoulli_takes_one_word_each_whatever_the_threshold() -> None:
+    for threshold in (0, 1, WORDS):
+        stream = Stream(KEY)
+        assert stream.bernoulli(threshold, (2, 3)).shape == (2, 3)
+        assert stream.words(1)[0] == Stream(KEY).words(7)[6]
+
+
+@pytest.mark.parametrize("threshold", [-1, WORDS + 1])
+def test_bernoulli_refuses_what_is_no_probability(threshold: int) -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        Stream(KEY).bernoulli(threshold, 1)
+
+
+def test_integers_refuse_exactly_the_incomplete_last_run() -> None:
+    high = 2**63 + 1
+    stream = Scripted(high, high - 1, WORDS - 1, 0, 5)
+    # The words high and 2**64 - 1 lie in the incomplete run and are replaced in order by 0 and 5.
+    assert stream.integers(high, 3).tolist() == [0, high - 1, 5]
+    assert Scripted(WORDS - 2, 3).integers(3, 2).tolist() == [(WORDS - 2) % 3, 0]
+    stream = Scripted(WORDS - 1, WORDS - 1, 7)
+    assert stream.integers(3, 1).tolist() == [1]
+    assert stream.left == 0
+
+
+@pytest.mark.parametrize("high", [1, 2, 2**40, 2**63, WORDS])
+def test_integers_refuse_no_word_when_the_bound_divides(high: int) -> None:
+    words = [0, 1, 2**63, WORDS - 1]
+    assert Scripted(*words).integers(high, 4).tolist() == [word % high for word in words]
+    if high < WORDS:
+        bounds = np.full(4, high, np.uint64)
+        assert Scripted(*words).integers(bounds).tolist() == [word % high for word in words]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.integers(1, WORDS - 1), min_size=1, max_size=6),
+    st.lists(st.integers(0, WORDS - 1), min_size=6, max_size=6),
+)
+def test_bounds_in_an_array_are_held_one_by_one(bounds: list[int], words: list[int]) -> None:
+    # What follows the scripted words is accepted for any bound.
+    given_words = [*words[: len(bounds)], *([0] * len(bounds))]
+    drawn = Scripted(*given_words).integers(np.array(bounds, np.uint64)).tolist()
+    for value, high, word in zip(drawn, bounds, words, strict=False):
+        accepted = word < WORDS - WORDS % high
+        assert value == (word % high if accepted else 0)
+        assert Scripted(word, 0).integers(high, 1).tolist() == [value]
+
+
+def test_bounds_are_broadcast_to_the_size() -> None:
+    bounds = np.array([1, 2, 1000], np.int64)
+    drawn = Stream(KEY).integers(bounds, (500, 3))
+    assert drawn.shape == (500, 3)
+    assert drawn.max(axis=0).tolist()[:2] == [0, 1]
+    assert 900 < drawn[:, 2].max() < 1000
+    assert Stream(KEY).integers(bounds).shape == (3,)
+    assert Stream(KEY).integers(9).shape == ()
+
+
+@pytest.mark.parametrize(
+    "high", [0, -1, WORDS + 1, np.array([3, 0], np.uint64), np.array([-2]), np.array([0.5])]
+)
+def test_integers_refuse_bounds_out_of_range(high: int | NDArray[np.integer]) -> None:
+    with pytest.raises(ValueError, match="bound"):
+        Stream(KEY).integers(high, 2)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.integers(0, WORDS - 1), max_size=8),
+    st.one_of(st.integers(1, WORDS), st.integers(1, 300)),
+)
+def test_modulo_is_the_remainder(words: list[int], size: int) -> None:
+    assert modulo(np.array(words, np.uint64), size).tolist() == [word % size for word in words]
+
+
+@pytest.mark.parametrize("high", [5, 16, 3 * 2**62])
+def test_integers_are_uniform(high: int) -> None:
+    bins = 5 if high == 5 else 16
+    drawn = Stream(KEY).integers(high, 200_000) // np.uint64(-(-high // bins))
+    observed = np.bincount(drawn.astype(np.int64), minlength=bins)
+    assert chi_square_p_value(observed, np.full(bins, 1 / bins)) > ALPHA
+    wrong = np.full(bins, 1 / bins)
+    wrong[0] *= WRONG
+    wrong[1] -= wrong[0] - wrong[2]
+    assert chi_square_p_value(observed, wrong) < ALPHA
+
+
+def test_bernoulli_has_its_probability() -> None:
+    p = 0.3
+    drawn = Stream(KEY).bernoulli(int(p * WORDS), 200_000)
+    observed = [np.count_nonzero(drawn), np.count_nonzero(~drawn)]
+    assert chi_square_p_value(observed, [p, 1 - p]) > ALPHA
+    assert chi_square_p_value(observed, [p * WRONG, 1 - p * WRONG]) < ALPHA
+
+
+def test_every_permutation_of_four_is_equally_likely() -> None:
+    stream = Stream(KEY)
+    places = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
+    drawn = [places[tuple(stream.permutation(4).tolist())] for _ in range(60_000)]
+    observed = np.bincount(drawn, minlength=24)
+    assert chi_square_p_value(observed, np.full(24, 1 / 24)) > ALPHA
+    # The power arm: the first place holds a 0 in 6 of the 24 orders; make that 10 % likelier.
+    wrong = np.repeat([WRONG / 24, (1 - WRONG / 4) / 18], [6, 18])
+    assert chi_square_p_value(observed, wrong) < ALPHA
+
+
+def test_permutation_draws_anew_while_words_are_tied() -> None:
+    stream = Scripted(5, 9, 5, 30, 10, 20)
+    assert stream.permutation(3).tolist() == [1, 2, 0]
+    assert stream.left == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_permutation_holds_every_place_once(n: int) -> None:
+    permutation = Stream(KEY).permutation(n)
+    assert permutation.dtype == np.int64
+    assert sorted(permutation.tolist()) == list(range(n))

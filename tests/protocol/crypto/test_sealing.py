@@ -1,0 +1,224 @@
+"""What is sealed opens for one member only, and no secret of a sum is ever said or shown."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.crypto.sealing import HIDDEN_BYTES, SALT_BYTES, SEAL_BYTES, TAG_BYTES, Edge, edge_key
+from protocol.crypto.shamir import share
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol.session.roles import Me
+from protocol.sharing.messages import Begin, Graph
+from protocol.sharing.sparse import _mask_seed
+from protocol.sharing.sums import SecureSum
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, counted, tried, vanishing
+from tests.protocol.sharing.test_sums_attacks import context_of
+from tests.protocol.simulation import (
+    SESSION,
+    STREAMS,
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+    identities_of,
+    machine_of,
+)
+
+ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
+KEY = bytes(range(32))
+SALT = bytes(range(SALT_BYTES))
+CONTEXT = b"sottovoce sum 1\0" + SESSION + bytes(8)
+
+
+def edges(first: PartyId = ONE, second: PartyId = TWO, key: bytes = KEY) -> tuple[Edge, Edge]:
+    return Edge(first, second, key), Edge(second, first, key)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.binary(max_size=100), st.binary(max_size=40), st.binary(min_size=16, max_size=16))
+def test_what_one_seals_the_other_opens(content: bytes, bound: bytes, salt: bytes) -> None:
+    mine, yours = edges()
+    box, hidden = mine.seal("Deal", content, salt=salt, bound=bound)
+    assert len(box) == len(content) + SEAL_BYTES
+    assert yours.open("Deal", box, salt=salt, bound=bound) == (content, hidden)
+    with pytest.raises(RemoteProtocolError, match="box: the Deal of party-2 does not open"):
+        mine.open("Deal", box, salt=salt, bound=bound)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 8 * (20 + SEAL_BYTES) - 1))
+def test_a_flipped_bit_does_not_open(bit: int) -> None:
+    mine, yours = edges()
+    box = bytearray(mine.seal("Deal", bytes(20), salt=SALT)[0])
+    box[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(RemoteProtocolError):
+        yours.open("Deal", bytes(box), salt=SALT)
+
+
+def test_a_box_is_for_one_member_kind_salt_and_thing() -> None:
+    mine, yours = edges()
+    box, hidden = mine.seal("Deal", b"content", salt=SALT, bound=b"root")
+    assert yours.open("Deal", box, salt=SALT, bound=b"root") == (b"content", hidden)
+    other_salt = bytes(SALT_BYTES)
+    for edge, kind, salt, bound in (
+        (yours, "Unmask", SALT, b"root"),
+        (yours, "Deal", other_salt, b"root"),
+        (yours, "Deal", SALT, b"loot"),
+        (yours, "Deal", SALT, b""),
+        (Edge(THREE, ONE, KEY), "Deal", SALT, b"root"),
+        (Edge(TWO, THREE, KEY), "Deal", SALT, b"root"),
+        (Edge(TWO, ONE, bytes(32)), "Deal", SALT, b"root"),
+    ):
+        with pytest.raises(RemoteProtocolError):
+            edge.open(kind, box, salt=salt, bound=bound)
+    for short in (b"", box[:-1], box + b"x", bytes(15)):
+        with pytest.raises(RemoteProtocolError):
+            yours.open("Deal", short, salt=SALT, bound=b"root")
+
+
+def test_a_box_by_its_definition() -> None:
+    """HKDF-Expand of one block (RFC 5869, section 2.3), and one key per box."""
+    mine, _ = edges()
+    info = b"Deal\0party-1\0party-2\0" + SALT
+    keys = hmac.digest(KEY, info + b"\1", "sha512")
+    expected = ChaCha20Poly1305(keys[:32]).encrypt(bytes(12), b"content", b"root")
+    assert mine.seal("Deal", b"content", salt=SALT, bound=b"root") == (expected, keys[32:])
+
+
+def test_both_members_derive_the_same_and_each_direction_another() -> None:
+    mine, yours = edges()
+    there, back = mine.seal("Deal", b"", salt=SALT), yours.seal("Deal", b"", salt=SALT)
+    assert there != back
+    assert there[1] != back[1]
+    assert len(there[1]) == HIDDEN_BYTES
+    assert yours.open("Deal", there[0], salt=SALT)[1] == there[1]
+    assert mine.open("Deal", back[0], salt=SALT)[1] == back[1]
+    assert edge_key(b"secret", context=b"one") != edge_key(b"secret", context=b"two")
+
+
+def test_a_tag_is_of_one_content_from_one_member_to_another() -> None:
+    mine, yours = edges()
+    tag = mine.tag(b"total")
+    assert len(tag) == TAG_BYTES
+    assert yours.is_tag(tag, b"total")
+    assert not yours.is_tag(tag, b"other")
+    assert not mine.is_tag(tag, b"total")
+    assert not Edge(THREE, ONE, KEY).is_tag(tag, b"total")
+    assert not yours.is_tag(tag[:-1], b"total")
+    assert not yours.is_tag(bytes([tag[0] ^ 1]) + tag[1:], b"total")
+
+
+def test_an_edge_shows_no_key() -> None:
+    mine, _ = edges()
+    for shown in (repr(mine), str(mine), f"{mine!r:>40}"):
+        assert shown.strip() == "Edge('party-1', 'party-2')"
+        assert KEY.hex() not in shown
+    assert not hasattr(mine, "__dict__")
+
+
+def test_who_copies_a_mask_key_cannot_cancel_a_mask() -> None:
+    mine, other = (X25519PrivateKey.from_private_bytes(bytes([i] * 32)) for i in (1, 2))
+    copied = other.public_key().public_bytes_raw()
+    seed = _mask_seed(mine, copied, CONTEXT, (ONE, TWO))
+    back = _mask_seed(other, mine.public_key().public_bytes_raw(), CONTEXT, (TWO, ONE))
+    assert seed == back
+    assert seed != _mask_seed(mine, copied, CONTEXT, (ONE, THREE))
+
+
+class Secrets:
+    """What a party draws in a sum, derived anew from its stream."""
+
+    def __init__(self, trial: Trial, name: PartyId) -> None:
+        variant = trial.charter.variant
+        assert isinstance(variant, SecureSumVariant)
+        degree = variant.sums.degree(len(trial.charter.roster) - 1)
+        stream = STREAMS.stream(name, ROLE_STREAM)
+        me = Me(name, trial.charter.roster, stream, session=SESSION)
+        [graph] = [
+            trial.charter.codec.decode(e.kind, e.body)
+            for e in trial.heard[name]
+            if e.kind == "Graph"
+        ]
+        assert isinstance(graph, Graph)
+        self.context = context_of(graph)
+        self.mask_secret = me.stream_for(Begin(0, SURVEY.digest)).bytes(32)
+        drawn = me.stream_for(graph)
+        self.own_seed = drawn.bytes(32)
+        content = np.frombuffer(self.own_seed + self.mask_secret, np.uint8)
+        shares = share(
+            content, shares=degree.neighbours, threshold=degree.threshold, stream=drawn
+        ).reshape(-1, 32)
+        self.shares = [row.tobytes() for row in shares]
+        identity = identities_of(trial.charter)[name]
+        others = [other for other, _ in trial.charter.roster.members if other != name]
+        self.edges = [
+            edge_key(identity.agree(trial.charter.roster.key(other)), context=self.context)
+            for other in others
+        ]
+        mask = X25519PrivateKey.from_private_bytes(self.mask_secret)
+        self.public = mask.public_key().public_bytes_raw()
+        self.masks = [
+            _mask_seed(mask, graph.mask_keys[row].tobytes(), self.context, (name, PartyId(other)))
+            for row, other in enumerate(graph.names)
+            if graph.there[row]
+        ]
+
+    def all(self) -> list[bytes]:
+        return [self.own_seed, self.mask_secret, *self.shares, *self.edges, *self.masks]
+
+
+@pytest.mark.parametrize("gone", [{}, {TWO: "Upload", THREE: "Tags"}], ids=["all", "some"])
+def test_no_secret_is_said_or_shown(gone: dict[PartyId, str]) -> None:
+    """Not even of those that vanish, whose secrets are reconstructed."""
+    variant = SecureSumVariant(survey=SURVEY, sums=SPARSE, everyone=True)
+    charter = charter_of(variant, 7)
+    trial = tried(charter, holdings_of(charter, answers(SURVEY, 7)), fate=vanishing(gone))
+    record = b"".join(e.body for e in trial.said)
+    shown = " ".join(
+        [
+            *(repr(charter.codec.decode(e.kind, e.body)) + repr(e) for e in trial.said),
+            repr(trial.result) + repr(trial.error),
+            *trial.endings.values(),
+        ]
+    )
+    for name in charter.roster.parties:
+        secrets = Secrets(trial, name)
+        # What is derived here is what the party has used.
+        assert secrets.public in record
+        assert hashlib.sha256(secrets.context + secrets.own_seed).digest() in record
+        for secret in secrets.all():
+            assert secret not in record
+            assert secret[:16] not in record
+            for form in (secret.hex(), repr(secret), repr(np.frombuffer(secret, np.uint8))):
+                assert form not in shown
+
+
+@pytest.mark.parametrize("sums", [SPARSE, LITERAL], ids=["sparse", "literal"])
+def test_no_partys_own_counts_are_said(sums: SecureSum) -> None:
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums, max_records=3), 6)
+    holdings = holdings_of(charter, answers(SURVEY, 17))
+    trial = tried(charter, holdings)
+    assert trial.error is None
+    kind, dtype = ("Upload", "<u2") if sums.profile == "sparse" else ("Partial", "u1")
+    for name, held in holdings.items():
+        own = np.array(counted(SecureSumVariant(survey=SURVEY), {name: held}, [name]), dtype)
+        said = b"".join(e.body for e in trial.said if e.sender in (name, AGGREGATOR))
+        assert len(trial.messages(kind, name)) == 1
+        assert own.tobytes() not in said
+
+
+def test_a_machine_in_the_middle_of_a_sum_shows_nothing() -> None:
+    charter = charter_of(SecureSumVariant(survey=SURVEY))
+    machine = machine_of(charter, ONE)
+    machine.start(0.0)
+    assert repr(machine) == "Machine('party-1', round 0)"

@@ -1,0 +1,423 @@
+"""Measures of dependence and their deviations: closed forms, expected reports, repeated runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats.contingency import association
+
+from protocol.estimators.counts import Counts
+from protocol.estimators.dependence.dependence import (
+    MEASURES,
+    Dependences,
+    Measure,
+    covariance,
+    cramers_v,
+    debiased_dependences,
+    dependences,
+    epsilon_of,
+    measure_for,
+    pairwise_dependences,
+    pearson,
+    raw_dependences,
+    unmixed_dependences,
+)
+from protocol.estimators.independent import ProductEstimate
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.randomizers import split_codes
+from protocol.surveys.survey import Attribute, Survey
+from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
+from tests.statistical import ALPHA, WRONG, mean_p_value
+
+# Measures of a table
+
+COUNTS = np.array([[30, 5, 0, 12], [4, 22, 9, 1], [7, 3, 31, 8]])
+small_tables = st.lists(
+    st.lists(st.integers(0, 50), min_size=4, max_size=4), min_size=2, max_size=5
+).filter(lambda rows: any(map(any, rows)))
+
+
+def test_cramers_v_by_hand() -> None:
+    # Expected counts are 12, 8, 18, 12; chi squared is 64 (1/12 + 1/8 + 1/18 + 1/12) = 200/9.
+    assert cramers_v([[20, 0], [10, 20]]) == pytest.approx(math.sqrt(200 / 9 / 50), rel=1e-12)
+    assert cramers_v([[20, 0, 0], [0, 10, 0], [0, 0, 5]]) == 1
+    assert cramers_v(np.outer([1, 2, 3], [4, 5])) == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("v", [0.0, 0.25, 0.8, 1.0])
+def test_cramers_v_of_tables_with_a_known_one(v: float) -> None:
+    margin = np.array([0.1, 0.2, 0.3, 0.4])
+    table = v * np.diag(margin) + (1 - v) * np.outer(margin, margin)
+    assert cramers_v(table) == pytest.approx(v, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_tables)
+def test_cramers_v_agrees_with_scipy_on_what_is_not_empty(rows: list[list[int]]) -> None:
+    table = np.array(rows)
+    filled = table[table.any(axis=1)][:, table.any(axis=0)]
+    value = cramers_v(table)
+    assert 0 <= value <= 1
+    expected = association(filled, method="cramer") if min(filled.shape) > 1 else 0.0
+    assert value == pytest.approx(expected, abs=1e-12)
+    assert cramers_v(table.T) == pytest.approx(value, abs=1e-12)
+    assert cramers_v(table[::-1] / 7) == pytest.approx(value, abs=1e-12)
+
+
+def test_rounding_of_an_empty_row_does_not_count_as_a_row() -> None:
+    # With three rows instead of two the divisor would be 2.
+    table = np.array([[0.4, 0.1, 0.0], [0.0, 0.2, 0.3], [1e-17, 0.0, 0.0]])
+    assert cramers_v(table) == pytest.approx(cramers_v(table[:2]), rel=1e-12)
+
+
+def test_correlation_and_covariance_are_those_of_the_codes() -> None:
+    codes = np.repeat(np.argwhere(COUNTS >= 0), COUNTS.ravel(), axis=0).astype(float)
+    first, second = codes.T
+    assert pearson(COUNTS) == pytest.approx(abs(np.corrcoef(first, second)[0, 1]), rel=1e-12)
+    expected = abs(np.cov(first, second, bias=True)[0, 1])
+    assert covariance(COUNTS) == pytest.approx(expected, rel=1e-12)
+    assert pearson(COUNTS[::-1]) == pytest.approx(pearson(COUNTS), rel=1e-12)
+    assert covariance(COUNTS / 3) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_constant_attribute_depends_on_nothing() -> None:
+    for table in ([[0, 5, 0], [0, 7, 0]], [[3, 1, 2], [0, 0, 0]], [[4, 0], [0, 0]]):
+        for measure in MEASURES.values():
+            assert measure(table) == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(
+    "table", [[1, 2], [[1, -1], [2, 3]], [[0, 0], [0, 0]], [[1, math.nan], [1, 1]], [[[1]]]]
+)
+def test_what_is_no_table_of_counts_is_refused(measure: str, table: ArrayLike) -> None:
+    with pytest.raises(ValueError, match=r"expected two axes|no entry is positive|not finite"):
+        MEASURES[measure](table)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("order", [1, -1])
+def test_slopes_are_the_derivatives_of_the_measures(measure: str, order: int) -> None:
+    shares = (COUNTS[::order] / COUNTS.sum())[:, [0, 2, 1, 3]]
+    slope = MEASURES[measure].measured(shares)[1]
+    assert slope is not None
+    assert float(np.sum(shares * slope)) == pytest.approx(0, abs=1e-12)
+    for cell in np.argwhere(shares > 0):
+        step = np.zeros_like(shares)
+        step[tuple(cell)] = 1e-6
+        # Counts of any total: the measure sees them rescaled, which is what shifts the slope.
+        rise = MEASURES[measure](shares + step) - MEASURES[measure](shares - step)
+        assert rise / 2e-6 == pytest.approx(slope[tuple(cell)], rel=1e-5, abs=1e-7)
+
+
+def test_the_automatic_measure() -> None:
+    first, second = (
+        Attribute(name=name, categories=("0", "1", "2"), ordinal=True) for name in "ab"
+    )
+    nominal = Attribute(name="c", categories=("x", "y"))
+    assert measure_for(first, second) is pearson
+    assert measure_for(first, nominal) is measure_for(nominal, nominal) is cramers_v
+    assert measure_for(first, second, "covariance") is covariance
+    with pytest.raises(ValueError, match="'chi'"):
+        measure_for(first, second, "chi")
+    table = np.array([[5, 0, 1], [2, 6, 1], [3, 0, 7]])
+    others = [np.array([[3, 1], [1, 3], [2, 2]])] * 2
+    survey = Survey("s", (first, second, nominal))
+    found = dependences([table, *others], survey, method="exact", epsilon=math.inf)
+    assert found.matrix[0, 1] == pearson(table) != cramers_v(table)
+    assert found.matrix[0, 2] == cramers_v(others[0])
+    assert found.measure == "auto"
+
+
+# What is learnt of a survey
+
+
+def test_dependences_of_exact_counts() -> None:
+    survey = survey_of(2, 2, 2)
+    strong, weak = np.array([[8, 2], [2, 8]]), np.array([[6, 4], [4, 6]])
+    found = dependences([weak, strong, weak], survey, method="secure-sum", epsilon=math.inf)
+    assert found.names == ("a", "b", "c")
+    np.testing.assert_allclose(found.matrix, [[1, 0.2, 0.6], [0.2, 1, 0.2], [0.6, 0.2, 1]])
+    np.testing.assert_array_equal(found.deviations, np.zeros((3, 3)))
+    assert found.standard_errors is found.deviations
+    assert found.biased == ""
+    assert [pair[:2] for pair in found.pairs()] == [("a", "c"), ("a", "b"), ("b", "c")]
+    strongest = next(found.pairs())
+    assert strongest.value == pytest.approx(0.6)
+    assert strongest.deviation == 0
+    assert not any(array.flags.writeable for array in (found.matrix, found.deviations))
+    assert repr(found) == "<Dependences: m=3, auto, secure-sum, epsilon=inf>"
+    with pytest.raises(ValueError, match="shapes"):
+        dependences([weak, strong], survey, method="exact", epsilon=math.inf)
+    with pytest.raises(ValueError, match="shapes"):
+        dependences([weak, strong, np.ones((2, 3))], survey, method="exact", epsilon=math.inf)
+
+
+def test_the_table_for_a_notebook_escapes_names() -> None:
+    shown = Dependences(("<b>", "c"), "<m>", "x", np.array([[1, 0.25], [0.25, 1]]), np.eye(2), 1.0)
+    page = shown._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "&lt;m&gt;" in page
+    assert "<b>" not in page
+    assert page.count("<td>0.250</td>") == 2
+    assert "biased" not in page
+
+
+@pytest.mark.parametrize(
+    ("matrix_", "deviations", "epsilon"),
+    [
+        (np.eye(3), np.eye(2), 1.0),
+        (np.eye(2), np.eye(3), 1.0),
+        ([[1, 0.5], [0.4, 1]], np.eye(2), 1.0),
+        ([[1, math.inf], [math.inf, 1]], np.eye(2), 1.0),
+        (np.eye(2), [[0, -1], [-1, 0]], 1.0),
+        (np.eye(2), [[0, math.nan], [math.nan, 0]], 1.0),
+        (np.eye(2), np.eye(2), -1.0),
+        (np.eye(2), np.eye(2), math.nan),
+    ],
+)
+def test_dependences_that_cannot_be_are_refused(
+    matrix_: Floats, deviations: Floats, epsilon: float
+) -> None:
+    with pytest.raises(ValueError, match=r"symmetric|not finite, or"):
+        Dependences(("a", "b"), "auto", "x", np.array(matrix_), np.array(deviations), epsilon)
+
+
+# Randomized reports, in exact proportion to their law
+
+TABLE = np.array([[30, 8, 4, 2], [6, 20, 10, 4], [2, 6, 12, 26]])
+SURVEY = survey_of(3, 4)
+KEEPS = (Block(("a",), keep(3, 0.6)), Block(("b",), keep(4, 0.75)))
+TOGETHER = (Block(("b", "a"), keep(12, 0.5)),)
+
+
+def expected(
+    survey: Survey, blocks: tuple[Block, ...], answers: NDArray[np.integer], scale: int
+) -> Counts:
+    """Counts of reports in exact proportion to the law; ``scale`` clears its denominators."""
+    law = np.rint(dense_law(survey, blocks) * scale).astype(np.int64)
+    np.testing.assert_allclose(law / scale, dense_law(survey, blocks), atol=1e-12)
+    frequencies = answers.ravel().astype(np.int64) @ law
+    codes = split_codes(np.arange(survey.cells, dtype=np.uint64), survey.sizes)
+    return Counts(survey.sizes, codes, frequencies, int(frequencies.sum()))
+
+
+@pytest.mark.parametrize(("blocks", "scale"), [(KEEPS, 1200), (TOGETHER, 24)])
+def test_unmixed_dependences_are_the_truth_on_expected_reports(
+    blocks: tuple[Block, ...], scale: int
+) -> None:
+    estimate = JointEstimate(SURVEY, blocks, expected(SURVEY, blocks, TABLE, scale))
+    for measure in MEASURES.values():
+        found = unmixed_dependences(estimate, measure=measure)
+        assert found.matrix[0, 1] == pytest.approx(measure(TABLE), rel=1e-9)
+        assert found.measure == measure.name
+        assert 0 < found.deviations[0, 1] < 0.1
+    epsilons = [block.randomizer.epsilon for block in blocks]
+    assert unmixed_dependences(estimate).epsilon == math.fsum(epsilons) == epsilon_of(estimate)
+    assert unmixed_dependences(estimate, epsilon=3.5).epsilon == 3.5
+
+
+def test_randomizing_shrinks_covariance_by_exactly_the_keep_probabilities() -> None:
+    # Proposition 1.
+    estimate = JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200))
+    raw = raw_dependences(estimate, measure="covariance")
+    assert raw.matrix[0, 1] == pytest.approx(0.6 * 0.75 * covariance(TABLE), rel=1e-9)
+    assert (raw.method, raw.epsilon) == ("raw", epsilon_of(estimate))
+
+
+def test_debiased_cramers_v_takes_the_floor_off_and_divides_by_the_keep_probabilities() -> None:
+    counts = expected(SURVEY, KEEPS, TABLE, 1200)
+    reported = counts.table((0, 1))
+    estimate = JointEstimate(SURVEY, KEEPS, counts)
+    raw = raw_dependences(estimate)
+    assert raw.matrix[0, 1] == cramers_v(reported)
+    square = cramers_v(reported) ** 2 - 2 * 3 / (counts.n * 2)
+    debiased = debiased_dependences(estimate)
+    assert debiased.matrix[0, 1] == pytest.approx(math.sqrt(square) / 0.45, rel=1e-12)
+    expected_error = raw.matrix[0, 1] * raw.deviations[0, 1] / math.sqrt(square) / 0.45
+    assert debiased.deviations[0, 1] == pytest.approx(expected_error, rel=1e-12)
+    # Nearer to the truth than what the reports show.
+    truth = cramers_v(TABLE)
+    assert abs(debiased.matrix[0, 1] - truth) < abs(raw.matrix[0, 1] - truth) / 5
+    pearsons = debiased_dependences(estimate, measure="pearson").matrix[0, 1]
+    assert pearsons == pytest.approx(pearson(TABLE), rel=1e-9)
+
+
+def test_debiased_cramers_v_below_the_floor_is_0_and_may_deviate_from_it() -> None:
+    codes = np.argwhere(np.ones((3, 4))).repeat(5, axis=0).astype(np.uint8)
+    codes[0] = (1, 1)
+    estimate = JointEstimate(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes))
+    raw, debiased = raw_dependences(estimate), debiased_dependences(estimate)
+    assert raw.matrix[0, 1] > 0
+    assert debiased.matrix[0, 1] == 0
+    # About what noise alone would give: the floor of 60 reports is 0.22, over 0.45.
+    assert 0.2 < debiased.deviations[0, 1] <= 1
+
+
+@pytest.mark.parametrize(
+    "learn", [raw_dependences, debiased_dependences, unmixed_dependences], ids=lambda f: f.__name__
+)
+def test_what_randomizing_biases_has_no_standard_errors(
+    learn: Callable[..., Dependences],
+) -> None:
+    found = learn(JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200)))
+    assert found.biased
+    assert found.standard_errors is None
+    assert (found.deviations[~np.eye(2, dtype=bool)] > 0).all()
+    assert found.biased in found._repr_html_()
+    assert "&plusmn;" not in found._repr_html_()
+
+
+def test_no_interval_around_dependences_of_reports_holds_the_truth() -> None:
+    counts = expected(SURVEY, KEEPS, TABLE, 1200)
+    raw = raw_dependences(JointEstimate(SURVEY, KEEPS, counts))
+    # In this many expected reports chance is next to nothing, and the bias is what it was.
+    assert cramers_v(TABLE) - raw.matrix[0, 1] > 10 * raw.deviations[0, 1]
+
+
+def test_debiasing_needs_attributes_that_are_kept_by_themselves() -> None:
+    for blocks in (TOGETHER, (Block(("a",), matrix(ROWS)), KEEPS[1])):
+        codes = np.array([[0, 1], [1, 2], [2, 3]], np.uint8)
+        estimate = JointEstimate(SURVEY, blocks, Counts.of(codes, SURVEY.sizes))
+        with pytest.raises(ValueError, match=r"'[ab]' has no keep randomizer of its own"):
+            debiased_dependences(estimate)
+        assert debiased_dependences(estimate, measure="covariance").method == "debiased"
+
+
+def test_estimated_tables_are_clipped_and_rescaled_first() -> None:
+    codes = np.array([[0, 0], [0, 0], [1, 1], [1, 2], [2, 3], [2, 3], [0, 3]], np.uint8)
+    estimate = JointEstimate(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes))
+    raw, clipped = (estimate.table("a", "b", projection=how).values for how in ("none", "clip"))
+    assert (raw < 0).any()
+    found = unmixed_dependences(estimate, measure="covariance")
+    assert found.matrix[0, 1] == covariance(clipped)
+    # The slope by a raw entry: 0 where it was clipped, and by all others of a smaller total.
+    slope = covariance.measured(clipped)[1]
+    assert slope is not None
+    per_answer = np.where(raw > 0, slope, 0) / raw[raw > 0].sum()
+    expected_error = estimate.query(("a", "b"), per_answer).standard_error
+    assert found.deviations[0, 1] == pytest.approx(expected_error, rel=1e-12)
+    assert raw[raw > 0].sum() > 1.1
+
+
+def test_where_nothing_is_known_the_deviation_is_the_largest_value() -> None:
+    codes = np.array([[0, 1], [0, 1]], np.uint8)
+    estimate = JointEstimate(SURVEY, TOGETHER, Counts.of(codes, SURVEY.sizes))
+    for learn in (raw_dependences, unmixed_dependences):
+        found = learn(estimate)
+        assert (found.matrix[0, 1], found.deviations[0, 1]) == (0, 1)
+    assert raw_dependences(estimate, measure="pearson").deviations[0, 1] == 1
+
+
+def test_an_estimate_of_another_kind_must_be_told_its_cost() -> None:
+    joint = JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200))
+    with pytest.raises(ValueError, match="epsilon is needed"):
+        unmixed_dependences(ProductEstimate(joint))
+    found = unmixed_dependences(ProductEstimate(joint), epsilon=2.0)
+    assert found.epsilon == 2.0
+    assert found.matrix[0, 1] == pytest.approx(0, abs=1e-7)
+
+
+def test_pairs_that_are_randomized_one_by_one_cost_their_sum() -> None:
+    survey = survey_of(2, 3, 2)
+    estimates = []
+    for place, (first, second) in enumerate(combinations(survey.names, 2)):
+        pair = survey.project((first, second))
+        blocks = (Block(pair.names, keep(pair.cells, 0.5)),)
+        answers = np.arange(1, pair.cells + 1).reshape(pair.sizes) ** (place + 1)
+        counts = expected(pair, blocks, answers, 2 * pair.cells)
+        estimates.append(JointEstimate(pair, blocks, counts))
+    found = pairwise_dependences(survey, estimates)
+    one_by_one = [unmixed_dependences(estimate) for estimate in estimates]
+    for (i, j), alone in zip(combinations(range(3), 2), one_by_one, strict=True):
+        assert found.matrix[i, j] == found.matrix[j, i] == alone.matrix[0, 1]
+        assert found.deviations[i, j] == alone.deviations[0, 1]
+    assert found.epsilon == math.fsum(alone.epsilon for alone in one_by_one)
+    with pytest.raises(ValueError, match="one estimate of each pair"):
+        pairwise_dependences(survey, estimates[::-1])
+
+
+# Deviations
+
+PARTLY = [
+    [0.7, 0.1, 0.15, 0.05],
+    [0.1, 0.6, 0.1, 0.2],
+    [0.2, 0.1, 0.65, 0.05],
+    [0.3, 0.1, 0.1, 0.5],
+]
+
+
+def linear(weights: Floats) -> Measure:
+    """A measure whose deviation has an exact closed form."""
+
+    def measured(shares: Floats) -> tuple[float, Floats]:
+        value = float(np.sum(shares * weights))
+        return value, weights - value
+
+    return Measure(name="linear", measured=measured, largest=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "scale"),
+    [
+        ((Block(("a",), keep(2, 0.5)), Block(("c", "b"), keep(4, 0.5))), 32),
+        ((Block(("b", "a"), keep(4, 0.5)), Block(("c",), keep(2, 0.5))), 32),
+        ((Block(("c", "a"), matrix(PARTLY)), Block(("b",), keep(2, 0.5))), 80),
+        ((Block(("c", "b"), keep(4, 0.5)), Block(("a",), matrix([[0.9, 0.1], [0.3, 0.7]]))), 80),
+    ],
+)
+def test_deviations_of_the_reports_measure_have_their_closed_form(
+    blocks: tuple[Block, ...], scale: int
+) -> None:
+    survey = survey_of(2, 2, 2)
+    answers = np.array([5, 1, 2, 7, 3, 3, 1, 6])
+    counts = expected(survey, blocks, answers, scale)
+    law, weights = dense_law(survey, blocks), np.array([[0.3, -1.0], [2.0, 0.7]])
+    found = raw_dependences(JointEstimate(survey, blocks, counts), measure=linear(weights))
+    for i, j in combinations(range(3), 2):
+        names = (survey.names[i], survey.names[j])
+        per_report = summing(survey, names) @ weights.ravel()
+        variances = law @ per_report**2 - (law @ per_report) ** 2
+        exact = float(answers @ variances) / answers.sum() / counts.n
+        assert found.deviations[i, j] ** 2 == pytest.approx(exact, rel=1e-9)
+
+
+N = 6000
+RUNS = 5000
+
+
+@pytest.mark.parametrize(
+    ("learn", "measure", "blocks"),
+    [
+        (raw_dependences, "cramers-v", KEEPS),
+        (raw_dependences, "cramers-v", TOGETHER),
+        (debiased_dependences, "cramers-v", KEEPS),
+        (unmixed_dependences, "cramers-v", KEEPS),
+        (unmixed_dependences, "pearson", KEEPS),
+        (raw_dependences, "covariance", KEEPS),
+    ],
+)
+def test_deviations_are_those_of_repeated_runs(
+    learn: Callable[..., Dependences], measure: str, blocks: tuple[Block, ...]
+) -> None:
+    answers = TABLE.ravel() * N // TABLE.sum()
+    law = dense_law(SURVEY, blocks)
+    made = np.random.default_rng(7)
+    tables = sum(made.multinomial(k, row, RUNS) for k, row in zip(answers, law, strict=True))
+    codes = split_codes(np.arange(12, dtype=np.uint64), SURVEY.sizes)
+    values, squares = np.empty(RUNS), np.empty(RUNS)
+    for run, table in enumerate(np.asarray(tables)):
+        counts = Counts(SURVEY.sizes, codes, table, int(table.sum()))
+        found = learn(JointEstimate(SURVEY, blocks, counts), measure=measure)
+        values[run], squares[run] = found.matrix[0, 1], found.deviations[0, 1] ** 2
+    deviations = (values - values.mean()) ** 2
+    assert mean_p_value(deviations, squares.mean()) > ALPHA
+    assert mean_p_value(deviations, squares.mean() * WRONG**2) < ALPHA
+    assert mean_p_value(deviations, squares.mean() / WRONG**2) < ALPHA

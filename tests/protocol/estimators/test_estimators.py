@@ -1,0 +1,261 @@
+"""Joint estimates: unbiasedness and variances against enumeration, and their closed forms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
+from protocol.randomizers import (
+    KeepUniform,
+    join_codes,
+    randomize_columns,
+    split_codes,
+)
+from protocol.surveys.survey import Survey
+from tests.enumeration import (
+    AB,
+    BLOCKS,
+    Floats,
+    dense_law,
+    every_outcome,
+    keep,
+    summing,
+    survey_of,
+)
+from tests.statistical import ALPHA, WRONG, mean_p_value
+
+# The estimate against enumeration of everything that can be reported
+
+
+@pytest.mark.parametrize("names", [("a",), ("b",), ("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("design", BLOCKS)
+def test_estimate_and_variance_are_exact_over_every_outcome(
+    design: str, names: tuple[str, ...]
+) -> None:
+    blocks = BLOCKS[design]
+    law = dense_law(AB, blocks)
+    full = np.linalg.inv(law) @ summing(AB, names)
+    truth = [1, 5, 1]
+    shape = [AB.attribute(name).size for name in names]
+    pi = (np.bincount(truth, minlength=6) / 3) @ summing(AB, names)
+    total, mean, second = 0.0, np.zeros(shape), np.zeros(shape)
+    for probability, counts in every_outcome(AB, law, truth):
+        table = JointEstimate(AB, blocks, counts).table(*names)
+        shares = counts.table((0, 1)).ravel() / 3
+        value = shares @ full
+        given_data = (shares @ full**2 - value) / 3
+        sampled = (shares @ full**2 - value**2) / 3
+        np.testing.assert_allclose(table.values.ravel(), value, atol=1e-12)
+        # A root doubles the error of a variance of nearly zero: compare squares.
+        for errors, variances in (
+            (table.standard_errors, given_data),
+            (table.population_errors, sampled),
+        ):
+            unknown = variances < 1e-10
+            assert np.isnan(errors.ravel()[unknown]).all()
+            np.testing.assert_allclose(
+                errors.ravel()[~unknown] ** 2, variances[~unknown], atol=1e-12
+            )
+        total += probability
+        mean += probability * table.values
+        second += probability * table.values**2
+    assert total == pytest.approx(1)
+    np.testing.assert_allclose(mean.ravel(), pi, atol=1e-12)
+    # The law of the reports given the data, in the formula that the standard errors estimate.
+    shares = np.bincount(truth, minlength=6) / 3 @ law
+    exact = (shares @ full**2 - pi) / 3
+    np.testing.assert_allclose((second - mean**2).ravel(), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("design", BLOCKS)
+def test_population_variance_is_exact_over_every_sample_and_outcome(design: str) -> None:
+    blocks = BLOCKS[design]
+    law = dense_law(AB, blocks)
+    full = np.linalg.inv(law)
+    population = np.array([0.1, 0.25, 0.05, 0.3, 0.1, 0.2])
+    second = np.zeros(6)
+    mean = np.zeros(6)
+    for truth in itertools.product(range(6), repeat=2):
+        for reports in itertools.product(range(6), repeat=2):
+            chance = math.prod(
+                population[x] * law[x, y] for x, y in zip(truth, reports, strict=True)
+            )
+            estimate = full[list(reports)].mean(axis=0)
+            mean += chance * estimate
+            second += chance * estimate**2
+    np.testing.assert_allclose(mean, population, atol=1e-12)
+    exact = ((population @ law) @ full**2 - population**2) / 2
+    np.testing.assert_allclose(second - mean**2, exact, atol=1e-12)
+
+
+# The estimate on expected reports, where it must give the truth
+
+
+def halved(survey: Survey, parts: Sequence[str]) -> tuple[Block, ...]:
+    """Blocks of attributes with names of one letter, each block kept with a = 1/2."""
+    blocks = []
+    for part in parts:
+        names = tuple(part)
+        blocks.append(Block(names, keep(math.prod(survey.project(names).sizes), 0.5)))
+    return tuple(blocks)
+
+
+def expected_counts(survey: Survey, blocks: Sequence[Block]) -> tuple[Counts, Floats]:
+    """Counts in exact proportion to the law of the reports, and the true proportions."""
+    answers = np.arange(1, survey.cells + 1) ** 2 % 11 + 1
+    # With a = 1/2 every entry of P is a multiple of 1 / (2r).
+    scale = math.prod(2 * block.randomizer.size for block in blocks)
+    law = np.rint(dense_law(survey, blocks) * scale).astype(np.int64)
+    frequencies = answers @ law
+    codes = split_codes(np.arange(survey.cells, dtype=np.uint64), survey.sizes)
+    counts = Counts(survey.sizes, codes, frequencies, int(frequencies.sum()))
+    return counts, (answers / answers.sum()).reshape(survey.sizes)
+
+
+@pytest.mark.parametrize(
+    "parts", [("a", "b", "c"), ("abc",), ("ca", "b"), ("c", "ba"), ("b", "c", "a")]
+)
+def test_any_table_in_any_order_is_the_truth_on_expected_reports(parts: tuple[str, ...]) -> None:
+    survey = survey_of(2, 3, 4)
+    blocks = halved(survey, parts)
+    counts, truth = expected_counts(survey, blocks)
+    estimate = JointEstimate(survey, blocks, counts)
+    for length in (1, 2, 3):
+        for names in itertools.permutations("abc", length):
+            table = estimate.table(*names)
+            assert table.names == names
+            assert table.categories == tuple(survey.attribute(n).categories for n in names)
+            rest = tuple(axis for axis, name in enumerate("abc") if name not in names)
+            kept = sorted(names)
+            expected = truth.sum(axis=rest).transpose([kept.index(name) for name in names])
+            np.testing.assert_allclose(table.values, expected, atol=1e-12)
+
+
+def test_example_of_rr_ind_joint() -> None:
+    # Kikuchi and Domingo-Ferrer, 3.3, on the frequencies observed there: 3, 2, 2, 3 of 10.
+    survey = survey_of(2, 2)
+    codes = np.repeat(np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.uint8), [3, 2, 2, 3], axis=0)
+    blocks = tuple(Block((name,), KeepUniform.with_diagonal(2, diagonal=0.75)) for name in "ab")
+    estimate = JointEstimate(survey, blocks, Counts.of(codes, (2, 2)))
+    np.testing.assert_allclose(
+        estimate.table("a", "b").values, [[0.45, 0.05], [0.05, 0.45]], atol=1e-12
+    )
+    np.testing.assert_allclose(estimate.table("a").values, [0.5, 0.5], atol=1e-12)
+
+
+def test_a_table_sums_to_the_tables_of_its_attributes() -> None:
+    survey = survey_of(3, 2, 4)
+    codes = Stream(secret_of(5)).integers(np.array(survey.sizes), (500, 3)).astype(np.uint8)
+    blocks = (Block(("c", "a"), keep(12, 0.3)), Block(("b",), keep(2, 0.6)))
+    estimate = JointEstimate(survey, blocks, Counts.of(codes, survey.sizes))
+    whole = estimate.table("b", "c", "a").values
+    np.testing.assert_allclose(whole.sum(), 1, atol=1e-12)
+    np.testing.assert_allclose(whole.sum(axis=1), estimate.table("b", "a").values, atol=1e-12)
+    assert list(estimate.marginals()) == ["a", "b", "c"]
+    for name, table in estimate.marginals().items():
+        np.testing.assert_allclose(table.values, estimate.table(name).values, atol=0)
+    pairs = estimate.pairs("clip")
+    assert [table.names for table in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert {table.projection for table in pairs} == {"clip"}
+    assert repr(estimate) == "<JointEstimate: n=500, 2 blocks>"
+
+
+def test_rr_joint_on_the_whole_domain_of_adult() -> None:
+    survey = survey_of(9, 16, 7, 15, 6, 5, 2, 2)
+    n = 2000
+    stream = Stream(secret_of(6))
+    true = stream.integers(np.array(survey.sizes), (n, 8)).astype(np.uint8)
+    randomizer = keep(survey.cells, 0.5)
+    joint = randomizer.randomize(join_codes(true, survey.sizes), stream)
+    counts = Counts.of(split_codes(joint, survey.sizes), survey.sizes)
+    table = JointEstimate(survey, (Block(survey.names, randomizer),), counts).table(*survey.names)
+    assert table.values.shape == survey.sizes
+    assert table.values.sum() == pytest.approx(1, abs=1e-9)
+    rest = -(WORDS - randomizer.threshold) / (randomizer.threshold * survey.cells)
+    assert table.values.min() == pytest.approx(rest, rel=1e-9)
+    # The estimated variances add up to the closed form, whatever was reported.
+    assert (table.standard_errors**2).mean() == pytest.approx(
+        mean_squared_error([randomizer], n), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ((Block(("a",), keep(2, 0.5)),), "exactly once"),
+        ((Block(("a", "b"), keep(6, 0.5)), Block(("a",), keep(2, 0.5))), "exactly once"),
+        ((Block(("a",), keep(2, 0.5)), Block(("b",), keep(2, 0.5))), "size 2, expected 3"),
+        ((Block(("a", "c"), keep(6, 0.5)),), "no attribute 'c'"),
+        ((Block(("a", "b"), keep(6, 0.5)), Block((), keep(2, 0.5))), "without attributes"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_refused(blocks: tuple[Block, ...], message: str) -> None:
+    counts = Counts.of(np.zeros((1, 2), np.uint8), (2, 3))
+    with pytest.raises(ValueError, match=message):
+        JointEstimate(AB, blocks, counts)
+
+
+def test_counts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="sizes"):
+        JointEstimate(AB, BLOCKS["joint"], Counts.of(np.zeros((1, 2), np.uint8), (3, 2)))
+    with pytest.raises(ValueError, match="no report"):
+        JointEstimate(AB, BLOCKS["joint"], Counts.of(np.zeros((0, 2), np.uint8), (2, 3)))
+
+
+# Closed forms of the error, and the whole chain by sampling
+
+
+def test_closed_forms_of_the_papers() -> None:
+    a, cells, n = 0.4, 12, 1000
+    joint = (1 / a**2 - 1) * (1 - 1 / cells) / (n * cells)
+    assert mean_squared_error([keep(cells, a)], n) == pytest.approx(joint, rel=1e-12)
+    product = ((1 + (1 / 0.09 - 1) * (1 / 2)) * (1 + (1 / 0.64 - 1) * (2 / 3)) - 1) / (n * 6)
+    assert mean_squared_error([keep(2, 0.3), keep(3, 0.8)], n) == pytest.approx(product, rel=1e-12)
+    with pytest.raises(ValueError, match="at least 1"):
+        mean_squared_error([], n)
+    with pytest.raises(ValueError, match="at least 1"):
+        mean_squared_error([keep(2, 0.5)], 0)
+
+
+@pytest.mark.parametrize("design", ["independent", "joint"])
+def test_closed_form_is_the_mean_variance_of_the_exact_law(design: str) -> None:
+    blocks = BLOCKS[design]
+    law = dense_law(AB, blocks)
+    full = np.linalg.inv(law)
+    truth = np.array([0.5, 0, 0, 0.25, 0.25, 0])
+    variances = ((truth @ law) @ full**2 - truth) / 4
+    randomizers = [block.randomizer for block in blocks]
+    assert mean_squared_error(randomizers, 4) == pytest.approx(variances.mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("design", ["independent", "joint"])
+def test_errors_of_repeated_runs_have_the_closed_form(design: str) -> None:
+    blocks = BLOCKS[design]
+    n, runs = 150, 2500
+    stream = Stream(secret_of(9))
+    true = stream.integers(np.array([2, 2]), (n, 2)).astype(np.uint8)
+    truth = Counts.of(true, AB.sizes).table((0, 1)) / n
+    everyone = np.tile(true, (runs, 1))
+    if design == "joint":
+        joint = blocks[0].randomizer.randomize(join_codes(everyone, AB.sizes), stream)
+        reports = split_codes(joint, AB.sizes)
+    else:
+        reports = randomize_columns(tuple(b.randomizer for b in blocks), everyone, stream)
+    errors, estimated = [], []
+    for run in reports.reshape(runs, n, 2):
+        table = JointEstimate(AB, blocks, Counts.of(run, AB.sizes)).table("a", "b")
+        errors.append(((table.values - truth) ** 2).mean())
+        estimated.append((table.standard_errors**2).mean())
+    randomizers = [block.randomizer for block in blocks]
+    right = mean_squared_error(randomizers, n)
+    assert mean_p_value(errors, right) > ALPHA
+    wrong = [keep(r.size, r.keep * WRONG) for r in randomizers]
+    assert mean_p_value(errors, mean_squared_error(wrong, n)) < ALPHA
+    assert np.mean(estimated) == pytest.approx(right, rel=0.01)

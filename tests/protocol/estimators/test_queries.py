@@ -1,0 +1,129 @@
+"""Linear queries of a joint estimate and their standard errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import SurveyError
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.randomizers import (
+    randomize_columns,
+)
+from tests.enumeration import (
+    AB,
+    BLOCKS,
+    dense_law,
+    every_outcome,
+    keep,
+    summing,
+    survey_of,
+)
+
+
+@pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b")])
+@pytest.mark.parametrize("design", BLOCKS)
+def test_query_and_its_variance_are_exact_over_every_outcome(
+    design: str, names: tuple[str, ...]
+) -> None:
+    blocks = BLOCKS[design]
+    law = dense_law(AB, blocks)
+    shape = tuple(AB.attribute(name).size for name in names)
+    weights = np.arange(math.prod(shape)).reshape(shape) ** 1.5 - 2
+    per_record = summing(AB, names) @ weights.ravel()
+    per_report = np.linalg.inv(law) @ per_record
+    truth = [2, 3]
+    mean = second = 0.0
+    for probability, counts in every_outcome(AB, law, truth):
+        found = JointEstimate(AB, blocks, counts).query(names, weights)
+        shares = counts.table((0, 1)).ravel() / 2
+        assert found.value == pytest.approx(shares @ per_report, abs=1e-12)
+        pi = shares @ np.linalg.inv(law)
+        variance = (shares @ per_report**2 - pi @ per_record**2) / 2
+        assert found.standard_error**2 == pytest.approx(max(0.0, variance), abs=1e-10)
+        mean += probability * found.value
+        second += probability * found.value**2
+    assert mean == pytest.approx(per_record[truth].mean(), abs=1e-12)
+    shares = np.bincount(truth, minlength=6) / 2 @ law
+    exact = (shares @ per_report**2 - (per_record[truth] ** 2).mean()) / 2
+    assert second - mean**2 == pytest.approx(exact, abs=1e-10)
+
+
+def estimate_of_town() -> JointEstimate:
+    survey = survey_of(2, 3, 4)
+    stream = Stream(secret_of(8))
+    true = stream.integers(np.array(survey.sizes), (400, 3)).astype(np.uint8)
+    randomizers = tuple(keep(size, 0.6) for size in survey.sizes)
+    counts = Counts.of(randomize_columns(randomizers, true, stream), survey.sizes)
+    blocks = tuple(
+        Block((name,), randomizer)
+        for name, randomizer in zip(survey.names, randomizers, strict=True)
+    )
+    return JointEstimate(survey, blocks, counts)
+
+
+@pytest.mark.parametrize("names", [("c", "a"), ("b", "c", "a")])
+def test_a_query_for_one_cell_is_that_cell_of_the_table(names: tuple[str, ...]) -> None:
+    estimate = estimate_of_town()
+    table = estimate.table(*names)
+    for cell in np.ndindex(table.values.shape):
+        weights = np.zeros(table.values.shape)
+        weights[cell] = 1
+        found = estimate.query(names, weights)
+        assert found.value == pytest.approx(table.values[cell], abs=1e-12)
+        assert found.standard_error**2 == pytest.approx(table.standard_errors[cell] ** 2, abs=1e-12)
+
+
+def test_counts_of_respondents_are_sums_of_cells() -> None:
+    estimate = estimate_of_town()
+    values = estimate.table("b", "c").values * 400
+    found = estimate.count({"b": ["b0", "b2"], "c": {"c3"}})
+    assert found.value == pytest.approx(values[0, 3] + values[2, 3], abs=1e-9)
+    listed = estimate.count(names=("c", "b"), subset=[("c3", "b2"), ("c3", "b0"), ("c3", "b0")])
+    assert listed == pytest.approx(found)
+    corner = estimate.count(names=("b", "c"), subset=[("b0", "c0"), ("b1", "c2")])
+    assert corner.value == pytest.approx(values[0, 0] + values[1, 2], abs=1e-9)
+    weights = np.zeros((3, 4))
+    weights[0, 0] = weights[1, 2] = 1
+    share = estimate.query(("b", "c"), weights)
+    assert corner.standard_error == pytest.approx(share.standard_error * 400)
+
+
+def test_the_count_of_everybody_is_n_without_error_and_of_nobody_is_zero() -> None:
+    estimate = estimate_of_town()
+    everybody = estimate.count({"b": ["b0", "b1", "b2"]})
+    assert everybody.value == pytest.approx(400)
+    assert everybody.standard_error == pytest.approx(0, abs=1e-5)
+    assert estimate.count({"b": []}) == (0, 0)
+    assert estimate.count(names=("a", "b"), subset=[]) == (0, 0)
+
+
+def test_queries_that_do_not_fit_are_refused() -> None:
+    estimate = estimate_of_town()
+    with pytest.raises(ValueError, match="shape"):
+        estimate.query(("a", "b"), np.ones((3, 2)))
+    with pytest.raises(ValueError, match="not finite"):
+        estimate.query(("a",), [1.0, math.nan])
+    with pytest.raises(SurveyError, match="text"):
+        estimate.query("ab", np.ones((2, 3)))
+    with pytest.raises(SurveyError, match="no attribute 'z'"):
+        estimate.table("z")
+    with pytest.raises(SurveyError, match="twice"):
+        estimate.table("a", "a")
+    with pytest.raises(ValueError, match="at least one"):
+        estimate.table()
+    with pytest.raises(ValueError, match="at least one"):
+        estimate.count({})
+    with pytest.raises(SurveyError, match="unknown category 'b9'"):
+        estimate.count({"b": ["b9"]})
+    with pytest.raises(ValueError, match="one text"):
+        estimate.count({"b": "b1"})
+    with pytest.raises(ValueError, match="one category of each"):
+        estimate.count(names=("a", "b"), subset=[("a1",)])
+    for arguments in ({}, {"names": ("a",)}, {"where": {"a": ["a0"]}, "names": ("a",)}):
+        with pytest.raises(ValueError, match="either"):
+            estimate.count(**arguments)

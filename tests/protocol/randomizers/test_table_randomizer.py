@@ -1,0 +1,400 @@
+"""The randomizer with a table of fakes: exact weights and epsilon, its sampler, its inverse."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.crypto.randomness import WORDS
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.unmixing import TableUnmixing, unmixing
+from protocol.randomizers import (
+    KeepElseTable,
+    KeepUniform,
+    Randomizer,
+    join_codes,
+    randomize_columns,
+    split_codes,
+)
+from tests.enumeration import AB, dense_law, every_outcome, keep, matrix, summing
+from tests.scripted import Scripted, crossed, seeded
+from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
+
+HALF, QUARTER = WORDS // 2, WORDS // 4
+SKEWED = (0.5, 0.05, 0.25, 0.0, 0.15, 0.05)
+
+
+def faking(table: tuple[float, ...] = SKEWED, *, p: float = 0.4, mix: float = 0.1) -> KeepElseTable:
+    return KeepElseTable.with_table(p=p, table=table, mix=mix)
+
+
+@st.composite
+def randomizers(draw: st.DrawFn, size: int | None = None) -> KeepElseTable:
+    """Any threshold, and weights between any cuts of the words."""
+    r = draw(st.integers(2, 8)) if size is None else size
+    cuts = draw(st.lists(st.integers(1, WORDS - 1), min_size=r - 1, max_size=r - 1))
+    bounds = [0, *sorted(cuts), WORDS]
+    weights = tuple(high - low for low, high in itertools.pairwise(bounds))
+    return KeepElseTable(threshold=draw(st.integers(1, WORDS - 1)), weights=weights)
+
+
+def exact_matrix(randomizer: KeepElseTable) -> list[list[Fraction]]:
+    p = Fraction(randomizer.threshold, WORDS)
+    fakes = [(1 - p) * Fraction(weight, WORDS) for weight in randomizer.weights]
+    return [
+        [fake + (p if u == v else 0) for v, fake in enumerate(fakes)]
+        for u in range(randomizer.size)
+    ]
+
+
+# The law
+
+
+@settings(deadline=None, max_examples=100)
+@given(randomizers())
+def test_rows_sum_to_one_and_epsilon_is_the_largest_ratio(randomizer: KeepElseTable) -> None:
+    rows = exact_matrix(randomizer)
+    assert all(sum(row) == 1 for row in rows)
+    np.testing.assert_allclose(
+        randomizer.matrix(), [[float(entry) for entry in row] for row in rows], rtol=1e-15
+    )
+    columns = list(zip(*rows, strict=True))
+    if min(map(min, columns)) == 0:
+        assert randomizer.epsilon == math.inf
+    else:
+        largest = max(max(column) / min(column) for column in columns)
+        assert randomizer.epsilon == pytest.approx(math.log1p(float(largest - 1)), rel=1e-14)
+    np.testing.assert_allclose(randomizer.table.sum(), 1, atol=1e-15)
+    assert randomizer.keep == randomizer.threshold / WORDS
+
+
+def test_epsilon_of_round_numbers() -> None:
+    # ln(1 + 0.5 / (0.5 * 0.25)) = ln 5, and of a table with a zero there is none.
+    weights = (QUARTER, HALF, QUARTER)
+    assert KeepElseTable(threshold=HALF, weights=weights).epsilon == math.log(5)
+    assert KeepElseTable(threshold=HALF, weights=(0, HALF, HALF)).epsilon == math.inf
+    least = KeepElseTable(threshold=HALF, weights=(1, WORDS - 1)).epsilon
+    assert least == pytest.approx(64 * math.log(2), rel=1e-15)
+
+
+@pytest.mark.parametrize("size", [2, 3, 16, 1000])
+def test_uniform_fakes_are_keep_else_uniform(size: int) -> None:
+    table = np.arange(size, dtype=np.float64)
+    randomizer = KeepElseTable.with_table(p=0.3, table=table, mix=1.0)
+    plain = KeepUniform.with_keep(size, p=0.3)
+    assert randomizer.threshold == plain.threshold
+    assert randomizer.epsilon == pytest.approx(plain.epsilon, rel=1e-14)
+    np.testing.assert_allclose(randomizer.table, 1 / size, rtol=1e-13)
+    assert max(randomizer.weights) - min(randomizer.weights) <= size
+    assert randomizer.epsilon < KeepElseTable.with_table(p=0.3, table=table, mix=0.9).epsilon
+
+
+# Weights from a table
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=12).filter(lambda table: max(table) > 0),
+    st.floats(0, 1),
+)
+def test_weights_are_the_mixed_table_to_a_word(table: list[float], mix: float) -> None:
+    randomizer = KeepElseTable.with_table(p=0.5, table=table, mix=mix)
+    masses = [max(Fraction(entry), Fraction(0)) for entry in table]
+    share = Fraction(mix)
+    law = [(1 - share) * mass / sum(masses) + share / len(table) for mass in masses]
+    assert sum(randomizer.weights) == WORDS
+    alone = max(law) > 1 - Fraction(1, WORDS)
+    gaps = []
+    for weight, entry in zip(randomizer.weights, law, strict=True):
+        gaps.append(abs(weight - WORDS * entry))
+        assert (weight > 0) == (entry > 0) or (alone and weight == 1)
+    assert max(gaps) <= len(table)
+    assert sum(gap > 1 for gap in gaps) <= 1
+
+
+def test_residual_goes_to_the_largest_weight() -> None:
+    assert WORDS % 3 == 1
+    third = WORDS // 3
+    assert faking((1.0, 1.0, 1.0), mix=0.0).weights == (third + 1, third, third)
+    assert faking((-3.0, 0.0, 2.0), mix=1.0).weights == (third + 1, third, third)
+    assert faking((1e-30, 3.0, 1.0), mix=0.0).weights == (1, 3 * QUARTER - 1, QUARTER)
+    assert faking((-1.0, 3.0, 1.0), mix=0.0).weights == (0, 3 * QUARTER, QUARTER)
+    least, middle = round(Fraction(WORDS, 6)), round(Fraction(7 * WORDS, 24))
+    weights = (least, WORDS - least - middle, middle)
+    assert faking((0.0, 6.0, 2.0), mix=0.5).weights == weights
+
+
+@pytest.mark.parametrize(
+    ("table", "weights"),
+    [((2.0, 0.0), (WORDS - 1, 1)), ((-1.0, 0.0, 0.5), (1, 0, WORDS - 1))],
+)
+def test_a_table_of_one_category_can_travel(
+    table: tuple[float, ...], weights: tuple[int, ...]
+) -> None:
+    randomizer = faking(table, mix=0.0)
+    assert randomizer.weights == weights
+    coded = msgspec.msgpack.encode(randomizer)
+    assert msgspec.msgpack.decode(coded, type=Randomizer) == randomizer
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "values"),
+    [
+        ("keep probability", "p", [0.0, 1.0, math.nan, 1e-25]),
+        ("mix", "mix", [-0.1, 1.1, math.nan]),
+        ("shape", "table", [[1], [[1, 1], [1, 1]], 1.0, []]),
+        ("finite", "table", [[1, math.inf], [1, math.nan]]),
+        ("positive", "table", [[0, -1], [0, 0]]),
+    ],
+)
+def test_tables_that_are_no_law_are_refused(message: str, name: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=message):
+            KeepElseTable.with_table(**{"p": 0.5, "table": [1, 1], "mix": 0.1, name: value})
+
+
+@pytest.mark.parametrize(
+    ("threshold", "weights", "message"),
+    [
+        (0, (HALF, HALF), "threshold"),
+        (WORDS, (HALF, HALF), "threshold"),
+        (1, (HALF,), "at least 2"),
+        (1, (), "at least 2"),
+        (1, (0, WORDS), "weight 18446744073709551616:"),
+        (1, (-1, HALF + 1, HALF), "weight -1:"),
+        (1, (HALF, HALF - 1), "sum to 18446744073709551615,"),
+    ],
+)
+def test_weights_that_are_no_law_are_refused(
+    threshold: int, weights: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        KeepElseTable(threshold=threshold, weights=weights)
+    coded = msgspec.json.encode({"type": "keep-table", "threshold": threshold, "weights": weights})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(coded, type=Randomizer)
+
+
+def test_it_travels_as_a_randomizer() -> None:
+    randomizer = faking()
+    for codec in (msgspec.json, msgspec.msgpack):
+        assert codec.decode(codec.encode(randomizer), type=Randomizer) == randomizer
+    assert msgspec.convert(msgspec.to_builtins(randomizer), Randomizer) == randomizer
+    assert hash(randomizer) == hash(faking()) != hash(faking(mix=0.2))
+
+
+# The sampler
+
+
+def test_words_map_to_reports_exactly() -> None:
+    randomizer = KeepElseTable(threshold=10, weights=(0, 5, 0, WORDS - 6, 1, 0))
+    pairs = [(0, 0, 2), (9, WORDS - 1, 2), (10, 0, 1), (10, 4, 1), (WORDS - 1, 5, 3)]
+    pairs += [(WORDS - 1, WORDS - 2, 3), (11, WORDS - 1, 4)]
+    stream = Scripted(*(word for coin, fake, _ in pairs for word in (coin, fake)))
+    reports = randomizer.randomize(np.full(len(pairs), 2, np.uint8), stream)
+    assert reports.tolist() == [report for _, _, report in pairs]
+    assert stream.left == 0
+
+
+def test_cutting_the_codes_does_not_change_the_reports() -> None:
+    codes, stream = np.arange(600, dtype=np.uint8) % 6, seeded(4)
+    parts = [faking().randomize(part, stream) for part in (codes[:250], codes[250:])]
+    np.testing.assert_array_equal(np.concatenate(parts), faking().randomize(codes, seeded(4)))
+
+
+@pytest.mark.parametrize("shape", [(0,), (5,), (2, 3, 4), ()])
+def test_shape_and_type_stay_and_the_codes_are_not_changed(shape: tuple[int, ...]) -> None:
+    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64):
+        codes = np.full(shape, 2, dtype)
+        codes.flags.writeable = False
+        reports = KeepElseTable(threshold=1, weights=(HALF, 0, HALF)).randomize(codes, seeded())
+        assert reports.shape == shape
+        assert reports.dtype == dtype
+        assert np.isin(reports, (0, 2)).all()
+
+
+@pytest.mark.parametrize(
+    ("code", "dtype", "size"), [(3, "u1", 3), (0, "u1", 257), (0, "i8", 3), (0, "f8", 3)]
+)
+def test_codes_outside_the_domain_are_refused(code: int, dtype: str, size: int) -> None:
+    randomizer = KeepElseTable.with_table(p=0.5, table=np.ones(size), mix=0.0)
+    codes = np.array([code], dtype)
+    with pytest.raises(ValueError, match="code"):
+        randomizer.randomize(codes, seeded())
+    with pytest.raises(ValueError, match="code"):
+        randomize_columns((randomizer,), codes.reshape(1, 1), seeded())
+
+
+@pytest.mark.parametrize("p", [0.3, 0.8])
+def test_sampler_follows_its_matrix(p: float) -> None:
+    observed = crossed(faking(p=p), 200_000)
+    assert chi_square_p_value(observed, faking(p=p).matrix()) > ALPHA
+    assert chi_square_p_value(observed, faking(p=p * WRONG).matrix()) < ALPHA
+    other = (SKEWED[0] * WRONG, SKEWED[1], SKEWED[2] - SKEWED[0] * (WRONG - 1), *SKEWED[3:])
+    assert chi_square_p_value(observed, faking(other, p=p).matrix()) < ALPHA
+
+
+def test_columns_of_different_kinds_are_randomized_in_turn() -> None:
+    chosen = (keep(6, 0.5), faking(), matrix(((0.9, 0.1), (0.2, 0.8))))
+    for k in (5, 600):
+        codes = np.tile(np.array([[3, 5, 1]], np.uint8), (k, 1))
+        drawn = seeded(3)
+        expected = [r.randomize(codes[:, j], drawn) for j, r in enumerate(chosen)]
+        reports = randomize_columns(chosen, codes, seeded(3))
+        np.testing.assert_array_equal(reports, np.array(expected).T)
+
+
+# The inverse
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(2, 4), min_size=1, max_size=3), st.floats(0.05, 0.95), st.data())
+def test_operators_invert_every_marginal(sizes: list[int], p: float, data: st.DataObject) -> None:
+    kept = data.draw(st.permutations(range(len(sizes))))
+    kept = kept[: data.draw(st.integers(1, len(sizes)))]
+    weights = data.draw(randomizers(math.prod(sizes))).weights
+    randomizer = KeepElseTable(threshold=int(p * WORDS), weights=weights)
+    inverse = unmixing(randomizer, sizes, kept)
+    assert isinstance(inverse, TableUnmixing)
+    assert inverse.tabulated == tuple(kept)
+    cells = math.prod(sizes[place] for place in kept)
+    assert inverse.cells == cells
+    # The law of what is kept of a report, from the dense matrix; the same whatever is dropped.
+    names = np.array(list(np.ndindex(*sizes)))[:, list(kept)]
+    group = np.ravel_multi_index(tuple(names.T), [sizes[place] for place in kept])
+    summed = randomizer.matrix() @ np.eye(cells)[group]
+    law = np.array([summed[np.flatnonzero(group == cell)[0]] for cell in range(cells)])
+    np.testing.assert_allclose(law[group], summed, atol=1e-15)
+    scale = 1 / p**2
+    q = np.linalg.inv(law)
+    operators = ((inverse.apply, q), (inverse.apply_transposed, q.T), (inverse.apply_squared, q**2))
+    for axis in range(3):
+        table = np.ones([cells if axis == place else 2 for place in range(3)])
+        table += np.arange(table.size).reshape(table.shape) / table.size
+        for operator, dense in operators:
+            expected = np.moveaxis(np.tensordot(table, dense, (axis, 0)), -1, axis)
+            close = 1e-12 * scale**2 * cells
+            np.testing.assert_allclose(operator(table, axis), expected, atol=close)
+
+
+@settings(deadline=None, max_examples=60)
+@given(randomizers(12))
+def test_marginal_is_exact(randomizer: KeepElseTable) -> None:
+    sums = [sum(randomizer.weights[v] for v in range(12) if v % 4 == c) for c in range(4)]
+    assert randomizer.marginal((3, 4), (1,)).weights == tuple(sums)
+    assert randomizer.marginal((3, 4), (0, 1)) == randomizer
+    turned = [randomizer.weights[4 * row + column] for column in range(4) for row in range(3)]
+    assert randomizer.marginal((3, 4), (1, 0)).weights == tuple(turned)
+    assert randomizer.marginal((3, 4), (1,)).threshold == randomizer.threshold
+    assert randomizer.marginal((3, 4), (1,)).epsilon <= randomizer.epsilon
+
+
+def test_marginals_of_what_is_not_there_are_refused() -> None:
+    for sizes, kept in (((2, 4), (0,)), ((2, 3), ()), ((2, 3), (2,)), ((2, 3), (0, 0))):
+        for marginal in (faking().marginal, partial(unmixing, faking())):
+            with pytest.raises(ValueError, match=r"size|places"):
+                marginal(sizes, kept)
+
+
+def test_a_marginal_of_one_category_alone_is_still_inverted() -> None:
+    randomizer = KeepElseTable(threshold=HALF, weights=(HALF, HALF, 0, 0))
+    with pytest.raises(ValueError, match="weight"):
+        randomizer.marginal((2, 2), (0,))
+    inverse = unmixing(randomizer, (2, 2), (0,))
+    np.testing.assert_allclose(inverse.apply(np.array([0.75, 0.25]), 0), [0.5, 0.5], atol=1e-15)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 50), min_size=6, max_size=6).filter(any), st.floats(0.05, 0.95))
+def test_unmix_undoes_the_law_of_the_reports(truth: list[int], p: float) -> None:
+    randomizer = faking(p=p)
+    pi = np.array(truth) / sum(truth)
+    shares = pi @ randomizer.matrix()
+    both = randomizer.unmix([np.eye(6)[0], shares])
+    np.testing.assert_allclose(both[1], pi, atol=1e-14 / p)
+    inverse = unmixing(randomizer, (6,), (0,))
+    np.testing.assert_allclose(inverse.apply(shares, 0), randomizer.unmix(shares), atol=1e-13 / p)
+
+
+def test_shares_of_another_size_are_refused() -> None:
+    for shape in ((5,), (6, 5), ()):
+        with pytest.raises(ValueError, match="shape"):
+            faking().unmix(np.ones(shape))
+
+
+# Joint estimates
+
+
+DESIGNS = {
+    "joint": (Block(("a", "b"), faking()),),
+    "joint reversed": (Block(("b", "a"), faking()),),
+    "beside a keep": (Block(("b",), faking((0.7, 0.0, 0.3), p=0.6)), Block(("a",), keep(2, 0.4))),
+}
+
+
+@pytest.mark.parametrize("names", [("a",), ("b",), ("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_estimate_and_variance_are_exact_over_every_outcome(
+    design: str, names: tuple[str, ...]
+) -> None:
+    blocks = DESIGNS[design]
+    law = dense_law(AB, blocks)
+    full = np.linalg.inv(law) @ summing(AB, names)
+    truth = [1, 5, 1]
+    shape = [AB.attribute(name).size for name in names]
+    pi = (np.bincount(truth, minlength=6) / 3) @ summing(AB, names)
+    weights = np.arange(math.prod(shape), dtype=np.float64).reshape(shape) ** 2
+    mean, second = np.zeros(shape), np.zeros(shape)
+    for probability, counts in every_outcome(AB, law, truth):
+        estimate = JointEstimate(AB, blocks, counts)
+        table = estimate.table(*names)
+        shares = counts.table((0, 1)).ravel() / 3
+        np.testing.assert_allclose(table.values.ravel(), shares @ full, atol=1e-12)
+        given_data = (shares @ full**2 - shares @ full) / 3
+        given_data[given_data < 1e-10] = np.nan
+        np.testing.assert_allclose(table.standard_errors.ravel() ** 2, given_data, atol=1e-12)
+        query = estimate.query(names, weights)
+        per_report = full @ weights.ravel()
+        assert query.value == pytest.approx(shares @ per_report, abs=1e-11)
+        mean += probability * table.values
+        second += probability * table.values**2
+    np.testing.assert_allclose(mean.ravel(), pi, atol=1e-12)
+    exact = ((np.bincount(truth, minlength=6) / 3 @ law) @ full**2 - pi) / 3
+    np.testing.assert_allclose((second - mean**2).ravel(), exact, atol=1e-12)
+
+
+def test_standard_errors_are_those_of_repeated_runs() -> None:
+    n, runs = 300, 1500
+    randomizer = faking()
+    true = np.repeat(np.array([[0, 0], [0, 1], [1, 2]], np.uint8), [150, 100, 50], axis=0)
+    truth = Counts.of(true, AB.sizes).table((0, 1)) / n
+    codes = join_codes(np.tile(true, (runs, 1)), AB.sizes)
+    reports = split_codes(randomizer.randomize(codes, seeded(9)), AB.sizes).reshape(runs, n, 2)
+    tables = [
+        JointEstimate(AB, DESIGNS["joint"], Counts.of(run, AB.sizes)).table("a", "b")
+        for run in reports
+    ]
+    values = np.array([table.values for table in tables])
+    for cell in np.ndindex(2, 3):
+        assert mean_p_value(values[:, *cell], truth[cell]) > ALPHA
+    squared = ((values - truth) ** 2).mean(axis=(1, 2))
+    predicted = np.mean([(table.standard_errors**2).mean() for table in tables])
+
+    def exact(p: float) -> float:
+        law = faking(p=p).matrix()
+        squares = np.linalg.inv(law) ** 2
+        return float((truth.ravel() @ law @ squares - truth.ravel()).mean() / n)
+
+    assert predicted == pytest.approx(exact(0.4), rel=0.01)
+    assert mean_p_value(squared, exact(0.4)) > ALPHA
+    assert mean_p_value(squared, exact(0.4 * WRONG)) < ALPHA

@@ -1,0 +1,205 @@
+"""Rosters: names, keys, signatures and bitmaps."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.crypto.merkle import leaf_hash, levels_of
+from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
+from protocol.session.roster import Identity, Roster, agreement_key, is_signature, roster_leaf
+from tests.protocol.simulation import STREAMS, roster_of
+
+ROSTER = roster_of(20)
+NAMES = (AGGREGATOR, *ROSTER.parties)
+ONE = ROSTER.parties[0]
+
+
+@pytest.mark.parametrize("text", ["a", "0", "aggregator", "party-12", "a--b", "x" * 63])
+def test_good_names(text: str) -> None:
+    assert party_id(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-a", "a-", "A", "a.b", "a b", "a_b", "\u00e4", "a\n", "x" * 64, RECORD, SWITCH],
+)
+def test_bad_names(text: str) -> None:
+    with pytest.raises(ValueError, match="party id"):
+        party_id(text)
+
+
+def test_members_in_order() -> None:
+    assert ROSTER.parties == tuple(f"party-{i}" for i in range(1, 21))
+    assert len(ROSTER) == 21
+    assert AGGREGATOR in ROSTER
+    assert "party-21" not in ROSTER
+    assert RECORD not in ROSTER
+    assert [ROSTER.position[name] for name in NAMES] == list(range(21))
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ((), "first member"),
+        (("anna",), "first member"),
+        (("anna", AGGREGATOR), "first member"),
+        ((AGGREGATOR, "anna", "anna"), "once"),
+        ((AGGREGATOR, AGGREGATOR), "once"),
+        ((AGGREGATOR, "Anna"), "party id"),
+        ((AGGREGATOR, SWITCH), "reserved"),
+    ],
+)
+def test_refused_rosters(names: tuple[str, ...], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Roster(tuple((PartyId(name), bytes([i]) * 32) for i, name in enumerate(names, 1)))
+
+
+def test_keys_have_32_bytes() -> None:
+    with pytest.raises(ValueError, match="31 bytes"):
+        Roster(((AGGREGATOR, bytes(31)),))
+
+
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+ROOT = pow(2, (P - 1) // 4, P)
+"""A square root of -1."""
+
+
+def y_of_order_8() -> set[int]:
+    """The y of the points whose double has y = 0, by the law of addition (RFC 8032, 5.1.4)."""
+    # y(2Q) = (y^2 + x^2) / (1 - d x^2 y^2) is 0 where x^2 = -y^2; on the curve that leaves
+    # d y^4 + 2 y^2 - 1 = 0, a quadratic equation of y^2.
+    found = set()
+    discriminant = root(4 + 4 * D)
+    assert discriminant is not None
+    for sign in (1, -1):
+        square = (-2 + sign * discriminant) * pow(2 * D, -1, P) % P
+        y = root(square)
+        if y is not None:
+            found |= {y, P - y}
+    return found
+
+
+def root(square: int) -> int | None:
+    """A square root modulo p, if there is one."""
+    candidate = pow(square, (P + 3) // 8, P)
+    for found in (candidate, candidate * ROOT % P):
+        if found * found % P == square % P:
+            return found
+    return None
+
+
+def encodings(y: int) -> list[bytes]:
+    """All ways to write a y, with either sign, in canonical form or not."""
+    ways = [way for way in (y, y + P) if way < 2**255]
+    return [(way | sign << 255).to_bytes(32, "little") for way in ways for sign in (0, 1)]
+
+
+TORSION = {0, 1, P - 1} | y_of_order_8()
+WEAK = [key for y in sorted(TORSION) for key in encodings(y)]
+NOT_CANONICAL = [key for y in range(2**255 - P) for key in encodings(y)[2:]]
+
+
+def test_there_are_eight_points_of_low_order() -> None:
+    # Of y = 1 and y = -1 there is one point each, of all others two.
+    assert len(TORSION) == 5
+    assert len(WEAK) == 14
+    assert len(NOT_CANONICAL) == 38
+
+
+@pytest.mark.parametrize("key", [*WEAK, *NOT_CANONICAL], ids=bytes.hex)
+def test_a_key_of_low_order_or_not_canonical_is_refused(key: bytes) -> None:
+    members = ((AGGREGATOR, Identity(AGGREGATOR, bytes(32)).public), (PartyId("eve"), key))
+    with pytest.raises(ValueError, match="'eve' is of low order or not canonical"):
+        Roster(members)
+
+
+def test_with_a_key_of_zeros_anybody_signs() -> None:
+    """Why such keys are refused: of these few signatures some pass, and nobody has a secret."""
+    forged = [point + bytes(32) for point in WEAK]
+    contents = [bytes([i]) for i in range(16)]
+    assert any(is_signature(s, content, key=bytes(32)) for s in forged for content in contents)
+
+
+def test_one_key_under_two_names_is_refused() -> None:
+    one, two = ROSTER.members[1], ROSTER.members[2]
+    key = one[1]
+    negative = key[:-1] + bytes([key[-1] ^ 0x80])
+    for same in (key, negative):
+        with pytest.raises(ValueError, match="'party-1' and 'party-2' have one key"):
+            Roster((ROSTER.members[0], one, (two[0], same)))
+
+
+def test_signatures() -> None:
+    anna = Identity(PartyId("party-1"), STREAMS.stream("party-1", "identity").bytes(32))
+    signature = anna.sign(b"content")
+    assert ROSTER.key(anna.name) == anna.public
+    assert ROSTER.verify(anna.name, signature, b"content")
+    assert not ROSTER.verify(anna.name, signature, b"contents")
+    assert not ROSTER.verify(anna.name, signature[:-1], b"content")
+    assert not ROSTER.verify(PartyId("party-2"), signature, b"content")
+    assert not ROSTER.verify(PartyId("nobody"), signature, b"content")
+    # No point of the curve: nobody can sign with it.
+    nowhere = Roster(((AGGREGATOR, b"\2" + bytes(31)),))
+    assert not nowhere.verify(AGGREGATOR, signature, b"content")
+
+
+def test_keys_do_not_show() -> None:
+    secret = b"\x07secret key of anna, 32 bytes..."
+    identity = Identity(PartyId("anna"), secret)
+    assert repr(identity) == "Identity('anna')"
+    assert repr(ROSTER) == "Roster(20 parties)"
+
+
+@settings(deadline=None)
+@given(st.sets(st.sampled_from(NAMES)))
+def test_bitmaps_round_trip(names: set[PartyId]) -> None:
+    bitmap = ROSTER.bitmap(names)
+    assert len(bitmap) == 3
+    assert list(ROSTER.members_in(bitmap)) == [name for name in NAMES if name in names]
+
+
+def test_layout_of_bitmaps() -> None:
+    assert ROSTER.bitmap([AGGREGATOR, PartyId("party-8")]) == b"\x01\x01\x00"
+    assert ROSTER.bitmap([PartyId("party-20")]) == b"\x00\x00\x10"
+
+
+@pytest.mark.parametrize("bitmap", [b"", b"\x00\x00", bytes(4), b"\x00\x00\x20", b"\x00\x00\xff"])
+def test_bitmaps_of_other_rosters(bitmap: bytes) -> None:
+    with pytest.raises(ValueError, match="bitmap"):
+        ROSTER.members_in(bitmap)
+
+
+def test_an_identity_key_maps_to_the_agreement_key_that_its_secret_has() -> None:
+    """The public map of one key against the secret derivation of RFC 8032, by another way."""
+    for i in range(8):
+        secret = bytes([i]) * 32
+        identity = Identity(ONE, secret)
+        scalar = hashlib.sha512(secret).digest()[:32]
+        own = X25519PrivateKey.from_private_bytes(scalar)
+        expected = own.public_key().public_bytes_raw()
+        assert agreement_key(identity.public).public_bytes_raw() == expected
+
+
+def test_two_members_agree_and_a_third_does_not() -> None:
+    one, two, three = (Identity(ONE, bytes([i]) * 32) for i in (1, 2, 3))
+    assert one.agree(two.public) == two.agree(one.public)
+    assert one.agree(two.public) != one.agree(three.public)
+
+
+def test_a_key_of_low_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="shared"):
+        Identity(ONE, bytes(32)).agree((1).to_bytes(32, "little"))
+
+
+def test_the_root_commits_to_places_ids_and_keys() -> None:
+    members = ROSTER.members
+    root = levels_of([leaf_hash(roster_leaf(name, key)) for name, key in members])[-1][0]
+    assert ROSTER.root == root
+    swapped = Roster((*members[:1], members[2], members[1], *members[3:]))
+    assert swapped.root != root

@@ -1,0 +1,167 @@
+"""How parties meet: what the aggregator tells them is what the coin gives, or they do not share."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.crypto.randomness import Stream
+from protocol.messages import PartyId
+from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.meeting import Hood, is_mask_key
+from protocol.sharing.messages import Graph, Join
+from protocol.sharing.sums import SecureSum
+from protocol.surveys.records import Records
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, exact, tried, vanishing
+from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped
+from tests.protocol.simulation import SESSION, SURVEY, answers, charter_of, holdings_of
+from tests.transcripts import merkle
+
+CONTEXT = b"sottovoce sum 1\0" + SESSION
+
+
+def met(
+    parties: int, sums: SecureSum = SPARSE, *, gone: dict[PartyId, str] | None = None
+) -> tuple[Trial, dict[PartyId, Records]]:
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums), parties)
+    holdings = holdings_of(charter, answers(SURVEY, parties))
+    return tried(charter, holdings, fate=vanishing(gone or {})), holdings
+
+
+def graphs(trial: Trial) -> dict[PartyId, Graph]:
+    found = {}
+    for e in trial.said:
+        if e.kind == "Graph":
+            message = trial.charter.codec.decode(e.kind, e.body)
+            assert isinstance(message, Graph)
+            found[e.recipient] = message
+    return found
+
+
+@pytest.mark.parametrize(
+    ("parties", "sums"), [(2, SPARSE), (9, SPARSE), (26, SPARSE), (5, LITERAL)]
+)
+def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: SecureSum) -> None:
+    """The coin, the tree and the graph, from their definitions."""
+    gone = {PartyId("party-3"): "Join"} if parties > 20 else {}
+    trial, _ = met(parties, sums, gone=gone)
+    names = trial.charter.roster.parties
+    joins = {e.sender: trial.messages("Join", e.sender)[0] for e in trial.said if e.kind == "Join"}
+    leaves, mask_keys = [], {}
+    for name in names:
+        if name not in gone:
+            join = joins[name]
+            assert isinstance(join, Join)
+            mask_keys[name] = join.key.tobytes()
+            leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + mask_keys[name])
+    root = merkle(leaves)
+    coin = hashlib.sha256(b"coin\0" + CONTEXT + bytes(8) + root).digest()
+    hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
+    told = graphs(trial)
+    assert set(told) == set(names) - set(gone)
+    for name, graph in told.items():
+        beside = [names[place] for place in hoods[names.index(name)].tolist()]
+        assert list(graph.names) == beside
+        assert (graph.root, graph.joined, graph.respondents) == (root, len(leaves), len(leaves))
+        assert [key.tobytes() for key in graph.keys] == [
+            trial.charter.roster.key(n) for n in beside
+        ]
+        assert graph.there.tolist() == [int(n not in gone) for n in beside]
+        assert [k.tobytes() for k in graph.mask_keys] == [
+            mask_keys.get(n, bytes(32)) for n in beside
+        ]
+
+
+def test_another_key_makes_another_graph() -> None:
+    """Whoever commits does not know the coin: it changes with every commitment."""
+    first = graphs(met(26)[0])
+    second = graphs(met(26, SecureSum(attempt=1))[0])
+    assert {g.root for g in first.values()} != {g.root for g in second.values()}
+    assert any(first[name].names != second[name].names for name in first)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"root": flipped()}, "this party is not among those who joined"),
+        ({"index": flipped()}, "this party is not among those who joined"),
+        ({"joined": 9}, "this party is not among those who joined"),
+        ({"joined": 0}, "numbers that cannot be"),
+        ({"respondents": 2**33}, "numbers that cannot be"),
+        ({"keys": flipped()}, "the neighbours are not on the roster"),
+        ({"names": lambda old: ("mallory", *old[1:])}, "the neighbours are not on the roster"),
+        ({"names": lambda old: (old[1], old[0], *old[2:])}, "the neighbours are not on the roster"),
+        ({"names": lambda old: old[1:]}, "the neighbours are not on the roster"),
+        ({"proof": flipped()}, "the neighbours are not on the roster"),
+        ({"mask_keys": lambda old: old * 0 + 1}, "shares that are no good"),
+        ({"there": lambda old: old * 0}, "a share of one who has not joined"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_party_checks_whom_it_is_to_share_with(fields: dict[str, Any], says: str) -> None:
+    trial, holdings = attacked(change("Graph", None, TWO, **fields), everyone=False)
+    assert says in trial.refusals()[TWO]
+    assert trial.messages("Upload", TWO) == []
+    if trial.error is None:
+        exact(trial, holdings, [name for name in PARTIES if name != TWO])
+
+
+def test_boxes_of_another_graph_do_not_open() -> None:
+    """An aggregator that shows one party another tree of those who joined gains nothing by it."""
+
+    def rewrite(item: Any, message: Any) -> Any:
+        # The root over another set, in which this party is alone; nobody has a mask key.
+        if not isinstance(message, Graph) or item.recipient != TWO:
+            return None
+        leaf = (1).to_bytes(8, "big") + TWO.encode() + b"\0" + bytes(32)
+        root = merkle([leaf])
+        return change("Graph", root=root, index=0, joined=1, path=message.path[:0])(item, message)
+
+    trial, _ = attacked(rewrite, LITERAL, parties=2)
+    # Among two there is one order, so this party accepts its neighbour; but no box opens.
+    assert set(trial.refusals()) == set(PARTIES[:2])
+    for why in trial.refusals().values():
+        assert "no good share of party-" in why
+    assert trial.messages("Partial") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "good"),
+    [
+        (bytes(32), False),
+        ((1).to_bytes(32, "little"), False),
+        ((2**255 - 20).to_bytes(32, "little"), False),
+        ((2**255 - 19).to_bytes(32, "little"), False),
+        (bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"), False),
+        (bytes.fromhex("5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157"), False),
+        ((9).to_bytes(32, "little"), True),
+        (b"", False),
+        (bytes(31), False),
+    ],
+    ids=str,
+)
+def test_keys_of_low_order_are_no_mask_keys(key: bytes, good: bool) -> None:
+    """The points of low order on the curve and on its twist (RFC 7748, section 6.1)."""
+    assert is_mask_key(key) == good
+
+
+def test_a_hood_shows_no_keys() -> None:
+    shared = np.full((1, 32), 7, np.uint8)
+    hood = Hood(
+        me=TWO,
+        place=1,
+        names=(PARTIES[0],),
+        places=np.zeros(1, np.int64),
+        there=np.ones(1, np.bool_),
+        keys=shared,
+        mask_keys=shared,
+        respondents=2,
+        context=CONTEXT,
+        stream=Stream(bytes(32)),
+    )
+    assert repr(hood) == str(hood) == "<Hood: party-2 and 1 of 1 neighbours>"
+    assert repr(hood.edge(0)) == "Edge('party-2', 'party-1')"

@@ -1,0 +1,292 @@
+"""Attacks on secure sums: by a hub or an aggregator that rewrites messages, and by parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import QuorumError
+from protocol.messages import Envelope, Message, PartyId
+from protocol.session.exchange import Exchange, Ruling
+from protocol.sharing.messages import Graph, Survivors
+from protocol.sharing.sums import SecureSum
+from protocol.surveys.records import Records
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.wire.codec import Codec
+from tests.protocol.sharing.test_sums import LITERAL, Trial, exact, tried
+from tests.protocol.simulation import (
+    SESSION,
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+)
+from tests.transcripts import merkle
+
+PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
+ONE, TWO, THREE = PARTIES[:3]
+CONTEXT = b"sottovoce sum 1\0" + SESSION + bytes(8)
+WARY = SecureSum(corrupt=0.25, dropped=0.0)
+"""Among 8 parties two may be corrupt: 5 of 7 shares reconstruct, and 2 boxes may be no good."""
+
+
+def context_of(graph: Graph) -> bytes:
+    """What the keys and signatures of a sum are for."""
+    return CONTEXT + graph.root + graph.respondents.to_bytes(8, "big")
+
+
+Rewrite = Callable[[Envelope, Message], Message | None]
+"""Makes another message of one, or leaves it as it is."""
+
+
+def rewriting(codec: Codec, rewrite: Rewrite) -> type[Exchange]:
+    """A hub that rewrites messages; it stands for whoever sends or carries them."""
+
+    class Rewriting(Exchange):
+        def accept(
+            self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+        ) -> Ruling:
+            other = rewrite(envelope, codec.decode(envelope.kind, envelope.body))
+            if other is not None:
+                envelope = msgspec.structs.replace(envelope, body=codec.encode(other))
+            return super().accept(link, envelope, now=now)
+
+    return Rewriting
+
+
+def attacked(
+    rewrite: Rewrite, sums: SecureSum = WARY, *, parties: int = 8, **terms: Any
+) -> tuple[Trial, dict[PartyId, Records]]:
+    """A session in which messages are rewritten on their way, or by who sends them."""
+    variant = SecureSumVariant(survey=SURVEY, sums=sums, **{"everyone": True, **terms})
+    charter = charter_of(variant, parties)
+    holdings = holdings_of(charter, answers(SURVEY, parties))
+    return tried(charter, holdings, exchange=rewriting(charter.codec, rewrite)), holdings
+
+
+def change(
+    kind: str, sender: PartyId | None = None, to: PartyId | None = None, /, **fields: Any
+) -> Rewrite:
+    """Set fields of messages of a kind: to a value, or to what a function makes of the old one."""
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if (
+            item.kind != kind
+            or sender not in (None, item.sender)
+            or to not in (None, item.recipient)
+        ):
+            return None
+        new = {}
+        for name, value in fields.items():
+            old = getattr(message, name)
+            old = old.copy() if isinstance(old, np.ndarray) else old
+            new[name] = value(old) if callable(value) else value
+        return msgspec.structs.replace(message, **new)
+
+    return rewrite
+
+
+def flipped(place: int = 0, mask: int = 1) -> Callable[[Any], Any]:
+    """Another value of the same shape: one bit differs."""
+
+    def flip(old: Any) -> Any:
+        if isinstance(old, bytes):
+            i = place % len(old)
+            return old[:i] + bytes([old[i] ^ mask]) + old[i + 1 :]
+        if isinstance(old, int):
+            return old ^ mask
+        array = old.view(np.uint8).reshape(-1)
+        array[place % array.size] ^= mask
+        return old
+
+    return flip
+
+
+def row(i: int, value: int) -> Callable[[Any], Any]:
+    """Set one row of an array."""
+
+    def put(old: Any) -> Any:
+        old[i] = value
+        return old
+
+    return put
+
+
+def moved(old: Any) -> Any:
+    """One respondent less in one cell and one more in another: still a table of as many."""
+    old[0] -= 1
+    old[1] += 1
+    return old
+
+
+def surviving(old: Survivors, uploaded: Sequence[bool]) -> Survivors:
+    """Another survivor set, by place, with all that proves it; up to 256 parties are one part."""
+    part = np.zeros(32, np.uint8)
+    bits = np.packbits(np.array(uploaded, np.bool_), bitorder="little")
+    part[: len(bits)] = bits
+    root = np.frombuffer(merkle([part.tobytes()]), np.uint8)
+    return Survivors(old.survivors, root, part[None], old.path[:0])
+
+
+def named(trial: Trial, field: str = "accused") -> list[PartyId]:
+    return trial.names(getattr(trial.tally(), field))
+
+
+FIELDS = {
+    "Join": "key",
+    "Graph": "root path index joined respondents keys proof there mask_keys",
+    "Deal": "salt whole boxes commitments",
+    "Dealt": "dealt salts boxes commitments",
+    "Upload": "values rejected",
+    "Survivors": "root survivors parts",
+    "Unmask": "signature salt box",
+    "Totals": "totals respondents",
+    "Partial": "signature",
+    "Partials": "values",
+    "Tags": "tags round",
+    "Tagged": "given tags round",
+}
+PLACES = [(kind, field) for kind, fields in FIELDS.items() for field in fields.split()]
+FLAGS = ("there", "dealt", "rejected", "given", "values", "totals", "joined", "index", "round")
+
+
+@pytest.mark.parametrize("sums", [WARY, LITERAL], ids=["sparse", "literal"])
+@settings(deadline=None, max_examples=120)
+@given(st.sampled_from(PLACES), st.integers(0, 2**16), st.integers(0, 7))
+def test_no_flipped_bit_makes_a_sum_wrong(
+    sums: SecureSum, where: tuple[str, str], place: int, bit: int
+) -> None:
+    kind, field = where
+    # A flag or a count with a high bit set is refused for its range already.
+    mask = 1 if field in FLAGS else 1 << bit
+    by = change(kind, **{field: flipped(place, mask)})
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        return by(item, message) if TWO in (item.sender, item.recipient) else None
+
+    trial, holdings = attacked(rewrite, sums)
+    if trial.error is None:
+        exact(trial, holdings, named(trial, "survivors"))
+
+
+EXACT_BUT_ACCUSED: Mapping[str, tuple[Rewrite, PartyId]] = {
+    "a box": (change("Deal", TWO, boxes=flipped()), TWO),
+    "a commitment": (change("Deal", TWO, commitments=flipped()), TWO),
+    "a box on its way": (change("Dealt", None, ONE, boxes=flipped()), THREE),
+    "a signature": (change("Unmask", TWO, signature=flipped()), TWO),
+    "no signature": (change("Unmask", TWO, signature=b""), TWO),
+    "an unmasking": (change("Unmask", TWO, box=flipped()), TWO),
+    "no unmasking": (change("Unmask", TWO, box=b""), TWO),
+}
+
+
+@pytest.mark.parametrize("what", EXACT_BUT_ACCUSED)
+def test_who_breaks_the_rules_is_accused_and_the_sum_is_exact(what: str) -> None:
+    rewrite, culprit = EXACT_BUT_ACCUSED[what]
+    trial, holdings = attacked(rewrite)
+    exact(trial, holdings, PARTIES)
+    # Of a box on its way it is whoever stands in that row.
+    assert named(trial) == [culprit] or (what == "a box on its way" and len(named(trial)) == 1)
+
+
+@pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31)], ids=["zero", "one"])
+def test_a_mask_key_of_low_order_is_left_out(key: bytes) -> None:
+    trial, holdings = attacked(change("Join", TWO, key=np.frombuffer(key, np.uint8)))
+    exact(trial, holdings, [name for name in PARTIES if name != TWO])
+    assert named(trial) == [TWO]
+    assert TWO not in trial.refusals()
+
+
+@pytest.mark.parametrize("respondents", [0, -1, 2, 2**40])
+def test_who_speaks_for_nobody_or_too_many_is_left_out(respondents: int) -> None:
+    trial, holdings = attacked(change("Join", TWO, respondents=respondents))
+    exact(trial, holdings, [name for name in PARTIES if name != TWO])
+    assert named(trial) == [TWO]
+    trial, _ = attacked(change("Join", TWO, respondents=respondents), LITERAL)
+    assert "what party-2 joined with is not valid" in str(trial.error)
+
+
+def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
+    trial, _ = attacked(change("Deal", TWO, whole=flipped()))
+    assert "the shares of party-2 are not of what it committed to" in str(trial.error)
+
+
+def test_too_many_boxes_that_are_no_good_are_refused() -> None:
+    """Two of seven may be corrupt. With a third a party no longer knows whom its masks are with."""
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        corrupt = item.sender in PARTIES[:3]
+        return change("Deal", boxes=lambda old: old ^ 1)(item, message) if corrupt else None
+
+    trial, _ = attacked(rewrite)
+    assert isinstance(trial.error, QuorumError)
+    for honest in PARTIES[3:]:
+        says = "Dealt.boxes: shares that are no good, of party-"
+        assert says in trial.refusals()[honest]
+        assert trial.messages("Upload", honest) == []
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at first", "later"])
+def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> None:
+    """Five good neighbours are needed. Two bad boxes are borne with, but stand for nobody:
+    else an aggregator that swaps mask keys could cut the graph."""
+
+    def spoilt(old: Any) -> Any:
+        old[:2] ^= 1
+        return old
+
+    def few(old: Any) -> Any:
+        # Two bad ones and four good ones are left.
+        old[6:] = 0
+        return old
+
+    last: list[str] = []
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if item.recipient != TWO:
+            return None
+        if isinstance(message, Graph):
+            last.append(message.names[6])
+        if later and isinstance(message, Survivors):
+            return surviving(message, [name not in last for name in PARTIES])
+        return by(item, message)
+
+    fields = {"boxes": spoilt} if later else {"boxes": spoilt, "dealt": few}
+    by = change("Dealt", None, TWO, **fields)
+    trial, _ = attacked(rewrite)
+    says = "4 of them good neighbours" if later else "4 neighbours have dealt well, 5 needed"
+    assert says in trial.refusals()[TWO]
+    assert trial.messages("Unmask", TWO) == []
+    assert len(trial.messages("Upload", TWO)) == later
+
+
+def test_counts_that_are_none_give_no_sum() -> None:
+    trial, _ = attacked(change("Upload", TWO, values=row(1, 3)))
+    assert "the total is no count of 8 respondents" in str(trial.error)
+    assert trial.messages("Tally") == []
+
+
+def test_what_no_check_sees_counts_that_are_false_but_add_up() -> None:
+    """Nobody else knows a party's answers: it can lie about them, here by one respondent."""
+    trial, _ = attacked(change("Upload", TWO, values=moved))
+    assert trial.error is None
+    assert named(trial) == []
+    honest, _ = attacked(lambda item, message: None)
+    difference = trial.tally().totals.astype(int) - honest.tally().totals.astype(int)
+    assert difference.tolist() == [-1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("respondents", [3, 255, 300, 2**32])
+def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
+    by = change("Graph", respondents=respondents)
+    # Among two parties there is one order of neighbours, so that only the number is wrong.
+    trial, _ = attacked(by, LITERAL, parties=2)
+    assert set(trial.refusals()) == set(PARTIES[:2])
+    for why in trial.refusals().values():
+        assert "more respondents than there can be" in why

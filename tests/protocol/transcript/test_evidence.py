@@ -1,0 +1,127 @@
+"""Evidence: two signatures for one slot, and all that proves nothing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.heads import HEAD_PURPOSE, head_statement
+from protocol.transcript.checkpoints import (
+    CHECKPOINT_PURPOSE,
+    SignedCheckpoint,
+    Statement,
+    encode_statement,
+    sign_statement,
+)
+from protocol.transcript.evidence import Equivocation, contradiction, two_checkpoints
+from tests.signed import ONE, TWO, setting
+
+SESSION = bytes(16)
+SIGNER = setting().identities[ONE]
+
+
+def statement(
+    *, sender: PartyId = ONE, session: bytes = SESSION, count: int = 3, root: int = 0
+) -> bytes:
+    return head_statement(session=session, sender=sender, count=count, root=bytes([root]) * 32)
+
+
+def evidence(first: bytes, second: bytes, **changes: bytes) -> Equivocation:
+    found = Equivocation(
+        key=SIGNER.public,
+        first=first,
+        first_signature=SIGNER.sign(first),
+        second=second,
+        second_signature=SIGNER.sign(second),
+    )
+    return msgspec.structs.replace(found, **changes)
+
+
+def test_two_heads_over_as_many_envelopes() -> None:
+    assert evidence(statement(), statement(root=1)).check() == (
+        "the head of 'party-1' over 3 envelopes"
+    )
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        statement(),
+        statement(count=4, root=1),
+        statement(session=b"\1" * 16, root=1),
+        statement(sender=TWO, root=1),
+        statement(root=1) + b"\0",
+        HEAD_PURPOSE,
+        HEAD_PURPOSE + b"\xc1",
+        # The same number, not in its shortest form.
+        statement(root=1).replace(b"\x03\xc4", b"\xcc\x03\xc4"),
+        b"something else",
+        b"",
+    ],
+)
+def test_heads_that_may_both_be_true(second: bytes) -> None:
+    assert evidence(statement(), second).check() is None
+    assert evidence(second, statement()).check() is None
+
+
+def test_both_have_to_be_signed_by_the_key() -> None:
+    first, second = statement(), statement(root=1)
+    stranger = setting().identities[TWO]
+    for changes in (
+        {"first_signature": bytes(64)},
+        {"second_signature": bytes(64)},
+        {"second_signature": stranger.sign(second)},
+        {"key": stranger.public},
+        {"key": b"short"},
+    ):
+        assert evidence(first, second, **changes).check() is None
+
+
+def checkpoint(number: int = 1, *, final: bool = False, entries: int = 5) -> Statement:
+    return Statement(
+        session=SESSION,
+        number=number,
+        entries=entries,
+        log=bytes(32),
+        digest=bytes(32),
+        previous=bytes(32),
+        standing=bytes(32) if final else None,
+        result=None,
+        complete=True if final else None,
+        reason=bytes(32) if final else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        (checkpoint(), checkpoint(entries=6), "checkpoint 1"),
+        (checkpoint(), checkpoint(final=True), "checkpoint 1"),
+        (checkpoint(2, final=True), checkpoint(3, final=True), "the last checkpoint"),
+        (checkpoint(), checkpoint(), None),
+        (checkpoint(), checkpoint(2), None),
+        (checkpoint(), checkpoint(2, final=True), None),
+        (
+            checkpoint(),
+            msgspec.structs.replace(checkpoint(entries=6), session=b"\1" * 16),
+            None,
+        ),
+    ],
+)
+def test_two_checkpoints(first: Statement, second: Statement, says: str | None) -> None:
+    signed = [
+        SignedCheckpoint(s, SIGNER.public, sign_statement(SIGNER, s)) for s in (first, second)
+    ]
+    found = two_checkpoints(signed[0], signed[1])
+    assert (found is None) == (says is None)
+    assert found is None or found.check() == says
+    other = setting().identities[AGGREGATOR]
+    foreign = SignedCheckpoint(second, other.public, sign_statement(other, second))
+    assert two_checkpoints(signed[0], foreign) is None
+
+
+def test_a_head_does_not_contradict_a_checkpoint() -> None:
+    signed = CHECKPOINT_PURPOSE + encode_statement(checkpoint())
+    assert contradiction(statement(), signed) is None
+    assert contradiction(signed, CHECKPOINT_PURPOSE + b"\xc1") is None

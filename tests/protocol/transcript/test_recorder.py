@@ -1,0 +1,233 @@
+"""Recording: when blocks are written, what the recorder refuses, how much memory it takes."""
+
+from __future__ import annotations
+
+import functools
+import io
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.errors import LocalProtocolError
+from protocol.messages import AGGREGATOR, SWITCH, Envelope, PartyId
+from protocol.transcript.entries import (
+    Refused,
+)
+from protocol.transcript.reader import Block, Torn, TranscriptReader, read
+from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
+from protocol.transcript.verification import verify
+from protocol.wire.codec import encode_envelope
+from tests.transcripts import (
+    ANNA,
+    BERT,
+    DECLINED,
+    HEADER,
+    REPORTS,
+    ROSTER,
+    envelope,
+    record_only,
+    sent,
+)
+
+
+def test_digest_is_known_at_any_time() -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    for i, item in enumerate(REPORTS, start=1):
+        recorder.sent(item, now=0.0)
+        assert recorder.digest() == record_only(REPORTS[:i])
+
+
+def test_traffic_is_counted() -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    for item in REPORTS:
+        recorder.sent(item, now=0.0)
+        recorder.delivered(item, now=0.0)
+    assert recorder.messages == 2
+    assert recorder.bytes == sum(len(encode_envelope(item)) for item in REPORTS)
+
+
+def test_a_crash_loses_nothing_that_was_flushed() -> None:
+    out = io.BytesIO()
+    recorder = Recorder(out.write, HEADER)
+    recorder.sent(REPORTS[0], now=0.0)
+    assert tuple(TranscriptReader(out.getvalue())) == ()
+    recorder.flush()
+    recorder.sent(REPORTS[1], now=0.0)
+    assert tuple(TranscriptReader(out.getvalue())) == (sent(0, REPORTS[0]),)
+
+
+def test_flushing_nothing_writes_nothing() -> None:
+    out = io.BytesIO()
+    recorder = Recorder(out.write, HEADER)
+    before = out.getvalue()
+    recorder.flush()
+    assert out.getvalue() == before
+
+
+def test_blocks_are_bounded() -> None:
+    header = msgspec.structs.replace(HEADER, max_body=1 << 18)
+    out = io.BytesIO()
+    recorder = Recorder(out.write, header)
+    for seq in range(BLOCK_ENTRIES + 1):
+        recorder.sent(envelope(ANNA, AGGREGATOR, seq), now=0.0)
+    recorder.flush()
+    for seq in range(9):
+        recorder.sent(envelope(BERT, AGGREGATOR, seq, body=bytes(1 << 17)), now=0.0)
+    recorder.close()
+    found = [item.content(header) for item in read(out.getvalue()) if isinstance(item, Block)]
+    assert [content.count(b"anna") > 2000 for content in found[1:3]] == [True, False]
+    assert BLOCK_BYTES <= len(found[3]) < BLOCK_BYTES + (1 << 18)
+    assert len(found) == 6
+    assert verify(out.getvalue()).intact
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        envelope(ANNA, AGGREGATOR, 1),
+        envelope(PartyId("carl"), AGGREGATOR, 0),
+        envelope(SWITCH, AGGREGATOR, 0),
+        envelope(ANNA, PartyId("carl"), 0),
+        envelope(ANNA, AGGREGATOR, 0, kind="Other"),
+        envelope(ANNA, AGGREGATOR, 0, body=bytes(65)),
+        msgspec.structs.replace(REPORTS[0], session=bytes(16)),
+    ],
+)
+def test_recorder_refuses_what_a_verifier_would(wrong: Envelope) -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    with pytest.raises(LocalProtocolError, match="should have been refused"):
+        recorder.sent(wrong, now=0.0)
+    assert recorder.messages == 0
+
+
+def test_recorder_refuses_a_repeat_and_words_of_the_departed() -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    recorder.sent(REPORTS[0], now=0.0)
+    with pytest.raises(LocalProtocolError):
+        recorder.sent(REPORTS[0], now=0.0)
+    recorder.departed(ANNA, "gone", now=0.0)
+    with pytest.raises(LocalProtocolError):
+        recorder.sent(REPORTS[1], now=0.0)
+    with pytest.raises(LocalProtocolError, match="no member"):
+        recorder.departed(PartyId("carl"), "gone", now=0.0)
+
+
+@pytest.mark.parametrize("unsent", [REPORTS[1], DECLINED[0], envelope(SWITCH, ANNA, 0)])
+def test_recorder_refuses_a_delivery_of_what_was_not_sent(unsent: Envelope) -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    recorder.sent(REPORTS[0], now=0.0)
+    with pytest.raises(LocalProtocolError, match="never sent"):
+        recorder.delivered(unsent, now=0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"session": b"short"},
+        {"roster": ROSTER[1:]},
+        {"roster": (*ROSTER, ROSTER[1])},
+        {"roster": (*ROSTER, (PartyId("Carl!"), b"\x03" * 32))},
+        {"roster": (*ROSTER, (PartyId("carl"), b"\x03" * 31))},
+        {"kinds": ("Ask", "Closed", "Declined")},
+        {"kinds": (*HEADER.kinds, "Ask")},
+        {"max_body": 0},
+        {"max_body": 1 << 40},
+        {"recording": "some"},
+        {"seed": -1},
+        {"seed": 1 << 64},
+        {"parameters": {"x": {1: 2}}},
+        {"survey": {"x": {1, 2}}},
+    ],
+)
+def test_recorder_refuses_a_header_that_does_not_fit(change: dict[str, Any]) -> None:
+    with pytest.raises(LocalProtocolError):
+        Recorder(lambda _: None, msgspec.structs.replace(HEADER, **change))
+
+
+def test_nothing_follows_the_closing_record() -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    recorder.close()
+    with pytest.raises(LocalProtocolError, match="closed"):
+        recorder.sent(REPORTS[0], now=0.0)
+    with pytest.raises(LocalProtocolError, match="closed"):
+        recorder.close()
+
+
+def test_nothing_follows_a_block_that_could_not_be_written() -> None:
+    out = io.BytesIO()
+
+    def sink(block: bytes) -> None:
+        out.write(block[:20] if block.startswith(b"E") else block)
+        if block.startswith(b"E"):
+            raise OSError("disk full")
+
+    recorder = Recorder(sink, HEADER)
+    recorder.sent(REPORTS[0], now=0.0)
+    with pytest.raises(OSError, match="disk full"):
+        recorder.flush()
+    with pytest.raises(LocalProtocolError, match="closed"):
+        recorder.close()
+    assert isinstance(list(read(out.getvalue()))[-1], Torn)
+
+
+def test_foreign_text_and_long_excerpts_are_recorded() -> None:
+    out = io.BytesIO()
+    recorder = Recorder(out.write, HEADER)
+    recorder.refused("link\udcff", "why\udc80", bytes(1000), now=0.0)
+    recorder.close()
+    assert tuple(TranscriptReader(out.getvalue())) == (
+        Refused(at=0, link="link?", reason="why?", excerpt=bytes(256)),
+    )
+    assert verify(out.getvalue()).intact
+
+
+def test_times_before_the_start_are_refused() -> None:
+    recorder = Recorder(lambda _: None, HEADER)
+    with pytest.raises(LocalProtocolError, match="before the start"):
+        recorder.sent(REPORTS[0], now=-1.0)
+
+
+def many(count: int) -> Iterator[Envelope]:
+    """The reports of two senders in turn."""
+    for i in range(count):
+        yield envelope((ANNA, BERT)[i & 1], AGGREGATOR, i >> 1, body=b"report")
+
+
+def record_many(count: int, sink: Callable[[bytes], object], *, deliver: bool) -> None:
+    recorder = Recorder(sink, HEADER)
+    for item in many(count):
+        recorder.sent(item, now=0.0)
+        if deliver:
+            recorder.delivered(item, now=0.0)
+    recorder.close()
+
+
+def peak(work: Callable[[], object]) -> int:
+    """The most bytes held at once."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_of_recording_does_not_grow_with_messages() -> None:
+    few, lots = (
+        peak(functools.partial(record_many, count, len, deliver=False))
+        for count in (20_000, 200_000)
+    )
+    assert lots < few + 50_000
+
+
+def test_memory_of_verifying_does_not_grow_with_messages() -> None:
+    peaks = []
+    for count in (10_000, 40_000):
+        blocks: list[bytes] = []
+        record_many(count, blocks.append, deliver=True)
+        peaks.append(peak(functools.partial(verify, blocks)))
+    assert peaks[1] < peaks[0] + 50_000

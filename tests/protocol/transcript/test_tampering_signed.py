@@ -1,0 +1,233 @@
+"""What somebody who holds the file, and the aggregator's key too, can do to a signed record.
+
+Each test is one line of the threat model: who can do it, and what finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.session.heads import head_of, head_statement
+from protocol.session.roster import Identity
+from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
+from protocol.transcript.evidence import Equivocation, two_checkpoints
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import Verification, verify
+from protocol.wire.codec import decode_envelope
+from tests.forgeries import Forgery, rules
+from tests.signed import (
+    ONE,
+    PARTIES,
+    TWO,
+    Run,
+    changed_report,
+    rewritten,
+    run_of,
+    setting,
+    signed_run,
+    without,
+)
+
+Change = Callable[[list[Entry]], list[Entry]]
+
+
+def places(entries: list[Entry], sender: PartyId, kind: str) -> list[int]:
+    """Where a member's envelopes of a kind are."""
+    found = []
+    for i, entry in enumerate(entries):
+        if isinstance(entry, Sent):
+            envelope = decode_envelope(entry.envelope)
+            if (envelope.sender, envelope.kind) == (sender, kind):
+                found.append(i)
+    return found
+
+
+def one_more(entries: list[Entry]) -> list[Entry]:
+    """Says something more for a party, after its head."""
+    [report], [head] = (places(entries, ONE, kind) for kind in ("Report", "Head"))
+    copied = entries[report]
+    assert isinstance(copied, Sent)
+    # It is numbered anew when it is written.
+    return [
+        *entries[: head + 1],
+        Sent(at=copied.at, envelope=copied.envelope),
+        *entries[head + 1 :],
+    ]
+
+
+def heads_swapped(entries: list[Entry]) -> list[Entry]:
+    """Gives a party its head before its report."""
+    [report], [head] = (places(entries, ONE, kind) for kind in ("Report", "Head"))
+    changed = list(entries)
+    changed[report], changed[head] = entries[head], entries[report]
+    return [e for e in changed if not (isinstance(e, Delivered) and e.sender == ONE)]
+
+
+REWRITTEN: dict[str, tuple[Change, set[str]]] = {
+    # What the aggregator can do with its own key, everything made to fit: what heads still find.
+    "nothing": (lambda entries: entries, set()),
+    "another report": (changed_report(ONE), {"head"}),
+    "another report without its head": (changed_report(ONE, head=False), set()),
+    "a report dropped": (without(sender=ONE, kinds=("Report",)), {"head"}),
+    "a party dropped": (without(sender=ONE, but=("none",)), set()),
+    "a head dropped": (without(sender=ONE, kinds=("Head",)), set()),
+    "more in a party's name": (one_more, {"head"}),
+    "another order": (heads_swapped, {"head"}),
+}
+
+
+@pytest.mark.parametrize("what", REWRITTEN)
+def test_a_record_written_afresh_by_its_aggregator(what: str) -> None:
+    """Without the party's key no head fits other words; without the head nobody signs for them."""
+    change, broken = REWRITTEN[what]
+    run = signed_run()
+    found = verify(rewritten(run, change).content)
+    assert rules(found) == broken, found.faults
+    assert found.final is not None
+    if what == "nothing":
+        assert found.signed == "all"
+    else:
+        assert ONE not in found.signed_by
+        assert len(found.signed_by) == PARTIES - 1
+
+
+@pytest.mark.parametrize("what", sorted(set(REWRITTEN) - {"nothing"}))
+def test_what_was_published_finds_every_rewriting(what: str) -> None:
+    run = signed_run()
+    other = rewritten(run, REWRITTEN[what][0])
+    statement = run.checkpoint.statement
+    assert "digest" in rules(verify(other.content, digest=statement.digest))
+    found = verify(other.content, checkpoint=run.checkpoint)
+    assert "published" in rules(found)
+    assert found.extends is False
+    check_evidence(found)
+
+
+def check_evidence(found: Verification) -> None:
+    """The two signatures prove, to whoever knows the aggregator's key, that it told two stories."""
+    assert isinstance(found.equivocation, Equivocation)
+    assert found.equivocation.check() is not None
+    assert found.equivocation.key == setting().identities[AGGREGATOR].public
+
+
+def left_out(kind: type[Entry]) -> Change:
+    return lambda entries: [entry for entry in entries if not isinstance(entry, kind)]
+
+
+@pytest.mark.parametrize("kind", [Delivered, Departed])
+def test_what_the_digest_does_not_bind_the_checkpoint_does(kind: type[Entry]) -> None:
+    """Deliveries and departures: the digest is the same, the log of the checkpoint is not."""
+    run = signed_run()
+    other = rewritten(run, left_out(kind))
+    assert verify(other.content, digest=run.checkpoint.statement.digest).intact
+    assert rules(verify(other.content, checkpoint=run.checkpoint)) == {"published"}
+
+
+def test_a_refusal_put_in_is_found() -> None:
+    run = signed_run()
+    invented = Refused(at=0, link=ONE, reason="late", excerpt=b"")
+    other = rewritten(run, lambda entries: [invented, *entries])
+    assert verify(other.content, digest=run.checkpoint.statement.digest).intact
+    assert rules(verify(other.content, checkpoint=run.checkpoint)) == {"published"}
+
+
+def test_two_transcripts_of_one_session() -> None:
+    """A fork: told apart by whoever sees what both published, from the checkpoints alone."""
+    run = signed_run()
+    fork = rewritten(run, without(sender=TWO, but=("none",)))
+    assert verify(fork.content).intact
+    evidence = two_checkpoints(run.checkpoint, fork.checkpoint)
+    assert evidence is not None
+    assert evidence.check() == "checkpoint 1"
+    # A fork that ends elsewhere is one too: a session has one end.
+    early = rewritten(run, lambda entries: entries[: len(entries) // 2])
+    assert early.checkpoint.statement.number == 0
+    evidence = two_checkpoints(run.checkpoint, early.checkpoint)
+    assert evidence is not None
+    assert evidence.check() == "the last checkpoint"
+    # Another session is no fork.
+    assert two_checkpoints(run.checkpoint, run_of(setting(seed=2)).checkpoint) is None
+
+
+def head_evidence(run: Run, other: Run) -> Equivocation:
+    """What the heads of one party in two transcripts come to."""
+    statements, signatures = [], []
+    for record in (run, other):
+        entries = record.entries
+        [place] = places(entries, ONE, "Head")
+        entry = entries[place]
+        assert isinstance(entry, Sent)
+        head = head_of(decode_envelope(entry.envelope))
+        assert head is not None
+        session = TranscriptReader(record.content).header.session
+        statements.append(
+            head_statement(session=session, sender=ONE, count=head.count, root=head.root)
+        )
+        signatures.append(head.signature)
+    return Equivocation(
+        key=setting().charter.roster.key(ONE),
+        first=statements[0],
+        first_signature=signatures[0],
+        second=statements[1],
+        second_signature=signatures[1],
+    )
+
+
+def test_a_party_that_tells_two_stories() -> None:
+    """With other records in the same session: two heads over one message each."""
+    where = setting()
+    swapped = {**where.holdings, ONE: where.holdings[TWO], TWO: where.holdings[ONE]}
+    changed = type(where)(
+        seed=where.seed,
+        charter=where.charter,
+        streams=where.streams,
+        identities=where.identities,
+        holdings=swapped,
+    )
+    evidence = head_evidence(signed_run(), run_of(changed))
+    assert evidence.check() == "the head of 'party-1' over 1 envelopes"
+    assert head_evidence(signed_run(), signed_run()).check() is None
+
+
+def test_whoever_has_no_key_can_only_leave_out() -> None:
+    """A holder of the file: chain and digest can be made to fit, signatures cannot."""
+    run = signed_run()
+    mallory = Identity(AGGREGATOR, b"\7" * 32)
+    forgery = Forgery(run.content)
+    forgery.entries[forgery.place("party-1", 0)][2][5] = b"\x91\x91\x00"
+    assert rules(verify(forgery.write())) == {"head", "checkpoint"}
+    forgery.entries = [entry for entry in forgery.entries if entry[0] != "Checkpoint"]
+    assert rules(verify(forgery.write())) == {"head"}
+    forgery.entries = [e for e in forgery.entries if e[0] != "Sent" or e[2][4] != "Head"]
+    found = verify(forgery.write())
+    assert found.faults == ()
+    assert (found.signed, found.checkpoints, found.final) == ("none", 0, None)
+    # A roster of one's own keys is another survey, which whoever knows the roster sees.
+    forgery.header["roster"][0][1] = mallory.public
+    assert verify(forgery.write(), digest=run.checkpoint.statement.digest).faults != ()
+
+
+def test_a_record_cut_short_keeps_what_was_signed_so_far() -> None:
+    run = signed_run()
+    for size in range(0, len(run.content), 97):
+        found = verify(run.content[:size])
+        assert found.faults == ()
+        assert not found.intact
+        assert rules(verify(run.content[:size], checkpoint=run.checkpoint)) <= {"published"}
+    assert RECORD not in found.signed_by
+
+
+def test_every_flipped_bit_of_what_is_signed_is_found_with_the_chain_made_to_fit() -> None:
+    run = signed_run()
+    entries = Forgery(run.content).entries
+    last = next(i for i, e in enumerate(entries) if e[0] == Checkpoint.__name__)
+    for field in (2, 3):
+        for i in range(len(entries[last][field])):
+            forgery = Forgery(run.content)
+            content = bytearray(forgery.entries[last][field])
+            content[i] ^= 1
+            forgery.entries[last][field] = bytes(content)
+            assert "checkpoint" in rules(verify(forgery.write()))

@@ -1,0 +1,362 @@
+"""Variants that publish secure sums: what is counted, what it costs, what an audit finds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.accounting.events import Composed, Derived, Masked, Plain, Public, Randomized
+from protocol.audit.audit import Audit, audit
+from protocol.errors import LocalProtocolError, QuorumError, SurveyError
+from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
+from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Declined, Message, PartyId
+from protocol.randomizers import KeepUniform
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import build, parameters_of
+from protocol.sharing import messages as kinds
+from protocol.sharing.messages import Begin
+from protocol.sharing.sums import SecureSum
+from protocol.simulation.setting import Setting, setting_of
+from protocol.surveys.survey import Attribute, Survey
+from protocol.testing import contract
+from protocol.transcript.header import header_of
+from protocol.transcript.recorder import Recorder
+from protocol.variants.sums.pair_counts import PairCounts
+from protocol.variants.sums.pair_rr import PairRR
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, layout_of
+from scenarios import EXECUTORS
+from tests.forgeries import Forgery
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted
+from tests.protocol.simulation import (
+    SESSION,
+    STREAMS,
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+    locally,
+)
+
+ONE = PartyId("party-1")
+WIDE = Survey(
+    "wide",
+    tuple(
+        Attribute(name=name, categories=tuple(map(str, range(size))))
+        for name, size in (("a", 2), ("b", 3), ("c", 4))
+    ),
+)
+EVERYONE: list[type[Message]] = [kinds.Totals]
+"""What is said only where every party gets the total."""
+
+RECORDS = answers(SURVEY, 6)
+WIDER = answers(WIDE, 5)
+
+test_secure_sum = contract(
+    SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE
+)
+test_secure_sum_in_cohorts = contract(
+    SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE, parties=2
+)
+test_secure_sum_for_everyone = contract(
+    SecureSumVariant(survey=SURVEY, everyone=True), RECORDS, executors=EXECUTORS, parties=4
+)
+test_secure_sum_as_printed = contract(
+    SecureSumVariant(survey=SURVEY, sums=LITERAL), RECORDS, executors=EXECUTORS, parties=4
+)
+test_pair_counts = contract(PairCounts(survey=WIDE), WIDER, executors=EXECUTORS, rare=EVERYONE)
+test_pair_counts_as_printed = contract(
+    PairCounts(survey=WIDE, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3
+)
+test_pair_rr = contract(
+    PairRR.with_keep(WIDE, 0.6), WIDER, executors=EXECUTORS, rare=EVERYONE, parties=3
+)
+test_pair_rr_as_printed = contract(
+    PairRR.with_keep(WIDE, 0.6, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3
+)
+
+TALLIED: tuple[Tallied, ...] = (
+    SecureSumVariant(survey=WIDE),
+    PairCounts(survey=WIDE, everyone=True),
+    PairRR.with_keep(WIDE, 0.6),
+    PairCounts(survey=WIDE, sums=LITERAL),
+)
+IDS = [f"{v.name}-{v.sums.profile}" for v in TALLIED]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(1, 20), st.data())
+def test_a_vector_is_its_tables_one_after_the_other(
+    sizes: list[int], respondents: int, data: st.DataObject
+) -> None:
+    survey = Survey(
+        "any",
+        tuple(
+            Attribute(name=f"a{i}", categories=tuple(map(str, range(size))))
+            for i, size in enumerate(sizes)
+        ),
+    )
+    name = st.lists(st.sampled_from(survey.names), min_size=1, unique=True).map(tuple)
+    tables = data.draw(st.lists(name, min_size=1, max_size=4).map(tuple))
+    layout = layout_of(survey, tables)
+    records = answers(survey, respondents)
+    vector = layout.counted(layout.cells_of(records))
+    assert len(vector) == layout.cells == sum(layout.groups)
+    start = 0
+    for names, size in zip(tables, layout.groups, strict=True):
+        expected = records.counts(names)
+        assert vector[start : start + size].tolist() == expected.reshape(-1).tolist()
+        assert np.array_equal(layout.split(vector)[names], expected)
+        start += size
+
+
+@pytest.mark.parametrize("tables", [(), ((),), (("a",), ())])
+def test_a_vector_of_no_tables_is_refused(tables: Any) -> None:
+    with pytest.raises(ValueError, match="expected tables of at least one attribute"):
+        layout_of(WIDE, tables)
+
+
+@pytest.mark.parametrize("table", [("a", "a"), ("z",)])
+def test_unknown_and_repeated_attributes_are_refused(table: tuple[str, ...]) -> None:
+    with pytest.raises(SurveyError):
+        layout_of(WIDE, (table,))
+
+
+def test_all_pairs_in_their_order() -> None:
+    assert all_pairs(WIDE) == (("a", "b"), ("a", "c"), ("b", "c"))
+
+
+@pytest.mark.parametrize("variant", TALLIED, ids=IDS)
+def test_parameters_round_trip(variant: Tallied) -> None:
+    header = msgspec.msgpack.decode(
+        msgspec.msgpack.encode([parameters_of(variant), msgspec.to_builtins(variant.survey)])
+    )
+    assert build(type(variant), parameters=header[0], survey=header[1]) == variant
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"quorum": 0},
+        {"max_records": 0},
+        {"patience": 0.0},
+        {"patience": math.nan},
+        {"sums": {"profile": "dense"}},
+        {"sums": {"corrupt": 1.0}},
+        {"sums": {"dropped": -0.1}},
+        {"sums": {"attempt": -1}},
+        {"extra": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("variant", TALLIED, ids=IDS)
+def test_headers_of_no_variant_are_refused(variant: Tallied, change: dict[str, Any]) -> None:
+    survey = msgspec.to_builtins(variant.survey)
+    with pytest.raises(SurveyError, match="does not fit variant"):
+        build(type(variant), parameters={**parameters_of(variant), **change}, survey=survey)
+
+
+def test_pairs_take_two_attributes() -> None:
+    alone = Survey("alone", WIDE.attributes[:1])
+    with pytest.raises(ValueError, match="pairs take at least 2 attributes"):
+        PairCounts(survey=alone)
+    with pytest.raises(ValueError, match="expected tables"):
+        PairRR.with_keep(alone, 0.5)
+    with pytest.raises(ValueError, match=r"randomizers of sizes \(6,\), expected \(6, 8, 12\)"):
+        PairRR(survey=WIDE, randomizers=(KeepUniform.with_keep(6, p=0.5),))
+
+
+def test_a_sum_of_one_is_no_secret() -> None:
+    for sums in (SPARSE, LITERAL):
+        with pytest.raises(ValueError, match="a sum of one is no secret"):
+            SecureSumVariant(survey=SURVEY, sums=sums).kinds(1)
+    with pytest.raises(ValueError, match="no threshold withstands both"):
+        SecureSumVariant(survey=SURVEY, sums=SecureSum(dropped=0.5)).kinds(10)
+
+
+@pytest.mark.parametrize("sums", [SPARSE, LITERAL], ids=["sparse", "literal"])
+def test_exact_counts_come_out(sums: SecureSum) -> None:
+    records = answers(WIDE, 23)
+    for cls in (SecureSumVariant, PairCounts):
+        variant = cls(survey=WIDE, sums=sums, max_records=4)
+        charter = charter_of(variant, 6)
+        run = locally(charter, holdings_of(charter, records)).run
+        estimate = variant.estimate(run.result)
+        assert isinstance(estimate, ExactEstimate)
+        assert estimate.n == 23
+        for names in variant.tables:
+            assert np.array_equal(estimate.exact(*names), records.counts(names))
+
+
+def test_summed_reports_are_those_that_the_parties_drew() -> None:
+    variant = PairRR.with_keep(WIDE, 0.5)
+    charter = charter_of(msgspec.structs.replace(variant, max_records=4), 6)
+    holdings = holdings_of(charter, answers(WIDE, 23))
+    result = locally(charter, holdings).run.result
+    assert isinstance(result, Tally)
+    begin = Begin(0, WIDE.digest)
+    expected = np.zeros(26, np.int64)
+    for name, held in holdings.items():
+        stream = STREAMS.stream(name, ROLE_STREAM)
+        me = Me(name, charter.roster, stream, session=SESSION)
+        first = variant.vector(me, begin, held)
+        assert np.array_equal(first, variant.vector(me, begin, held))
+        expected += first
+    assert result.totals.tolist() == expected.tolist()
+    assert result.totals.tolist() != counted(variant, holdings, charter.roster.parties)
+
+
+def test_pairs_with_almost_no_noise_are_the_true_ones() -> None:
+    records = answers(WIDE, 30)
+    variant = PairRR.with_keep(WIDE, 1 - 2**-40)
+    charter = charter_of(variant, 30)
+    estimate = variant.estimate(locally(charter, holdings_of(charter, records)).run.result)
+    assert isinstance(estimate, PairwiseEstimate)
+    for names in (*variant.tables, ("c", "a"), ("b",)):
+        assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
+
+
+def test_what_messages_tell() -> None:
+    exact, noisy = TALLIED[0], TALLIED[2]
+    upload = kinds.Upload(np.zeros(9, np.uint16), np.zeros(2, np.uint8))
+    assert exact.reveals(upload, Seen()) == Masked(WIDE.names)
+    assert noisy.reveals(upload, Seen()) == Composed(
+        tuple(
+            Randomized(KeepUniform.with_keep(size, p=0.6), pair)
+            for size, pair in zip((6, 8, 12), all_pairs(WIDE), strict=True)
+        )
+    )
+    assert exact.reveals(Begin(0, b""), Seen()) == Public()
+    # What is agreed on follows from what was uploaded.
+    assert exact.reveals(kinds.Tags(0, np.zeros((2, 16), np.uint8)), Seen()) == Derived()
+    assert exact.reveals(Tally(0, b"", b"", np.zeros(9, np.uint32)), Seen()) == Derived()
+    assert exact.reveals(Declined("x"), Seen()) == Plain(WIDE.names)
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("sums", [SPARSE, LITERAL], ids=["sparse", "literal"])
+def test_exact_counts_are_unbounded_for_every_observer(sums: SecureSum, everyone: bool) -> None:
+    for cls in (SecureSumVariant, PairCounts):
+        charter = charter_of(cls(survey=WIDE, sums=sums, everyone=everyone), 4)
+        outcome = locally(charter, holdings_of(charter, answers(WIDE, 4)))
+        ledgers = outcome.ledgers(AGGREGATOR, RECORD, ONE)
+        for observer in (AGGREGATOR, RECORD, ONE):
+            ledger = ledgers.ledger(observer)
+            assert ledger.record_epsilon == math.inf
+            assert set(ledger.accounts) == {*charter.roster.parties} - {observer}
+            assert set(ledger.attribute_epsilon.values()) == {math.inf}
+            [why] = ledger.unbounded
+            assert why.startswith("exact counts of a, b, c")
+
+
+def test_randomized_pairs_add_up_in_the_ledger() -> None:
+    variant = PairRR.with_keep(WIDE, 0.6)
+    charter = charter_of(variant, 4)
+    outcome = locally(charter, holdings_of(charter, answers(WIDE, 4)))
+    of = {
+        pair: math.log1p(size * 1.5) for pair, size in zip(all_pairs(WIDE), (6, 8, 12), strict=True)
+    }
+    for observer in (AGGREGATOR, RECORD):
+        ledger = outcome.ledgers(observer).ledger(observer)
+        assert ledger.record_epsilon == pytest.approx(math.fsum(of.values()), abs=1e-9)
+        assert ledger.record_epsilon == pytest.approx(
+            math.fsum(r.epsilon for r in variant.randomizers), abs=1e-12
+        )
+        for name, epsilon in ledger.attribute_epsilon.items():
+            expected = math.fsum(e for pair, e in of.items() if name in pair)
+            assert epsilon == pytest.approx(expected, abs=1e-9)
+        assert ledger.unbounded == ()
+    [claim] = variant.claims()
+    assert claim.epsilon == max(r.epsilon for r in variant.randomizers) < ledger.record_epsilon
+
+
+def test_a_budget_holds() -> None:
+    variant = PairRR.with_keep(WIDE, 0.6)
+    charter = charter_of(variant, 3)
+    holdings = holdings_of(charter, answers(WIDE, 3))
+    cost = math.fsum(r.epsilon for r in variant.randomizers)
+    assert locally(charter, holdings, budget=cost).run.result
+    # Who cannot afford it says so before others count on it.
+    with pytest.raises(QuorumError, match="sent 'Join'"):
+        locally(charter, holdings, budget=math.nextafter(cost, 0))
+    charter = charter_of(PairCounts(survey=WIDE), 3)
+    with pytest.raises(QuorumError, match="sent 'Join'"):
+        locally(charter, holdings, budget=1e9)
+
+
+def recorded(variant: Tallied, *, seed: int | None = 1) -> tuple[bytes, Setting]:
+    """A run's file, with or without its seed, and setting."""
+    setting = setting_of(variant, answers(variant.survey, 5), seed=1)
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, header_of(setting.charter, seed=seed))
+    run_locally(
+        Exchange(setting.charter, recorder=recorder),
+        setting.streams,
+        setting.holdings,
+        identities=setting.identities,
+    )
+    recorder.close()
+    return b"".join(parts), setting
+
+
+def audited(file: bytes, variant: Tallied) -> Audit:
+    return audit(lambda: [file], type(variant))
+
+
+@pytest.mark.parametrize("variant", TALLIED, ids=IDS)
+def test_an_honest_sum_is_accepted(variant: Tallied) -> None:
+    file, setting = recorded(variant)
+    found = audited(file, variant)
+    assert found.findings == ()
+    assert found.accepted
+    assert found.estimate is not None
+    assert found.estimate.n == 5
+    assert found.claims == setting.charter.variant.claims()
+
+
+@pytest.mark.parametrize("variant", TALLIED, ids=IDS)
+@pytest.mark.parametrize("adds_up", [True, False])
+def test_another_total_does_not_follow(variant: Tallied, adds_up: bool) -> None:
+    file, setting = recorded(variant)
+    forgery = Forgery(file)
+    [entry] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == "Tally"]
+    tally = setting.charter.codec.decode("Tally", entry[5])
+    assert isinstance(tally, Tally)
+    totals = tally.totals.copy()
+    table = totals[: variant.layout.groups[0]]
+    most = int(np.argmax(table))
+    table[most] -= 1
+    table[most - 1] += adds_up
+    entry[5] = setting.charter.codec.encode(msgspec.structs.replace(tally, totals=totals))
+    found = audited(forgery.write(), variant)
+    assert found.verification.intact
+    assert not found.accepted
+    says = [f for f in found.findings if "the record has another 'Tally'" in str(f)]
+    assert len(says) == 1
+    no_result = [f for f in found.findings if "table 0 sums to 4, expected 5" in str(f)]
+    assert bool(no_result) != adds_up
+
+
+@pytest.mark.parametrize("variant", TALLIED, ids=IDS)
+def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
+    """Masks come off with the aggregator's key alone; the literal profile hides nothing from it."""
+    found = audited(recorded(variant, seed=None)[0], variant)
+    if variant.sums.profile == "literal":
+        assert found.accepted
+    else:
+        [finding] = found.findings
+        assert "whether the result follows cannot be told" in str(finding)
+
+
+def test_a_foreign_result_is_no_result() -> None:
+    for variant in TALLIED:
+        with pytest.raises(LocalProtocolError, match="'Declined' is no result of"):
+            variant.estimate(Declined("x"))

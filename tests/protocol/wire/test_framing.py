@@ -1,0 +1,98 @@
+"""Frames: whole whatever the cuts, bounded whatever the length."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import RemoteProtocolError
+from protocol.wire.framing import PREFIX_BYTES, FrameReader, frame, frames
+
+payloads = st.lists(st.binary(max_size=30), max_size=10)
+
+
+def test_layout() -> None:
+    assert frame(b"abc") == b"\x00\x00\x00\x03abc"
+    assert frame(b"") == b"\x00\x00\x00\x00"
+    assert frames([b"a", b"", b"bc"]) == frame(b"a") + frame(b"") + frame(b"bc")
+    assert frames([]) == b""
+
+
+@settings(deadline=None, max_examples=150)
+@given(sent=payloads, cuts=st.lists(st.integers(0, 400), max_size=12))
+def test_cut_anywhere(sent: list[bytes], cuts: list[int]) -> None:
+    stream = frames(sent)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    reader = FrameReader(30)
+    received: list[bytes] = []
+    for start, stop in pairwise(places):
+        received += reader.feed(stream[start:stop])
+    assert received == sent
+    assert not reader.in_frame
+
+
+@settings(deadline=None, max_examples=30)
+@given(sent=payloads)
+def test_byte_by_byte(sent: list[bytes]) -> None:
+    reader = FrameReader(30)
+    received = [p for byte in frames(sent) for p in reader.feed(bytes([byte]))]
+    assert received == sent
+
+
+def test_in_frame_from_the_first_byte_to_the_last() -> None:
+    reader = FrameReader(10)
+    assert not reader.in_frame
+    for byte in frame(b"ab")[:-1]:
+        assert reader.feed(bytes([byte])) == []
+        assert reader.in_frame
+    assert reader.feed(b"b") == [b"ab"]
+    assert not reader.in_frame
+
+
+def test_payloads_do_not_change_with_what_follows() -> None:
+    reader = FrameReader(10)
+    chunk = bytearray(frame(b"abc"))
+    (payload,) = reader.feed(chunk)
+    chunk[:] = bytes(len(chunk))
+    reader.feed(frame(b"xyz"))
+    assert payload == b"abc"
+
+
+def test_the_cap_is_the_largest_length() -> None:
+    assert FrameReader(5).feed(frame(b"12345")) == [b"12345"]
+    reader = FrameReader(5)
+    with pytest.raises(RemoteProtocolError, match="6 B, at most 5") as caught:
+        reader.feed(frame(b"123456")[:PREFIX_BYTES])
+    assert caught.value.field == "frame"
+
+
+@pytest.mark.parametrize("length", [101, 2**31, 2**32 - 1])
+def test_an_oversize_frame_is_refused_by_its_announcement_alone(length: int) -> None:
+    reader = FrameReader(100)
+    reader.feed(frame(b"x"))
+    with pytest.raises(RemoteProtocolError):
+        reader.feed(struct.pack(">I", length))
+    with pytest.raises(RemoteProtocolError):
+        reader.feed(b"")
+
+
+def test_a_raised_cap_holds_from_the_next_frame() -> None:
+    reader = FrameReader(2)
+    assert reader.feed(frame(b"ab")) == [b"ab"]
+    reader.cap = 4
+    assert reader.cap == 4
+    assert reader.feed(frame(b"abcd")) == [b"abcd"]
+
+
+def test_the_buffer_is_bounded_by_one_frame() -> None:
+    reader = FrameReader(100)
+    for _ in range(1000):
+        reader.feed(frame(b"x" * 100) + frame(b"y" * 100)[:50])
+        reader.feed(frame(b"y" * 100)[50:])
+    assert len(reader._buffer) == 0
+    reader.feed(frame(b"x" * 100)[:-1])
+    assert len(reader._buffer) == 103

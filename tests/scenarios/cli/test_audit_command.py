@@ -1,0 +1,373 @@
+"""``sottovoce audit``: every option on transcripts of every variant, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.exchange import Exchange
+from protocol.session.local import run_locally
+from protocol.session.roster import Roster
+from protocol.session.variant import Variant, parameters_of
+from protocol.simulation.setting import Setting, setting_of
+from protocol.transcript.header import header_of
+from protocol.transcript.recorder import Recorder
+from protocol.variants import (
+    BUILT_IN,
+    RRBA,
+    PairRR,
+    RRClusters,
+    RRIndependent,
+    SecureSumVariant,
+)
+from scenarios import simulate
+from scenarios.cli.conspirators import coalition_of
+from scenarios.deployment.deployment import _CharterFile
+from scenarios.running.errors import UsageError
+from tests.every_variant import BITS, PARTIES, Example, examples
+from tests.forgeries import Forgery
+from tests.protocol.simulation import answers
+from tests.scenarios.command import OWN, complaint, sottovoce
+from transports.certificates import private_pem
+from transports.faults import drop
+
+EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+ALL = ("--coalition", "aggregator,party-1", "--tap", "party-2-party-3", "--key", "party-4")
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A run's transcript, beside the records of those who took part."""
+
+    path: Path
+    records: Path
+    summary: Mapping[str, Any]
+
+
+def recorded(folder: Path, variant: Variant, *, n: int = PARTIES, **options: Any) -> Recorded:
+    folder.mkdir(parents=True, exist_ok=True)
+    records = answers(variant.survey, n)
+    path, csv = folder / "transcript.svt", folder / "records.csv"
+    csv.write_text(records.to_csv(), encoding="utf-8")
+    outcome = simulate(variant, records, transport="local", parties=PARTIES, path=path, **options)
+    return Recorded(path, csv, outcome.summary())
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return recorded(tmp_path_factory.mktemp("quick"), RRIndependent.with_keep(BITS, 0.6), n=20)
+
+
+@pytest.fixture(scope="module")
+def summed(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return recorded(tmp_path_factory.mktemp("summed"), SecureSumVariant(survey=BITS))
+
+
+def test_every_variant_has_an_example() -> None:
+    assert {example.variant.name for example in examples()} == set(BUILT_IN)
+
+
+@EVERY
+def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None:
+    run = recorded(tmp_path, example.variant, n=len(example.records))
+    page = tmp_path / "pages" / "page.html"
+    asked = (*ALL, "--worst", "2", "--replay", "--records", run.records, "--html", page)
+    said = sottovoce("audit", run.path, *asked, "--trail", "party-2", "--delta", "1e-5")
+    assert said.code == 0, said.err
+    for heading in ("accepted", "Linkage", "Coalition", "The worst coalition"):
+        assert heading in map(str.strip, said.out.splitlines())
+    assert "6 of 6 parties whose keys and records are at hand said what follows" in said.out
+    assert "what party-2 told" in said.out
+    html = page.read_text(encoding="utf-8")
+    assert html.startswith("<!doctype html>")
+    assert list(page.parent.iterdir()) == [page]
+    found = sottovoce("audit", run.path, *asked, "--trail", "party-2", "--json").json
+    assert (found["accepted"], found["findings"]) == (True, [])
+    assert (found["replay"]["parties"], found["replay"]["follow"]) == (6, 6)
+    assert found["replay"]["others"] == []
+    assert found["replay"]["aggregator"]["follows"] is True
+    assert found["trail"]["party"] == "party-2"
+    assert {"coalition", "worst", "linkage"} <= found.keys()
+    claims = [check["source"] for check in found["privacy"]["claims"]]
+    assert claims == [claim["source"] for claim in run.summary["privacy"]["claims"]]
+    for figure in ("record_epsilon", "attribute_epsilon"):
+        assert found["privacy"][figure] == run.summary["privacy"][figure]
+    pure, tight = found["privacy"]["record_epsilon"], found["privacy"]["at_delta"]["exact"]
+    assert (tight["epsilon"] is None) == (pure is None)
+    assert pure is None or tight["epsilon"] <= pure
+    assert tight["relation"]
+    assert tight["assumption"]
+
+
+@pytest.mark.parametrize(
+    "example",
+    [example for example in examples() if "literal" not in example.name],
+    ids=lambda example: example.name,
+)
+def test_every_variant_with_losses(example: Example, tmp_path: Path) -> None:
+    run = recorded(tmp_path, example.variant, rules=(drop(0.2, kind="Report"),))
+    asked = (*ALL, "--worst", "1", "--records", run.records, "--observer", "party-1")
+    found = sottovoce("audit", run.path, *asked, "--json").json
+    assert found["accepted"] is True
+    assert found["replay"]["follow"] == 6
+    assert found["privacy"]["observer"] == "party-1"
+
+
+def test_a_trail(quick: Recorded) -> None:
+    said = sottovoce("audit", quick.path, "--trail", "party-3")
+    assert "what party-3 told" in said.out
+    found = sottovoce("audit", quick.path, "--trail", "party-3", "--json").json
+    assert found["trail"]["party"] == "party-3"
+    assert found["trail"]["record_epsilon"] == quick.summary["privacy"]["record_epsilon"]
+
+
+@pytest.mark.parametrize("observer", ["aggregator", "record", "party-3"])
+def test_an_observer(observer: str, quick: Recorded) -> None:
+    found = sottovoce("audit", quick.path, "--observer", observer, "--json").json
+    assert found["privacy"]["observer"] == observer
+    [account] = found["privacy"]["accounts"]
+    # A party learns what is published about all others.
+    assert account["parties"] == (5 if observer == "party-3" else 6)
+
+
+def test_claims_are_beside_the_record(tmp_path: Path) -> None:
+    run = recorded(tmp_path, PairRR.with_keep(BITS, 0.6))
+    said = sottovoce("audit", run.path).out
+    assert "per record, in 'Upload' and 'Partial', 3 times the claim" in said
+    [check] = sottovoce("audit", run.path, "--json").json["privacy"]["claims"]
+    assert check["factor"] == pytest.approx(3.0)
+    assert (check["unbounded"], check["record"]) == (False, pytest.approx(3 * check["epsilon"]))
+    run = recorded(tmp_path / "rrba", RRBA(survey=BITS, p=0.5, k=1, block=4))
+    said = sottovoce("audit", run.path).out
+    assert "answer costs ln(1/(1-p)), whatever the table = 0.693147" in said
+    assert "on record: 1.09861 per answer, 1.58 times the claim" in said
+    run = recorded(tmp_path / "own", RRIndependent.with_keep(BITS, 0.6))
+    assert "per record, as claimed" in sottovoce("audit", run.path).out
+
+
+def test_an_unbounded_claim_is_shown_as_such(tmp_path: Path) -> None:
+    run = recorded(tmp_path, RRClusters(survey=BITS, p=0.6, tv=4, td=0.1))
+    said = sottovoce("audit", run.path).out
+    assert "on record: infinite per record" in said
+    *_, check = sottovoce("audit", run.path, "--json").json["privacy"]["claims"]
+    assert (check["record"], check["factor"], check["unbounded"]) == (None, None, True)
+
+
+def test_a_second_opinion(quick: Recorded) -> None:
+    pytest.importorskip("dp_accounting")
+    found = sottovoce("audit", quick.path, "--pld", "--delta", "1e-4", "--json").json
+    tighter = found["privacy"]["at_delta"]
+    [other] = tighter["others"]
+    assert (tighter["everybody"], tighter["exact"]["tight"]) == (True, True)
+    assert tighter["exact"]["delta"] == other["delta"] == 1e-4
+    assert other["epsilon"] == pytest.approx(tighter["exact"]["epsilon"], abs=0.01)
+    assert "second opinion, by dp-accounting" in other["method"]
+    said = sottovoce("audit", quick.path, "--pld").out
+    assert "about each respondent, at delta 1e-06, at most epsilon" in said
+    assert "neighbours: any two records of one respondent" in said
+
+
+def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
+    lines = quick.records.read_text().splitlines()
+    other = tmp_path / "other.csv"
+    # Respondents two and three of the first party's four change places.
+    other.write_text("\n".join([*lines[:2], "no,yes,no", *lines[3:]]) + "\n")
+    said = sottovoce("audit", quick.path, "--records", other)
+    assert said.code == 1
+    [line] = [line for line in said.out.splitlines() if "does not follow" in line]
+    assert line.strip().startswith("party-1 #0: the record has another 'Report'")
+    assert "[entry " in line
+    found = json.loads(sottovoce("audit", quick.path, "--records", other, "--json").out)
+    [finding] = found["findings"]
+    assert finding["party"] == "party-1"
+    assert len(finding["entries"]) == 1
+    [replay] = found["replay"]["others"]
+    assert (replay["member"], replay["follows"]) == ("party-1", False)
+
+
+def test_what_was_not_replayed_is_said(quick: Recorded, tmp_path: Path) -> None:
+    said = sottovoce("audit", quick.path, "--replay")
+    assert said.code == 0
+    assert "no party's words were replayed" in said.out
+    assert "--records FILE" in said.out
+    assert "no party's words" not in sottovoce("audit", quick.path).out
+    forgery = Forgery(quick.path.read_bytes())
+    forgery.header["seed"] = None
+    path = tmp_path / "unseeded.svt"
+    path.write_bytes(forgery.write())
+    said = sottovoce("audit", path, "--replay")
+    assert "--member FOLDER" in said.out
+    refused = complaint(sottovoce("audit", path, "--records", quick.records))
+    assert "say PARTY=FILE" in refused
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a,b\nno,yes\n", "c"),
+        ("a,b,c\nno,yes,perhaps\n", "perhaps"),
+        ("a,b,c\n" + "no,yes,no\n" * 3, "records"),
+        ("", "csv"),
+    ],
+)
+def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    assert says in complaint(sottovoce("audit", quick.path, "--records", path))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--records", "no.csv"), "no.csv: No such file"),
+        (("--records", "nobody=no.csv"), "'nobody' is no party on the roster"),
+        (("--records", "party-1=no.csv"), "takes the party's folder too: --member FOLDER"),
+        (("--member", "no-folder"), "is no member's"),
+        (("--coalition", "party-1,nobody"), "'nobody' is not on the roster of 7 members"),
+        (("--key", "nobody"), "'nobody' is not on the roster"),
+        (("--key", "record"), "'record' is not on the roster"),
+        (("--tap", "party-1"), "expected X-Y or X:Y, two members on the roster"),
+        (("--tap", "party-1-party-1"), "expected X-Y or X:Y"),
+        (("--tap", "party-1:nobody"), "expected X-Y or X:Y"),
+        (("--worst", "-1"), "-1 is not in the range"),
+        (("--worst", "6"), "a coalition of 6 of 6 parties"),
+        (("--trail", "nobody"), "--trail: 'nobody' is not on the roster of 7 members"),
+        (("--trail", "aggregator"), "learned nothing from a party 'aggregator'"),
+        (("--observer", "nobody"), "'nobody' is not on the roster"),
+        (("--delta", "1"), "1.0 is not in the range"),
+        (("--delta", "nan"), "no number"),
+        (("--delta", "-1"), "not in the range"),
+        (("--html", "."), "is a directory"),
+        (("--pld", "--delta", "0"), "--pld"),
+        (("--checkpoint", "no.json"), "no.json: No such file"),
+    ],
+)
+def test_what_is_refused(
+    options: tuple[str, ...], says: str, quick: Recorded, tmp_path: Path
+) -> None:
+    assert says in complaint(sottovoce("audit", quick.path, *options))
+
+
+def roster_of(*names: str) -> Roster:
+    members = (AGGREGATOR, *map(PartyId, names))
+    return Roster(tuple((name, bytes([i]) * 32) for i, name in enumerate(members, 1)))
+
+
+def test_wires_between_names_with_hyphens() -> None:
+    roster = roster_of("a", "a-b", "b", "b-c", "c")
+
+    def wire(text: str) -> tuple[str, str]:
+        found = coalition_of(roster, (), (text,), ())
+        assert found is not None
+        assert (found.members, found.keys) == ((), ())
+        [pair] = found.taps
+        return pair
+
+    assert wire("a-b") == ("a", "b")
+    assert wire("aggregator-c") == ("aggregator", "c")
+    assert wire("a-b:c") == ("a-b", "c")
+    assert wire("a:b-c") == ("a", "b-c")
+    with pytest.raises(UsageError, match="may be a:b-c or a-b:c; say which"):
+        wire("a-b-c")
+    assert coalition_of(roster, (), (), ()) is None
+    everybody = coalition_of(roster, (" a, b ", "a,record"), ("a-c", "a:c"), ("c", "c"))
+    assert everybody is not None
+    assert everybody.members == ("a", "b", "record")
+    assert everybody.taps == (("a", "c"),)
+    assert everybody.keys == ("c",)
+
+
+def test_everybody_but_one_conspires(summed: Recorded) -> None:
+    others = ",".join(["aggregator", *(f"party-{i}" for i in range(2, PARTIES + 1))])
+    said = sottovoce("audit", summed.path, "--coalition", others)
+    assert said.code == 0
+    found = sottovoce("audit", summed.path, "--coalition", others, "--json").json
+    assert "party-1" in json.dumps(found["coalition"]["exposed"])
+    assert found["coalition"]["smallest"] == 1
+    page = summed.path.with_name("page.html")
+    assert sottovoce("audit", summed.path, "--coalition", others, "--html", page).code == 0
+    assert "party-1" in page.read_text()
+
+
+def test_a_file_that_is_torn_is_judged_as_far_as_it_goes(summed: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "torn.svt"
+    path.write_bytes(summed.path.read_bytes()[:-200])
+    page = tmp_path / "page.html"
+    asked = (*ALL, "--worst", "1", "--records", summed.records, "--html", page)
+    said = sottovoce("audit", path, *asked)
+    assert said.code == 1
+    assert "NOT accepted" in said.out
+    assert page.exists()
+    assert json.loads(sottovoce("audit", path, *asked, "--json").out)["accepted"] is False
+
+
+def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
+    said = sottovoce("run", f"{OWN}:roll-call", "--out", tmp_path)
+    assert said.code == 0, said.err
+    page = tmp_path / "page.html"
+    asked = ("--coalition", "party-01", "--worst", "1", "--html", page)
+    path = tmp_path / "transcript.svt"
+    found = sottovoce("audit", path, "--variant", f"{OWN}:RollCall", *asked, "--json").json
+    assert found["accepted"] is True
+    assert page.exists()
+
+
+def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
+    said = sottovoce("run", "quickstart", "--set", "residents=20", "--out", tmp_path)
+    assert said.code == 0, said.err
+    path, published = tmp_path / "transcript.svt", tmp_path / "transcript.checkpoint.json"
+    said = sottovoce("audit", path, "--checkpoint", published)
+    assert said.code == 0
+    assert "signed by their senders: the words of all 20 parties" in said.out
+    other = tmp_path / "other"
+    sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
+    said = sottovoce("audit", other / "transcript.svt", "--checkpoint", published)
+    assert said.code == 1
+    assert "NOT accepted" in said.out
+
+
+def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
+    """A member's folder, of a survey that no plan can describe yet."""
+    folder.mkdir()
+    charter = setting.charter
+    written = _CharterFile(
+        charter.variant.name,
+        parameters_of(charter.variant),
+        msgspec.to_builtins(charter.variant.survey),
+        charter.session,
+        charter.roster.members,
+    )
+    (folder / "charter.json").write_bytes(msgspec.json.encode(written))
+    (folder / "identity.key").write_bytes(private_pem(setting.identities[member].private_key))
+    return folder
+
+
+def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
+    variant = SecureSumVariant(survey=BITS)
+    setting = setting_of(variant, answers(BITS, PARTIES), seed=1)
+    path = tmp_path / "transcript.svt"
+    with path.open("wb") as file:
+        recorder = Recorder(file.write, header_of(setting.charter))
+        exchange = Exchange(setting.charter, recorder=recorder)
+        run_locally(exchange, setting.streams, setting.holdings, identities=setting.identities)
+        recorder.close()
+    said = sottovoce("audit", path)
+    assert said.code == 1
+    assert "whether the result follows cannot be told" in said.out
+    folder = folder_of(setting, AGGREGATOR, tmp_path / "aggregator")
+    said = sottovoce("audit", path, "--member", folder)
+    assert said.code == 0, said.out
+    assert said.out.startswith("accepted\n")
+    assert "the published result of 6 respondents follows" in said.out
+
+
+def test_a_page_does_not_replace_the_transcript(quick: Recorded) -> None:
+    before = quick.path.read_bytes()
+    said = sottovoce("audit", quick.path, "--html", quick.path)
+    assert "is the transcript itself" in complaint(said)
+    assert quick.path.read_bytes() == before

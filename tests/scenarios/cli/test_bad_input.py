@@ -1,0 +1,417 @@
+"""What a person can do wrong: exit code 2, one line that says what, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import verify
+from protocol.variants import RRIndependent
+from scenarios.running.errors import UsageError, printable
+from scenarios.running.loading import find_variant
+from scenarios.running.simulation import allow_connections, simulate
+from tests.every_variant import BITS
+from tests.forgeries import Forgery
+from tests.pages import independent, recorded
+from tests.protocol.simulation import answers
+from tests.scenarios.command import (
+    OWN,
+    ROOT,
+    complaint,
+    environment,
+    python,
+    sottovoce,
+    write_adult,
+)
+from tests.scenarios.survey_folders import PLAN, make_folders, plan_file, table
+
+QUICK = ("run", "quickstart", "--set", "residents=20")
+
+
+def set_(*settings: str) -> tuple[str, ...]:
+    return tuple(part for setting in settings for part in ("--set", setting))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nonsense",), "No such command 'nonsense'"),
+        (("run",), "Missing argument 'SCENARIO'"),
+        (("run", "nosuch"), "no scenario 'nosuch'; there are quickstart, adult-independent"),
+        (("run", "quickstart", "--nosuch"), "No such option"),
+        ((*QUICK, *set_("nosuch=1")), "no parameter 'nosuch'; it has p, residents, parties"),
+        ((*QUICK, *set_("p")), "expected NAME=VALUE"),
+        ((*QUICK, *set_("=1")), "expected NAME=VALUE"),
+        ((*QUICK, *set_("p=")), "'p' = ''"),
+        ((*QUICK, *set_("p=half")), "'p' = 'half': Expected `float`"),
+        ((*QUICK, *set_("p=0")), "'p' = '0': Expected `float` > 0.0"),
+        ((*QUICK, *set_("p=1")), "'p' = '1': Expected `float` < 1.0"),
+        ((*QUICK, *set_("p=nan")), "'p' = 'nan'"),
+        ((*QUICK, *set_("p=inf")), "'p' = 'inf'"),
+        ((*QUICK, *set_("p=-1")), "'p' = '-1'"),
+        ((*QUICK, *set_("p=1e-30")), "keep probability 1e-30"),
+        ((*QUICK, *set_("residents=0")), "'residents' = '0': Expected `int` >= 1"),
+        ((*QUICK, *set_("residents=1.5")), "Expected `int`"),
+        ((*QUICK, *set_("residents=1e99")), "Expected `int`"),
+        ((*QUICK, *set_("residents=99999999999999999999")), "Expected `int` <= 10000000"),
+        ((*QUICK, *set_("parties=21")), "20 records cannot be split into 21 parts"),
+        ((*QUICK, *set_("parties=0")), "'parties' = '0'"),
+        ((*QUICK, "--transport", "pigeon"), "'pigeon' is not one of 'local'"),
+        ((*QUICK, "--seed", "-1"), "-1 is not in the range"),
+        ((*QUICK, "--seed", "one"), "'one' is not a valid"),
+        ((*QUICK, "--seed", str(2**64)), "is not in the range"),
+        (("run", "rrba-survey", *set_(f"n={2**63}")), "Expected `int` <= 10000000"),
+        (("run", "rrba-survey", *set_(f"block={2**64}")), "Expected `int` <= 10000000"),
+        (("run", "rrba-survey", *set_("width=inf")), "'width' = 'inf': not a finite number"),
+        (("run", "rrba-survey", *set_("width=1e999")), "Number out of range"),
+        (("run", "taxi-tree", *set_(f"n={2**64}")), "Expected `int` <= 10000000"),
+        (("run", "kv-power", *set_(f"n={2**63}")), "Expected `int` <= 10000000"),
+        (("run", "rr-table-1", *set_(f"runs={2**63}")), "Expected `int` <= 1000000"),
+        (("run", "rrba-figure-5", *set_("p=1e-300")), "Expected `float` >= 1e-09"),
+    ],
+)
+def test_of_a_run(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out") if arguments[:1] == ("run",) else ()
+    assert says in complaint(sottovoce(*arguments, *out))
+    # A record that could not begin leaves at most an empty folder.
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        (("p=0.5", "epsilon=1"), "set p or epsilon, not both"),
+        (("epsilon=0",), "Expected `float` > 0.0"),
+        (("epsilon=nan",), "'epsilon' = 'nan'"),
+        (("epsilon=inf",), "'epsilon' = 'inf': not a finite number"),
+        (("epsilon=-1",), "Expected `float` > 0.0"),
+        (("epsilon=1e-300",), "too small"),
+        (("drop=1",), "Expected `float` < 1.0"),
+        (("drop=-0.1",), "Expected `float` >= 0.0"),
+        (("drop=nan",), "'drop' = 'nan'"),
+        (("records=51",), "'records' = 51: there are 50"),
+        (("parties=51",), "'parties' = 51: more than the 50 records"),
+        (("records=10", "parties=11"), "more than the 10 records"),
+        (("project=flat",), "Invalid enum value 'flat'"),
+    ],
+)
+@pytest.mark.parametrize("scenario", ["adult-independent", "adult-joint"])
+def test_of_adult(scenario: str, setting: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    write_adult(tmp_path, 50)
+    said = sottovoce("run", scenario, "--data", tmp_path, *set_(*setting))
+    assert says in complaint(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "expected a file adult.data or adult/adult.data; without --data"),
+        (b"", "no records"),
+        (b"39, Private, 77516\n", "row 1: 3 fields"),
+        (b"39, Nothing, 0, 11th, 7, Divorced, ?, Wife, White, Male, 0, 0, 40, ?, <=50K\n", "'Noth"),
+        (b"\xff\xfe\x00", "not text"),
+    ],
+)
+def test_of_data(content: bytes | None, says: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "adult.data").write_bytes(content)
+    assert says in complaint(sottovoce("run", "adult-joint", "--data", tmp_path))
+    assert says in complaint(sottovoce("run", "adult-joint", "--data", tmp_path, "--json"))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"nosuch = 1", "no parameter 'nosuch'"),
+        (b'p = "half"', "Expected `float`, got `str`"),
+        (b"p = [0.5]", "Expected `float`, got `array`"),
+        (b"p = nan", "'p' = nan"),
+        (b"[p]", "Expected `float`, got `object`"),
+        (b"p = inf", "Expected `float` < 1.0"),
+        (b"p = = 1", "no TOML"),
+        (b"\xff", "no TOML"),
+        (None, "No such file"),
+    ],
+)
+def test_of_a_configuration(content: bytes | None, says: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    if content is not None:
+        config.write_bytes(content)
+    assert says in complaint(sottovoce(*QUICK, "--config", config))
+
+
+def test_of_a_null_character(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('trips = "\\u0000"\n')
+    said = complaint(sottovoce("run", "taxi-marginals", "--config", config))
+    assert said == "parameter 'trips' = '\\x00': has a null character"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "no such file"),
+        ("def (", "SyntaxError"),
+        ("x = 1\nraise RuntimeError('two\\nlines')", "own.py:2: RuntimeError: two lines"),
+        ("import nosuchmodule", "No module named 'nosuchmodule'"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("x = 1", "expected SCENARIOS, a tuple"),
+        ("SCENARIOS = ()", "expected SCENARIOS, a tuple"),
+        ("SCENARIOS = 3", "expected SCENARIOS, a tuple"),
+        ("SCENARIOS = (3,)", "expected SCENARIOS, a tuple"),
+        ("from scenarios.quickstart import SCENARIOS as S; SCENARIOS = list(S)", "a tuple"),
+        ("from scenarios.adult import SCENARIOS", "defines several scenarios"),
+    ],
+)
+def test_of_a_scenario_file(content: str | None, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    if content is not None:
+        path.write_text(content)
+    assert says in complaint(sottovoce("run", path))
+
+
+def test_of_a_name_in_a_scenario_file() -> None:
+    assert "no scenario 'nosuch'; there are plain" in complaint(sottovoce("run", f"{OWN}:nosuch"))
+
+
+@pytest.mark.parametrize(
+    ("variant", "says"),
+    [
+        ("nosuch", "is none of rr-independent, rr-joint"),
+        (f"{OWN}", "which class?"),
+        (f"{OWN}:", "which class?"),
+        (f"{OWN}:Nosuch", "no variant class 'Nosuch'"),
+        (f"{OWN}:SCENARIOS", "no variant class 'SCENARIOS'"),
+        (f"{OWN}:Call", "no variant class 'Call'"),
+        ("missing.py:Own", "no such file"),
+    ],
+)
+def test_of_a_variant(variant: str, says: str) -> None:
+    with pytest.raises(UsageError, match=r".*") as caught:
+        find_variant(variant)
+    assert says in str(caught.value)
+
+
+def test_of_a_place_to_write(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    assert "is a file" in complaint(sottovoce(*QUICK, "--out", file))
+    assert "Not a directory" in complaint(sottovoce(*QUICK, "--out", file / "below"))
+    assert "/proc" in complaint(sottovoce(*QUICK, "--out", "/proc/nosuch"))
+    assert file.read_text() == "kept"
+
+
+def test_an_unwritable_result_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "result.json").mkdir()
+    assert "result.json: is no file" in complaint(sottovoce(*QUICK, "--out", tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_too_many_sockets() -> None:
+    with pytest.raises(UsageError, match=r"the system allows \d+ open files: use fewer parties"):
+        allow_connections(2**31)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "tls"])
+def test_too_many_parties_for_sockets_leave_no_record(transport: str, tmp_path: Path) -> None:
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)); "
+        "from scenarios.cli import main; main()"
+    )
+    said = python("-c", program, *QUICK, "--transport", transport, "--out", tmp_path)
+    assert "20 sockets" not in said.err
+    assert "40 sockets in one process, the system allows 100 open files" in complaint(said)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("transport", ["local", "memory", "tcp", "tls"])
+def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_path: Path) -> None:
+    write_adult(tmp_path / "data", 50)
+    run = ("run", "adult-joint", "--data", tmp_path / "data", "--transport", transport)
+    out = tmp_path / "out"
+    assert sottovoce(*run, "--out", out).code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    said = sottovoce(*run, "--out", out, *set_("drop=0.999999"), "--json")
+    assert complaint(said, code=1).startswith("0 of 50 sent 'Report', at least 25 needed; missing:")
+    after = {path.name: path.read_bytes() for path in out.iterdir()}
+    failed = after.pop("transcript.svt.partial")
+    assert after == before
+    verification = verify(failed)
+    assert not verification.faults
+    assert not verification.complete
+    assert verification.ending is not None
+    assert verification.ending.reason == "QuorumError"
+
+
+@pytest.mark.parametrize("transport", ["local", "memory", "tcp"])
+def test_an_interrupt_in_the_middle(transport: str, tmp_path: Path) -> None:
+    said = python(
+        *("-m", "scenarios", "run", f"{OWN}:interrupted"),
+        *("--transport", transport, "--out", tmp_path),
+    )
+    assert said.code == 130
+    assert "Traceback" not in said.err
+    assert said.err.strip() == ""
+    [partial] = tmp_path.iterdir()
+    reader = TranscriptReader(partial.read_bytes())
+    assert len(list(reader)) >= 4
+    assert reader.ending is not None
+    assert not reader.ending.complete
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("run", "quickstart", "--set", "residents=20", "--json"), ("--help",)]
+)
+def test_a_closed_stdout_is_no_complaint(arguments: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios", *arguments],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scenarios", *QUICK, "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=environment(),
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "sottovoce: No space left on device\n"
+
+
+def test_bad_input_in_a_process_of_its_own(tmp_path: Path) -> None:
+    said = python("-m", "scenarios", "run", "quickstart", "--set", "p=2", cwd=ROOT)
+    assert complaint(said) == "parameter 'p' = '2': Expected `float` < 1.0"
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert printable("a\x1b[31m\n\udc80é") == "a\\x1b[31m\\n\\udc80é"
+    assert "\x1b" not in complaint(sottovoce("run", "\x1b[31mred"))
+    assert "\\x1b" in complaint(sottovoce("verify", "/\x1b[31mred"))
+
+
+def test_what_takes_too_much_memory_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    huge = "__import__('numpy').ones(2**58)"
+    path.write_text(OWN.read_text().replace("town(40, seed=context.seed)", huge, 1))
+    said = sottovoce("run", f"{path}:plain")
+    assert complaint(said) == "this takes more memory than there is"
+
+
+@pytest.mark.parametrize(
+    ("seed", "says"),
+    [(-1, "seed -1, expected at least 0"), (-(2**63), "expected at least 0"), (2**64 - 1, "")],
+)
+def test_of_a_header(seed: int, says: str, tmp_path: Path) -> None:
+    forgery = Forgery(recorded(RRIndependent.with_keep(BITS, 0.6), answers(BITS, 3), 3))
+    forgery.header |= {"seed": seed, "format": 2**63}
+    path = tmp_path / "t.svt"
+    path.write_bytes(forgery.write())
+    verified = sottovoce("verify", path)
+    assert verified.code == 1
+    assert ("a negative seed" in verified.out) == bool(says)
+    for options in ((), ("--json",), ("--html", tmp_path / "page.html"), ("--worst", "1")):
+        said = sottovoce("audit", path, *options)
+        assert says in complaint(said) if says else said.code == 1
+    [row] = sottovoce("query", path, "SELECT value FROM header WHERE key = 'format'", "--json").json
+    assert row == {"value": str(2**63)}
+    asked = "SELECT value FROM header WHERE key = 'seed'"
+    assert sottovoce("query", path, asked, "--json").json == [{"value": str(seed)}]
+
+
+def test_of_a_question(tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+    path.write_bytes(independent())
+    said = sottovoce("query", path, "SELECT '\udcff'")
+    assert "surrogates not allowed" in complaint(said)
+
+
+@pytest.mark.parametrize("address", ["n\udcff:1", "a" * 300 + ":1", "a..b:1", "localhost:٣"])
+def test_of_an_address(address: str, tmp_path: Path) -> None:
+    folders = make_folders(tmp_path)
+    records = table(tmp_path / "anna.csv", "no,young")
+    for command in (
+        ("aggregate", folders / "aggregator", "--listen", address, "--out", tmp_path / "out"),
+        ("answer", folders / "anna", "--connect", address, "--records", records),
+    ):
+        said = complaint(sottovoce(*command))
+        assert said.endswith((": expected HOST:PORT", "cannot be a host's name"))
+
+
+@pytest.mark.parametrize("most", [2**28, 2**63, 2**64 - 1, 2**64])
+def test_of_a_plan(most: int, tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, PLAN.replace("max_records = 3", f"max_records = {most}"))
+    said = complaint(
+        sottovoce("keys", plan, "--party", "a", "--party", "b", "--out", tmp_path / "k")
+    )
+    assert "the survey is too large" in said or "at most 64 bits" in said
+    assert not (tmp_path / "k").exists()
+
+
+def test_of_a_plan_of_large_messages(tmp_path: Path) -> None:
+    questions = "".join(
+        f'[[attributes]]\nname = "q{i}"\ncategories = ["no", "yes"]\n' for i in range(80)
+    )
+    plan = plan_file(
+        tmp_path, PLAN.replace("max_records = 3", f"max_records = {2**20}") + questions
+    )
+    said = complaint(sottovoce("keys", plan, "--count", 2, "--out", tmp_path / "k"))
+    assert f"max_records = {2**20}: a message could have" in said
+    assert not (tmp_path / "k").exists()
+
+
+def test_of_a_charter(tmp_path: Path) -> None:
+    folder = make_folders(tmp_path) / "anna"
+    charter = json.loads((folder / "charter.json").read_text())
+    records = table(tmp_path / "anna.csv", "no,young")
+    for field, value, says in (
+        ("session", "", "length >= 16"),
+        ("session", "A" * 24, "length <= 16"),
+        ("parameters", {**charter["parameters"], "quorum": -1}, "at least 1"),
+        ("parameters", {**charter["parameters"], "quorum": 2**64}, "quorum"),
+        ("parameters", {**charter["parameters"], "max_records": 10**30}, "max_records"),
+    ):
+        (folder / "charter.json").write_text(json.dumps({**charter, field: value}))
+        said = sottovoce("answer", folder, "--connect", "localhost:1", "--records", records)
+        assert says in complaint(said)
+
+
+def test_a_bug_is_not_dressed_up_as_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    source = OWN.read_text().replace("town(40, seed=context.seed)", "1 / 0", 1)
+    path.write_text(source)
+    said = python("-m", "scenarios", "run", f"{path}:plain")
+    assert said.code == 1
+    assert "ZeroDivisionError" in said.err
+
+
+def test_simulate_is_as_strict_about_transports() -> None:
+    from protocol.variants import RRJoint
+    from scenarios.datasets.town import town
+
+    records = town(2, seed=1)
+    with pytest.raises(UsageError, match="pigeon"):
+        simulate(RRJoint.with_keep(records.survey, 0.5), records, transport="pigeon")  # type: ignore[arg-type]

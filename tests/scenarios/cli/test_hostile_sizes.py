@@ -1,0 +1,257 @@
+"""Small files that ask for gigabytes: every command ends with one line, or with what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import Roster
+from protocol.sharing.messages import Join, Upload
+from protocol.surveys.limits import MAX_RECORDS
+from protocol.transcript.entries import Departed, Header, Refused, Sent, encode_entry
+from protocol.variants import BUILT_IN
+from protocol.wire.codec import encode_envelope
+from tests.hostile import (
+    PARTY,
+    ROSTER,
+    SESSION,
+    asked,
+    header,
+    hostile_header,
+    limited,
+    small_variant,
+    write,
+)
+from tests.scenarios.command import complaint
+
+pack = msgspec.msgpack.encode
+KEEP = {"type": "keep", "size": 2, "threshold": 2**62}
+CLUSTERS = {"p": 0.5, "tv": 4, "td": 0.1}
+
+
+def keys(attributes: int, categories: int) -> dict[str, Any]:
+    """A survey of keys, of which one has so many values."""
+    long = ["missing", *(repr(i / categories) for i in range(categories - 1))]
+    survey = asked(attributes)
+    for attribute in survey["attributes"]:
+        attribute.update(categories=["missing", "1.0"], missing="missing")
+    survey["attributes"][0]["categories"] = long
+    return survey
+
+
+HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
+    "all pairs": ("1,124,250 tables", lambda: header("pair-counts", asked(1500), {})),
+    "clusters": ("1,124,250 tables", lambda: header("rr-clusters", asked(1500), CLUSTERS)),
+    "randomized pairs": (
+        "1,124,250 tables",
+        lambda: header("pair-rr", asked(1500), {"randomizers": [KEEP]}),
+    ),
+    "single tables": ("steps of 12,000 tables", lambda: header("secure-sum", asked(12_000), {})),
+    "few pairs, many attributes": (
+        "steps of 124,750 tables",
+        lambda: header("rrba", asked(500), {"p": 0.5, "k": 2}),
+    ),
+    "cells of a pair": (
+        "100,000,000 cells",
+        lambda: header("rrba", asked(2, 10_000), {"epsilon": 1.0, "k": 2}),
+    ),
+    "values of keys": (
+        "240,000,000 cells",
+        lambda: header("privkv", keys(12_000, 20_000), {"epsilon": 1.0}),
+    ),
+    "attributes": (
+        "100,000 attributes",
+        lambda: header("rr-joint", asked(100_000), {"randomizer": KEEP}),
+    ),
+    "a matrix": (
+        "1,500 rows",
+        lambda: header(
+            "rr-joint",
+            asked(1, 1500),
+            {"randomizer": {"type": "matrix", "weights": [[2**63, 2**63] + [0] * 1498] * 1500}},
+        ),
+    ),
+    "records": (
+        "respondents of one party",
+        lambda: header(
+            "rrba", asked(3), {"p": 0.5, "k": 2, "max_records": 1 << 30, "patience": None}
+        ),
+    ),
+    "members": (
+        "expands to",
+        lambda: header(
+            "rr-joint",
+            asked(1),
+            {"randomizer": KEEP},
+            roster=tuple((PartyId("a"), b"\xaa" * 32) for _ in range(1_200_000)),
+        ),
+    ),
+    "nothing but maps": ("expands to", lambda: header("rr-joint", asked(1), {"maps": []})),
+}
+MAPS = b"\xa4maps\xdd" + (50_000_000).to_bytes(4) + b"\x80" * 50_000_000
+"""An array of empty maps, in place of the empty one."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A file of every such header."""
+    folder = tmp_path_factory.mktemp("headers")
+    found = {}
+    for name, (_, make) in HEADERS.items():
+        change = {b"\xa4maps\x90": MAPS} if name == "nothing but maps" else {}
+        found[name] = write(folder / f"{len(found)}.svt", make(), change=change)
+        assert found[name].stat().st_size < 1 << 20
+    return found
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_what_a_header_asks_for_is_not_made(name: str, files: dict[str, Path]) -> None:
+    assert HEADERS[name][0] in complaint(limited("audit", files[name]))
+
+
+@pytest.mark.parametrize("name", ["all pairs", "nothing but maps"])
+@pytest.mark.parametrize("command", ["verify", "show", "query", "prove"])
+def test_no_command_makes_it(name: str, command: str, files: dict[str, Path]) -> None:
+    more = {"query": ["SELECT count(*) FROM sent"], "prove": [PARTY]}.get(command, [])
+    assert limited(command, files[name], *more).code in (1, 2)
+
+
+def sent(
+    head: Header,
+    kind: str,
+    body: bytes,
+    seq: int,
+    *,
+    sender: PartyId = PARTY,
+    to: PartyId = AGGREGATOR,
+) -> bytes:
+    envelope = Envelope(head.session, sender, to, seq, kind, body)
+    return encode_entry(Sent(at=seq, envelope=encode_envelope(envelope)))
+
+
+def undelivered(path: Path) -> Path:
+    """Reports that never arrive: 1.5 GB in a file of a few kilobytes."""
+    variant = small_variant(40, max_records=MAX_RECORDS)
+    head = hostile_header(variant)
+    body = pack([["u1", [MAX_RECORDS, 40], bytes(40 * MAX_RECORDS)]])
+    return write(path, head, (sent(head, "Report", body, i) for i in range(36)))
+
+
+def strangers(path: Path) -> Path:
+    """Departures of parties that are not on the roster."""
+    entries = (
+        Departed(at=i, party=PartyId(f"{i:0200x}"), reason=f"{i:0300x}") for i in range(900_000)
+    )
+    return write(path, hostile_header(small_variant()), entries, 4096)
+
+
+def reasons(path: Path) -> Path:
+    """Refusals, each for another reason."""
+    entries = (Refused(at=i, link="", reason=f"{i:01000x}", excerpt=b"") for i in range(600_000))
+    return write(path, hostile_header(small_variant()), entries, 4096)
+
+
+def alike(path: Path) -> Path:
+    """Five million entries of one kind, which take no room in the file."""
+    entry = encode_entry(Refused(at=0, link=PARTY, reason="", excerpt=b""))
+    return write(path, hostile_header(small_variant()), [entry] * 5_000_000, 500_000)
+
+
+def closings(path: Path) -> Path:
+    """Closings that await 60,000 parties and count nobody."""
+    head = hostile_header(small_variant(), 60_000)
+    everybody = b"\xfe" + b"\xff" * 7499 + b"\x01"
+    body = pack(["Report", -1, everybody, bytes(7501)])
+    record = PartyId("record")
+    entries = (sent(head, "Closed", body, i, sender=AGGREGATOR, to=record) for i in range(4000))
+    return write(path, head, entries, 500)
+
+
+def questions(path: Path) -> Path:
+    """Thousands of parties are asked, each with other randomizers for 2,000 attributes."""
+    variant = small_variant(2000)
+    head = hostile_header(variant, 4000)
+    blocks = msgspec.to_builtins(variant.blocks)
+
+    def asks() -> Iterator[bytes]:
+        for i in range(4000):
+            body = pack([i.to_bytes(32), blocks])
+            yield sent(head, "Ask", body, i, sender=AGGREGATOR, to=PartyId(f"party-{i + 1}"))
+
+    return write(path, head, asks(), 50)
+
+
+BOMBS = {
+    make.__name__: make for make in (undelivered, strangers, reasons, alike, closings, questions)
+}
+FINDS = {
+    "undelivered": "could not finish",
+    "strangers": "is not in the roster",
+    "reasons": "other reasons",
+    "alike": "more entries than a file of this length",
+    "closings": "could not finish",
+    "questions": "could not finish",
+}
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("bombs")
+    found = {name: make(folder / f"{name}.svt") for name, make in BOMBS.items()}
+    assert all(path.stat().st_size < 1 << 24 for path in found.values())
+    return found
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_an_audit_keeps_to_its_memory(name: str, bombs: dict[str, Path]) -> None:
+    said = limited("audit", bombs[name])
+    assert (said.code, said.err) == (1, "")
+    assert FINDS[name] in said.out
+
+
+@pytest.mark.parametrize("name", ["undelivered", "strangers", "reasons", "alike"])
+@pytest.mark.parametrize("command", ["verify", "show", "query"])
+def test_so_does_every_command(name: str, command: str, bombs: dict[str, Path]) -> None:
+    more = {"query": ["SELECT count(*) FROM sent"]}.get(command, [])
+    assert limited(command, bombs[name], *more).code == 1
+
+
+@pytest.mark.parametrize("name", ["undelivered", "questions"])
+def test_so_does_the_search_among_coalitions(name: str, bombs: dict[str, Path]) -> None:
+    said = limited("audit", bombs[name], "--coalition", "aggregator", "--worst", 0)
+    assert (said.code, said.err) == (1, "")
+
+
+def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:
+    variant = BUILT_IN["secure-sum"](survey=small_variant().survey)
+    head = hostile_header(variant, 20_000)
+    codec = Charter(session=SESSION, variant=variant, roster=Roster(head.roster)).codec
+    key = np.frombuffer(b"\xab" * 32, np.uint8)
+    joins = [sent(head, "Join", codec.encode(Join(1, key)), i) for i in range(300)]
+    values = np.zeros(2, np.uint16)
+    k = variant.sums.degree(20_000).neighbours
+    upload = sent(head, "Upload", codec.encode(Upload(values, np.zeros(k, np.uint8))), 300)
+    path = write(tmp_path / "joins.svt", head, [*joins, upload])
+    said = limited("audit", path, "--coalition", "aggregator")
+    assert (said.code, said.err) == (1, "")
+    assert "in one sum too many" in said.out
+
+
+def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
+    charter = {
+        "variant": "pair-counts",
+        "parameters": {},
+        "survey": asked(1500),
+        "session": SESSION,
+        "roster": ROSTER,
+    }
+    (tmp_path / "charter.json").write_bytes(msgspec.json.encode(charter))
+    said = limited("aggregate", tmp_path, "--listen", "127.0.0.1:0", "--out", tmp_path / "out")
+    assert "1,124,250 tables" in complaint(said)

@@ -1,0 +1,369 @@
+"""``prove``, ``check`` and ``verify --checkpoint``: receipts, evidence, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.crypto.merkle import leaf_hash
+from protocol.surveys.records import Records
+from protocol.transcript.entries import Sent
+from protocol.transcript.evidence import two_checkpoints
+from protocol.transcript.receipts import encode_receipt, problems_of
+from protocol.variants import BUILT_IN
+from scenarios.cli.attacks import example
+from scenarios.files.checkpoints import (
+    checkpoint_path,
+    evidence_of,
+    read_checkpoint,
+    write_checkpoint,
+    write_evidence,
+)
+from scenarios.running.errors import UsageError
+from scenarios.running.simulation import simulate
+from tests.forgeries import Forgery
+from tests.scenarios.command import OWN, complaint, sottovoce
+from tests.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """A run's files."""
+
+    transcript: Path
+    checkpoint: Path
+    receipt: Path
+
+    def check(self, *options: object) -> tuple[object, ...]:
+        return ("check", self.receipt, "--checkpoint", self.checkpoint, *options)
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    out = tmp_path_factory.mktemp("survey")
+    said = sottovoce("run", "quickstart", "--set", "residents=30", "--out", out)
+    assert said.code == 0, said.err
+    made = Survey(
+        out / "transcript.svt", out / "transcript.checkpoint.json", out / "party-07.receipt"
+    )
+    written = said.out.replace("\n", "").partition("written: ")[2].replace(" ", "")
+    assert written == f"{made.transcript},{made.checkpoint}and{out / 'result.json'}"
+    said = sottovoce("prove", made.transcript, "party-07", "--out", made.receipt)
+    assert said.code == 0, said.err
+    assert said.out.startswith("party-07: counted in Report\n")
+    return made
+
+
+def test_a_receipt_holds(survey: Survey) -> None:
+    said = sottovoce(*survey.check())
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0] == "party-07: counted in Report"
+    assert lines[2].startswith("what it said (1 message) is signed by the key ")
+    assert lines[-1] == "holds"
+    found = sottovoce(*survey.check("--json")).json
+    assert (found["holds"], found["problems"]) == (True, [])
+    assert (found["party"], found["counted"], found["missed"]) == ("party-07", [["Report", -1]], [])
+    assert survey.receipt.stat().st_size < 2000
+
+
+def test_a_receipt_needs_neither_the_transcript_nor_its_folder(
+    survey: Survey, tmp_path: Path
+) -> None:
+    for path in (survey.receipt, survey.checkpoint):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    receipt, checkpoint = (tmp_path / p.name for p in (survey.receipt, survey.checkpoint))
+    assert sottovoce("check", receipt, "--checkpoint", checkpoint).code == 0
+
+
+def test_by_default_a_receipt_is_named_after_its_party(
+    survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = sottovoce("prove", survey.transcript, "party-07", "--json").json
+    assert values["file"] == "party-07.receipt"
+    assert (tmp_path / "party-07.receipt").read_bytes() == survey.receipt.read_bytes()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_receipts_of_every_variant(name: str) -> None:
+    variant, records = example(BUILT_IN[name], {})
+    twice = Records.from_codes(records.survey, np.tile(records.codes, (4, 1)))
+    outcome = simulate(variant, twice)
+    found = outcome.transcript.verify(digest=outcome.digest)
+    assert found.intact
+    assert found.signed == "all"
+    assert found.final is not None
+    for party in outcome.charter.roster.parties:
+        receipt = outcome.transcript.prove(type(variant), party)
+        assert problems_of(receipt, found.final) == ()
+        # 32,561 parties have 13 hashes more in each of two paths.
+        assert len(encode_receipt(receipt)) + 26 * 34 < 2000
+
+
+def test_a_receipt_with_another_checkpoint(survey: Survey, tmp_path: Path) -> None:
+    out = tmp_path / "other"
+    run = ("run", "quickstart", "--set", "residents=30", "--seed", "2", "--out", out)
+    assert sottovoce(*run).code == 0
+    other = out / "transcript.checkpoint.json"
+    said = sottovoce("check", survey.receipt, "--checkpoint", other)
+    assert said.code == 1
+    assert said.out.splitlines()[-1] == "does NOT hold"
+    assert "problem: it is of another session than the checkpoint" in said.out
+    found = sottovoce("check", survey.receipt, "--checkpoint", other, "--json")
+    assert found.code == 1
+    assert json.loads(found.out)["holds"] is False
+
+
+def test_of_one_who_was_not_counted(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = sottovoce("run", f"{OWN}:faulty", "--out", out, "--json").json
+    assert result["trouble"]["crashed"] > 0
+    question = "SELECT member FROM departed WHERE reason = 'crashed' LIMIT 1"
+    transcript = out / "transcript.svt"
+    [row] = sottovoce("query", transcript, question, "--json").json
+    prove = ("prove", transcript, row["member"], "--variant", f"{OWN}:RollCall")
+    says = complaint(sottovoce(*prove, "--out", tmp_path / "x"), code=1)
+    assert says == f"no receipt for '{row['member']}': it reported nothing: crashed"
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_doctored_record_gives_no_receipt(survey: Survey, tmp_path: Path) -> None:
+    forgery = Forgery(survey.transcript.read_bytes())
+    forgery.entries[forgery.place("party-01", 0)][2][5] = b"\x90"
+    path = tmp_path / "forged.svt"
+    path.write_bytes(forgery.write())
+    says = complaint(sottovoce("prove", path, "party-07", "--out", tmp_path / "x"), code=1)
+    assert says.startswith("no receipt for 'party-07': the record is not sound: ")
+
+
+def test_verify_with_a_checkpoint(survey: Survey, tmp_path: Path) -> None:
+    verify = ("verify", survey.transcript, "--checkpoint")
+    said = sottovoce(*verify, survey.checkpoint)
+    assert said.code == 0
+    assert "it extends the checkpoint that was given" in said.out
+    assert "cannot be told from the original" not in said.out
+    assert "signed by their senders: the words of all 30 parties" in said.out
+    assert "signed by the aggregator: checkpoint 1, at the end" in said.out
+    found = sottovoce(*verify, survey.checkpoint, "--json").json
+    assert found["signed"] == {
+        "parties": "all",
+        "by": 30,
+        "of": 30,
+        "unsigned": [],
+        "checkpoints": 2,
+        "at_the_end": True,
+    }
+    assert (found["compared"], found["extends_checkpoint"], found["equivocation"]) == (
+        True,
+        True,
+        False,
+    )
+
+
+def test_a_fork_is_evidence(tmp_path: Path) -> None:
+    run = signed_run()
+    fork = rewritten(run, changed_report(TWO, head=False))
+    path, evidence = tmp_path / "fork.svt", tmp_path / "evidence.json"
+    path.write_bytes(fork.content)
+    write_checkpoint(run.checkpoint, tmp_path / "original.svt")
+    published = tmp_path / "original.checkpoint.json"
+    said = sottovoce("verify", path, "--checkpoint", published, "--evidence", evidence)
+    assert said.code == 1
+    assert "the aggregator has signed two checkpoints that contradict each other" in said.out
+    assert "the words of 6 of 7; not of party-2" in said.out
+    said = sottovoce("check", evidence)
+    assert said.code == 0
+    assert said.out.startswith("checkpoint 1 was signed twice, with different content\nby the ")
+    assert sottovoce("check", evidence, "--json").json["holds"] is True
+    values = json.loads(evidence.read_text())
+    values["second"] = values["first"]
+    evidence.write_text(json.dumps(values))
+    said = sottovoce("check", evidence)
+    assert (said.code, said.out) == (
+        1,
+        "this proves nothing: signatures that do not fit, or no contradiction\n",
+    )
+
+
+def test_without_a_contradiction_no_evidence_is_written(survey: Survey, tmp_path: Path) -> None:
+    path = tmp_path / "evidence.json"
+    verify = ("verify", survey.transcript, "--evidence", path)
+    assert sottovoce(*verify, "--checkpoint", survey.checkpoint).code == 0
+    assert not path.exists()
+    assert complaint(sottovoce(*verify)).startswith("--evidence: it takes a --checkpoint")
+
+
+def test_checkpoints_and_evidence_come_back_as_they_were(tmp_path: Path) -> None:
+    run = signed_run()
+    transcript = tmp_path / "a.svt"
+    write_checkpoint(run.checkpoint, transcript)
+    path = checkpoint_path(transcript)
+    assert read_checkpoint(path) == run.checkpoint
+    evidence = two_checkpoints(run.checkpoint, rewritten(run, lambda e: e[:20]).checkpoint)
+    assert evidence is not None
+    write_evidence(evidence, tmp_path / "e")
+    assert evidence_of((tmp_path / "e").read_bytes(), tmp_path / "e") == evidence
+    write_checkpoint(None, transcript)
+    assert not path.exists()
+
+
+def change_of(**changes: Any) -> dict[str, Any]:
+    return changes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        change_of(format="sottovoce checkpoint 2"),
+        change_of(format=None),
+        change_of(session="00"),
+        change_of(session=None),
+        change_of(number="1"),
+        change_of(number=-1),
+        change_of(number=True),
+        change_of(number=1 << 63),
+        change_of(number=1 << 64),
+        change_of(entries=1 << 200),
+        change_of(complete=None, number=1 << 64),
+        change_of(complete="00"),
+        change_of(reason="00"),
+        change_of(entries=1.5),
+        change_of(digest="zz"),
+        change_of(standing="00"),
+        change_of(result=0),
+        change_of(key="00"),
+        change_of(signature=None),
+        change_of(more="00"),
+        change_of(log=" ".join(["00"] * 32)),
+        change_of(log="00" * 32 + "\n"),
+        change_of(log="AB" * 32),
+        change_of(log="\u0660" * 64),
+        change_of(log="0" * 63),
+    ],
+)
+def test_of_a_checkpoint_that_is_none(
+    survey: Survey, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    path = tmp_path / "checkpoint.json"
+    values = {**json.loads(survey.checkpoint.read_text()), **changes}
+    path.write_text(json.dumps(values))
+    assert str(path) in complaint(sottovoce("verify", survey.transcript, "--checkpoint", path))
+    assert str(path) in complaint(sottovoce("check", survey.receipt, "--checkpoint", path))
+
+
+@pytest.mark.parametrize(
+    "missing",
+    ["format", "session", "number", "previous", "standing", "complete", "key", "signature"],
+)
+def test_of_a_checkpoint_that_lacks_something(survey: Survey, tmp_path: Path, missing: str) -> None:
+    path = tmp_path / "checkpoint.json"
+    values = json.loads(survey.checkpoint.read_text())
+    del values[missing]
+    path.write_text(json.dumps(values))
+    with pytest.raises(UsageError, match="checkpoint"):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["number", "format", "log"])
+def test_a_name_that_occurs_twice_is_refused(survey: Survey, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "checkpoint.json"
+    values = json.loads(survey.checkpoint.read_text())
+    path.write_text(json.dumps(values)[:-1] + f', "{name}": {json.dumps(values[name])}}}')
+    says = complaint(sottovoce("verify", survey.transcript, "--checkpoint", path))
+    assert "a name occurs twice" in says
+    evidence = '{"format": "sottovoce evidence 1", "key": "00", "key": "00"}'
+    path.write_text(evidence)
+    assert "a name occurs twice" in complaint(sottovoce("check", path))
+
+
+def test_without_the_report_its_kind_and_round_are_the_receipts_word(survey: Survey) -> None:
+    claimed = "which message is of which kind and round is what the receipt says"
+    assert f"{claimed}; --report compares one" in sottovoce(*survey.check()).out.splitlines()
+    assert sottovoce(*survey.check("--json")).json["compared"] is None
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a receipt for reports of three rounds, one that mixes them up, and a report."""
+    folder = tmp_path_factory.mktemp("rounds")
+    variant, records = example(BUILT_IN["privkvm"], {"rounds": "3"})
+    outcome = simulate(variant, Records.from_codes(records.survey, np.tile(records.codes, (4, 1))))
+    party = outcome.charter.roster.parties[0]
+    receipt = outcome.transcript.prove(type(variant), party)
+    first, second, *rest = receipt.reports
+    swapped = (
+        msgspec.structs.replace(first, topic=second.topic),
+        msgspec.structs.replace(second, topic=first.topic),
+        *rest,
+    )
+    lying = msgspec.structs.replace(receipt, reports=swapped)
+    (folder / "sound.receipt").write_bytes(encode_receipt(receipt))
+    (folder / "lying.receipt").write_bytes(encode_receipt(lying))
+    write_checkpoint(outcome.transcript.verify().final, folder / "a.svt")
+    said = [e.envelope for e in outcome.transcript.entries() if isinstance(e, Sent)]
+    [report] = [e for e in said if leaf_hash(e) == second.leaf]
+    (folder / "report").write_bytes(report)
+    return folder
+
+
+def test_a_report_of_another_round_is_told_apart(rounds: Path) -> None:
+    options = ("--checkpoint", rounds / "a.checkpoint.json", "--report", rounds / "report")
+    said = sottovoce("check", rounds / "sound.receipt", *options)
+    assert said.code == 0, said.out
+    assert "and round is what the receipt says, but for the one given" in said.out
+    assert sottovoce("check", rounds / "sound.receipt", *options, "--json").json["compared"] is True
+    for variant in ((), ("--variant", "privkvm")):
+        said = sottovoce("check", rounds / "lying.receipt", *options, *variant)
+        assert said.code == 1
+        assert "report is not a report of the round that the receipt says" in said.out
+        assert ("pass --variant" in said.out) == (not variant)
+    # A variant's own message of that kind goes before another's.
+    said = sottovoce("check", rounds / "sound.receipt", *options, "--variant", f"{OWN}:RollCall")
+    assert said.code == 0
+    without = ("check", rounds / "sound.receipt", *options[:2], "--variant", "privkvm")
+    assert "it takes a --report" in complaint(sottovoce(*without))
+
+
+def test_without_a_head_no_key_is_shown(tmp_path: Path) -> None:
+    run = run_of(setting(), unsigned=(TWO,))
+    transcript = tmp_path / "a.svt"
+    transcript.write_bytes(run.content)
+    write_checkpoint(run.checkpoint, transcript)
+    receipt = tmp_path / "a.receipt"
+    assert sottovoce("prove", transcript, TWO, "--out", receipt).code == 0
+    check = ("check", receipt, "--checkpoint", checkpoint_path(transcript))
+    said = sottovoce(*check)
+    assert said.code == 0
+    assert "is not signed by it" in said.out
+    values = sottovoce(*check, "--json").json
+    assert (values["signed"], values["key"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"\xff", b"[" * 50_000, b'{"a": 1}', bytes(1 << 17)]
+)
+def test_of_files_that_are_nothing(survey: Survey, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "noise"
+    path.write_bytes(content)
+    assert str(path) in complaint(sottovoce("check", path))
+    assert str(path) in complaint(sottovoce("check", survey.receipt, "--checkpoint", path))
+    if len(content) < 1 << 16:
+        path.write_bytes(b"sottovoce receipt 1\n" + content)
+        check = ("check", path, "--checkpoint", survey.checkpoint)
+        assert str(path) in complaint(sottovoce(*check))
+
+
+def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
+    assert "--checkpoint FILE" in complaint(sottovoce("check", survey.receipt))
+    missing = tmp_path / "missing"
+    assert str(missing) in complaint(sottovoce("check", missing))
+    assert str(missing) in complaint(sottovoce("check", survey.receipt, "--checkpoint", missing))
+    assert str(missing) in complaint(sottovoce(*survey.check("--report", missing)))
+    assert "no member's" in complaint(sottovoce(*survey.check("--member", missing)))
+    assert "not on the roster" in complaint(sottovoce("prove", survey.transcript, "nobody"))
+    assert "no such transcript" in complaint(sottovoce("prove", missing, "party-07"))

@@ -1,0 +1,339 @@
+"""``keys``, ``aggregate`` and ``answer``: a survey among processes that share nothing but TLS."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from protocol.crypto.randomness import Streams
+from protocol.messages import Envelope
+from protocol.transcript.entries import Sent
+from protocol.wire.codec import decode_envelope, encode_envelope
+from scenarios.deployment.deployment import answer_survey, read_member
+from scenarios.deployment.retries import remembering
+from scenarios.files.transcripts import open_transcript
+from scenarios.running.errors import UsageError
+from tests.scenarios.command import ROOT, complaint, environment, python, sottovoce
+from tests.scenarios.survey_folders import ROWS, make_folders, table
+
+WHO = ("anna", "bert", "carl")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders for anna, bert and carl."""
+    return make_folders(tmp_path_factory.mktemp("survey"))
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "scenarios", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+    )
+
+
+@contextmanager
+def aggregating(
+    folder: Path, out: Path, *options: object
+) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """An aggregator that listens, and where."""
+    listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
+    aggregator = start("aggregate", folder, *listen)
+    assert aggregator.stderr is not None
+    try:
+        line = aggregator.stderr.readline()
+        assert line.startswith("listening on ")
+        yield aggregator, line.removeprefix("listening on ").strip()
+    finally:
+        aggregator.kill()
+        aggregator.communicate()
+
+
+def reports(transcript: Path) -> dict[str, Envelope]:
+    """The reports on record, by party."""
+    sent = [
+        decode_envelope(entry.envelope)
+        for entry in open_transcript(transcript).entries()
+        if isinstance(entry, Sent)
+    ]
+    return {envelope.sender: envelope for envelope in sent if envelope.kind == "Report"}
+
+
+@pytest.fixture(scope="module")
+def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two runs with the same keys: everybody answers twice."""
+    outs = []
+    for _ in range(2):
+        out = tmp_path_factory.mktemp("out")
+        held = {"anna": ROWS, "bert": ROWS[1:], "carl": ROWS[:1]}
+        with aggregating(keys / "aggregator", out) as (aggregator, where):
+            answering = [
+                start(
+                    *("answer", keys / name, "--connect", where),
+                    *("--records", table(out / f"{name}.csv", *rows), "--budget", 2.1),
+                )
+                for name, rows in held.items()
+            ]
+            for answer in answering:
+                said, complained = answer.communicate(timeout=60)
+                assert answer.returncode == 0, complained
+                assert said == "done; epsilon 2 spent per respondent\n"
+                assert complained == ""
+            text, complained = aggregator.communicate(timeout=60)
+            assert aggregator.returncode == 0, complained
+            assert text == (out / "result.json").read_text()
+        outs.append(out)
+    return outs
+
+
+def test_a_survey_among_processes(surveys: list[Path]) -> None:
+    result = msgspec.json.decode((surveys[0] / "result.json").read_bytes())
+    assert (result["transport"], result["seed"]) == ("tls", None)
+    assert (result["parties"], result["counted"], result["respondents"]) == (3, 3, 6)
+    assert result["trouble"] == {}
+    assert "truth" not in result
+    assert result["privacy"]["record_epsilon"] == pytest.approx(2.0, abs=1e-9)
+    path = surveys[0] / "transcript.svt"
+    digest = result["transcript"]["digest"]
+    said = sottovoce("audit", path, "--digest", digest)
+    assert said.code == 0
+    assert said.out.splitlines()[0] == "accepted"
+    assert "the published result of 6 respondents follows" in said.out
+    assert "seed" not in said.out
+
+
+def test_a_party_gets_a_receipt_for_what_it_signed(
+    keys: Path, surveys: list[Path], tmp_path: Path
+) -> None:
+    transcript, checkpoint = (
+        surveys[0] / name for name in ("transcript.svt", "transcript.checkpoint.json")
+    )
+    found = sottovoce("verify", transcript, "--checkpoint", checkpoint, "--json").json
+    assert found["signed"]["parties"] == "all"
+    assert found["extends_checkpoint"] is True
+    receipt = tmp_path / "anna.receipt"
+    assert sottovoce("prove", transcript, "anna", "--out", receipt).code == 0
+    check = ("check", receipt, "--checkpoint", checkpoint)
+    said = sottovoce(*check, "--member", keys / "anna")
+    assert said.code == 0, said.out
+    assert said.out.splitlines()[-1] == "holds"
+    said = sottovoce(*check, "--member", keys / "bert")
+    assert said.code == 1
+    assert "it is about 'anna', not about 'bert'" in said.out
+    report = tmp_path / "report"
+    report.write_bytes(encode_envelope(reports(transcript)["anna"]))
+    assert sottovoce(*check, "--report", report).code == 0
+    report.write_bytes(encode_envelope(reports(transcript)["bert"]))
+    said = sottovoce(*check, "--report", report)
+    assert said.code == 1
+    assert "is none of the reports that it is about" in said.out
+
+
+def test_a_session_that_is_run_twice_has_two_ends(surveys: list[Path], tmp_path: Path) -> None:
+    """To everybody else, a survey that is done again in its session is a fork of it."""
+    other = surveys[1] / "transcript.checkpoint.json"
+    evidence = tmp_path / "evidence.json"
+    said = sottovoce(
+        *("verify", surveys[0] / "transcript.svt", "--checkpoint", other, "--evidence", evidence)
+    )
+    assert said.code == 1
+    assert "two checkpoints that contradict each other" in said.out
+    said = sottovoce("check", evidence)
+    assert said.code == 0
+    assert "was signed twice" in said.out
+
+
+def test_who_answers_again_says_the_same(surveys: list[Path]) -> None:
+    first, second = (reports(out / "transcript.svt") for out in surveys)
+    assert first["anna"] == second["anna"]
+    assert first["carl"] == second["carl"]
+    assert first["anna"].body != first["bert"].body
+
+
+def test_other_records_do_not_answer_in_the_same_session(
+    keys: Path, surveys: list[Path], tmp_path: Path
+) -> None:
+    assert len(list((keys / "bert").glob("heard-*"))) == 1
+    for rows in (ROWS[:2], ROWS[:0:-1]):
+        records = table(tmp_path / "other.csv", *rows)
+        with pytest.raises(UsageError, match="other records have answered"):
+            answer_survey(
+                read_member(keys / "bert"), host="h", port=1, records=records, budget=None
+            )
+
+
+def test_two_programs_do_not_answer_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "heard-1"
+    with (
+        remembering(path, bytes(32)),
+        pytest.raises(UsageError, match="another program is answering"),
+        remembering(path, bytes(32)),
+    ):
+        pass
+    with remembering(path, bytes(32)):
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_other_records_draw_other_randomness(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+
+    def run(role: object, *arguments: object) -> tuple[str, float]:
+        [streams] = [given for given in arguments if isinstance(given, Streams)]
+        drawn.append(streams.stream("dora", "role").bytes(32))
+        return "done", 0.0
+
+    monkeypatch.setattr("scenarios.deployment.deployment.trio.run", run)
+    dora = tmp_path / "dora"
+    shutil.copytree(keys / "carl", dora)
+    for i, rows in enumerate((ROWS, ROWS, ROWS[:2], ROWS[::-1])):
+        for heard in dora.glob("heard-*"):
+            heard.unlink()
+        records = table(tmp_path / f"{i}.csv", *rows)
+        answer_survey(read_member(dora), host="h", port=1, records=records, budget=None)
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) == 3
+
+
+def test_private_files_are_private(keys: Path, surveys: list[Path]) -> None:
+    private = [
+        *keys.glob("*/identity.key"),
+        *keys.glob("*/secret"),
+        *keys.glob("*/heard-*"),
+        *keys.glob("*/notices-*"),
+    ]
+    assert len(private) == 4 + 3 + 3 + 3
+    for path in private:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_nothing_secret_is_shown(keys: Path, surveys: list[Path]) -> None:
+    member = read_member(keys / "anna")
+    secret = (keys / "anna" / "secret").read_bytes()
+    key = (keys / "anna" / "identity.key").read_text().splitlines()[1]
+    assert key not in repr(member)
+    for out in surveys:
+        content = (out / "transcript.svt").read_bytes() + (out / "result.json").read_bytes()
+        assert secret not in content
+        assert key.encode() not in content
+    assert secret.hex() not in repr(member)
+
+
+def test_another_question_is_not_answered_with_the_same_randomness(
+    keys: Path, surveys: list[Path], tmp_path: Path
+) -> None:
+    """The aggregator asks again for a report that is randomized a little more."""
+    folder = tmp_path / "aggregator"
+    shutil.copytree(keys / "aggregator", folder)
+    charter = msgspec.json.decode((folder / "charter.json").read_bytes())
+    for randomizer in charter["parameters"]["randomizers"]:
+        [name] = [n for n in randomizer if n not in ("type", "size")]
+        randomizer[name] = int(randomizer[name]) - 2**50
+    (folder / "charter.json").write_bytes(msgspec.json.encode(charter))
+    options = ("--joining", 2)
+    with aggregating(folder, tmp_path / "out", *options) as (_, where):
+        rows = table(tmp_path / "anna.csv", *ROWS)
+        said = python(
+            "-m", "scenarios", "answer", keys / "anna", "--connect", where, "--records", rows
+        )
+        assert said.code == 1
+        assert "it said something else than when this party answered before" in said.out
+        assert "epsilon 0 spent" in said.out
+
+
+def test_an_interrupt_while_waiting(keys: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with aggregating(keys / "aggregator", out) as (aggregator, _):
+        aggregator.send_signal(signal.SIGINT)
+        said, complained = aggregator.communicate(timeout=60)
+    assert aggregator.returncode == 130
+    assert said == ""
+    assert complained.strip() == ""
+    assert [path.name for path in out.iterdir()] == ["transcript.svt.partial"]
+
+
+def test_without_a_quorum_the_record_says_so(keys: Path, tmp_path: Path) -> None:
+    said = python(
+        *("-m", "scenarios", "aggregate", keys / "aggregator", "--listen", "127.0.0.1:0"),
+        *("--out", tmp_path, "--joining", 0),
+    )
+    assert said.code == 1
+    _, line = said.err.splitlines()
+    assert line == "sottovoce: 0 of 3 sent 'Report', at least 2 needed; missing: anna, bert, carl"
+    [path] = tmp_path.iterdir()
+    assert path.name == "transcript.svt.partial"
+    ending = open_transcript(path).verify().ending
+    assert ending is not None
+    assert ending.reason == "QuorumError"
+
+
+def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
+    other = make_folders(tmp_path)
+    records = table(tmp_path / "r.csv", *ROWS)
+
+    def answer(folder: Path, where: str = "127.0.0.1:1") -> str:
+        said = sottovoce("answer", folder, "--connect", where, "--records", records)
+        return complaint(said)
+
+    mixed = tmp_path / "mixed"
+    shutil.copytree(keys / "anna", mixed)
+    shutil.copy(other / "anna" / "identity.key", mixed)
+    assert "its public key is not on the roster" in answer(mixed)
+    shutil.copy(keys / "bert" / "identity.key", mixed)
+    assert "do not belong together" in answer(mixed)
+    with aggregating(keys / "aggregator", tmp_path / "out") as (_, where):
+        # Of another survey: neither side accepts the other's certificate.
+        assert answer(other / "anna", where).startswith(f"{where}: ")
+
+
+def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Path]) -> None:
+    out = surveys[0]
+    path = out / "transcript.svt"
+    given = [("--member", keys / name, "--records", f"{name}={out / name}.csv") for name in WHO]
+    said = sottovoce("audit", path, "--member", keys / "aggregator", *given[0], *given[2])
+    assert said.code == 0, said.err
+    assert "2 of 2 parties whose keys and records are at hand said what follows" in said.out
+    found = sottovoce("audit", path, *given[1], "--json").json
+    assert (found["replay"]["parties"], found["replay"]["follow"]) == (1, 1)
+
+
+def test_an_auditor_finds_other_records(keys: Path, surveys: list[Path], tmp_path: Path) -> None:
+    path = surveys[0] / "transcript.svt"
+    other = table(tmp_path / "other.csv", *ROWS[:0:-1])
+    said = sottovoce("audit", path, "--member", keys / "bert", "--records", f"bert={other}")
+    assert said.code == 1
+    assert "bert #0: the record has another 'Report', which does not follow" in said.out
+
+
+def test_what_an_auditor_cannot_replay(keys: Path, surveys: list[Path], tmp_path: Path) -> None:
+    path, records = surveys[0] / "transcript.svt", surveys[0] / "bert.csv"
+    bert = ("--member", keys / "bert")
+    assert "--records bert=FILE" in complaint(sottovoce("audit", path, *bert))
+    assert "say PARTY=FILE" in complaint(sottovoce("audit", path, *bert, "--records", records))
+    given = ("--records", f"bert={records}")
+    assert "has records already" in complaint(sottovoce("audit", path, *bert, *given, *given))
+    fresh = make_folders(tmp_path)
+    refused = complaint(sottovoce("audit", path, "--member", fresh / "bert", *given))
+    assert "is of another survey than the transcript" in refused
+    bare = tmp_path / "bare"
+    shutil.copytree(keys / "bert", bare)
+    (bare / "secret").unlink()
+    refused = complaint(sottovoce("audit", path, "--member", bare, *given))
+    assert "nobody has answered from this folder" in refused
+    assert not (bare / "secret").exists()
+    (bare / "secret").write_bytes(b"short")
+    assert "expected 32 bytes" in complaint(sottovoce("audit", path, "--member", bare, *given))

@@ -1,0 +1,539 @@
+"""Records are not lost: to a full disk, to the next run, to a second program, through a link."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from protocol.simulation.setting import setting_of
+from protocol.transcript.header import header_of
+from protocol.transcript.reader import Block, TranscriptReader, read
+from protocol.transcript.recorder import Recorder
+from protocol.variants import RRIndependent
+from scenarios import simulate
+from scenarios.datasets.town import town
+from scenarios.deployment.deployment import read_member
+from scenarios.deployment.retries import KEY_BYTES, remembering
+from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
+from scenarios.files.transcripts import growing, make_way, partial_path
+from scenarios.running.errors import UsageError
+from tests.scenarios.command import OWN, Said, complaint, sottovoce
+from tests.scenarios.deployment.test_deployment import start
+from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
+from tests.signed import signed_run
+
+QUICK = ("run", "quickstart", "--set", "residents=20")
+EXAMPLE = ("run", "ind-joint-example", "--set", "runs=2")
+FILES = {"transcript.svt", "transcript.checkpoint.json", "result.json"}
+PARTIAL = "transcript.svt.partial"
+RECORDS = town(12, seed=2)
+VARIANT = RRIndependent.with_keep(RECORDS.survey, 0.6)
+
+
+def record(*, seed: int | None) -> bytes:
+    """The record of a run that failed: of a real survey, if it has no seed."""
+    parts: list[bytes] = []
+    header = header_of(setting_of(VARIANT, RECORDS, seed=1).charter, seed=seed)
+    Recorder(parts.append, header).close(complete=False)
+    return b"".join(parts)
+
+
+REAL, SIMULATED = record(seed=None), record(seed=1)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def modes(*paths: Path) -> set[int]:
+    return {stat.S_IMODE(path.lstat().st_mode) for path in paths}
+
+
+@contextmanager
+def small_files(most: int) -> Generator[None]:
+    """No file of this process gets larger, as on a disk that is full by then."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def no_mask() -> Generator[None]:
+    """New files get every mode that they are given."""
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders for anna, bert and carl."""
+    with no_mask():
+        return make_folders(tmp_path_factory.mktemp("survey"))
+
+
+@contextmanager
+def aggregating(
+    keys: Path, out: Path, *options: object
+) -> Generator[tuple[subprocess.Popen[str], str, str]]:
+    """An aggregator that listens, where, and what it said before."""
+    listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
+    aggregator = start("aggregate", keys / "aggregator", *listen)
+    assert aggregator.stderr is not None
+    before = ""
+    try:
+        while not (line := aggregator.stderr.readline()).startswith("listening on "):
+            assert line, before
+            before += line
+        yield aggregator, line.removeprefix("listening on ").strip(), before
+    finally:
+        aggregator.kill()
+        aggregator.communicate()
+
+
+def everybody_answers(keys: Path, where: str) -> None:
+    records = table(keys / "records.csv", *ROWS)
+    for answering in [
+        start("answer", keys / name, "--connect", where, "--records", records)
+        for name in ("anna", "bert", "carl")
+    ]:
+        answering.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def held(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the record of a real survey."""
+    out = tmp_path_factory.mktemp("held") / "new" / "out"
+    with no_mask(), aggregating(keys, out) as (aggregator, where, _):
+        everybody_answers(keys, where)
+        _, complained = aggregator.communicate(timeout=60)
+        assert aggregator.returncode == 0, complained
+    return out
+
+
+@pytest.fixture
+def out(held: Path, tmp_path: Path) -> Path:
+    """The same, to try to spoil it."""
+    return Path(shutil.copytree(held, tmp_path / "out"))
+
+
+def aggregate(keys: Path, out: Path, *options: object) -> Said:
+    """An aggregator to whom nobody comes."""
+    listen = ("--listen", "127.0.0.1:0", "--joining", 0)
+    return sottovoce("aggregate", keys / "aggregator", *listen, "--out", out, *options)
+
+
+# The next run
+
+
+def test_a_real_survey_is_not_replaced(keys: Path, out: Path) -> None:
+    before = contents(out)
+    assert before.keys() == FILES
+    for said in (
+        aggregate(keys, out),
+        sottovoce(*QUICK, "--out", out),
+        sottovoce(*EXAMPLE, "--out", out),
+    ):
+        assert complaint(said) == (
+            f"{out / 'transcript.svt'}: is the record of a real survey; it is never replaced: "
+            "write elsewhere, or let --force move it aside"
+        )
+    with pytest.raises(UsageError, match="real survey"):
+        simulate(VARIANT, RECORDS, path=out / "transcript.svt")
+    assert contents(out) == before
+
+
+def test_force_moves_a_record_aside_and_both_verify(keys: Path, out: Path) -> None:
+    before = contents(out)
+    (out / "transcript.earlier-1").mkdir()
+    aside = out / "transcript.earlier-2"
+    with aggregating(keys, out, "--force") as (aggregator, where, said_before):
+        everybody_answers(keys, where)
+        assert aggregator.wait(timeout=60) == 0
+    assert said_before == f"the record that was there is now in {aside}\n"
+    assert contents(aside) == before
+    assert modes(aside) == {0o700}
+    for folder in (out, aside):
+        checkpoint = folder / "transcript.checkpoint.json"
+        said = sottovoce("verify", folder / "transcript.svt", "--checkpoint", checkpoint)
+        assert said.code == 0, said.out
+    assert (out / "transcript.svt").read_bytes() != before["transcript.svt"]
+
+
+@pytest.mark.parametrize("command", [QUICK, EXAMPLE])
+def test_force_of_a_run_moves_a_real_survey_aside(out: Path, command: tuple[str, ...]) -> None:
+    before = contents(out)
+    said = sottovoce(*command, "--out", out, "--json", "--force")
+    assert said.code == 0
+    aside = out / "transcript.earlier-1"
+    assert said.err == f"the record that was there is now in {aside}\n"
+    assert contents(aside) == before
+    assert (out / "result.json").read_text() == said.out
+    assert (out / "transcript.svt").exists() == (command == QUICK)
+
+
+def test_force_takes_a_folder() -> None:
+    assert complaint(sottovoce(*QUICK, "--force")) == "--force: it takes an --out"
+
+
+def test_a_simulation_replaces_a_simulation(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / PARTIAL).write_bytes(SIMULATED)
+        assert sottovoce(*QUICK, "--seed", seed, "--out", tmp_path).code == 0
+        assert contents(tmp_path).keys() == FILES
+        found = TranscriptReader((tmp_path / "transcript.svt").read_bytes())
+        assert found.header.seed == seed
+    for _ in range(2):
+        assert sottovoce(*EXAMPLE, "--out", tmp_path).code == 0
+        assert contents(tmp_path).keys() == {"result.json"}
+
+
+def test_a_run_that_failed_twice_can_be_repeated(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert sottovoce("run", f"{OWN}:interrupted", "--out", tmp_path).code == 130
+        assert contents(tmp_path).keys() == {PARTIAL}
+    assert sottovoce(*QUICK, "--out", tmp_path).code == 0
+    assert contents(tmp_path).keys() == FILES
+
+
+def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path) -> None:
+    assert sottovoce(*QUICK, "--out", tmp_path).code == 0
+    before = contents(tmp_path)
+    assert aggregate(keys, tmp_path).code == 1
+    after = contents(tmp_path)
+    assert TranscriptReader(after.pop(PARTIAL)).header.seed is None
+    assert after == before
+    assert PARTIAL in complaint(sottovoce(*QUICK, "--out", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        pytest.param(
+            PARTIAL, REAL, "is the record of a real survey", id="a real survey that failed"
+        ),
+        pytest.param(
+            PARTIAL,
+            REAL[:60],
+            "cannot be read, and may be the record of a real survey",
+            id="torn in its header",
+        ),
+        pytest.param(
+            PARTIAL, b"s", "cannot be read, and may be the record of a real survey", id="a byte"
+        ),
+        pytest.param(
+            PARTIAL,
+            b"notes of mine",
+            "cannot be read, and may be the record of a real survey",
+            id="something else",
+        ),
+        pytest.param("transcript.svt", REAL, "is the record of a real survey", id="a real survey"),
+        pytest.param(
+            "transcript.svt", b"notes of mine", "cannot be read", id="something else as transcript"
+        ),
+        pytest.param(
+            "transcript.checkpoint.json",
+            b"{}",
+            "is the checkpoint of a record that is not here",
+            id="a checkpoint alone",
+        ),
+        pytest.param(
+            "result.json",
+            b'{"seed": null}',
+            "is the result of a real survey, or may be",
+            id="a real result",
+        ),
+        pytest.param(
+            "result.json", b"{", "is the result of a real survey, or may be", id="half a result"
+        ),
+        pytest.param(PARTIAL, b"", None, id="empty"),
+        pytest.param(PARTIAL, SIMULATED, None, id="a simulation that failed"),
+        pytest.param("transcript.svt", b"", None, id="an empty transcript"),
+        pytest.param("transcript.svt", SIMULATED, None, id="a simulation"),
+        pytest.param("result.json", b"", None, id="an empty result"),
+        pytest.param("result.json", b'{"seed": 7}', None, id="a simulated result"),
+    ],
+)
+def test_what_a_file_holds_decides(
+    name: str, content: bytes, says: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    said = sottovoce(*QUICK, "--out", tmp_path)
+    if says is None:
+        assert said.code == 0, said.err
+        assert contents(tmp_path).keys() == FILES
+        return
+    assert complaint(said).startswith(f"{path}: {says}")
+    assert contents(tmp_path) == {name: content}
+    assert sottovoce(*QUICK, "--out", tmp_path, "--force").code == 0
+    assert (tmp_path / "transcript.earlier-1" / name).read_bytes() == content
+
+
+def test_a_record_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+
+    def grow() -> None:
+        with growing(path) as file:
+            file.write(SIMULATED)
+            path.write_bytes(REAL)
+            file.finish(None)
+
+    with pytest.raises(UsageError, match="real survey"):
+        grow()
+    assert contents(tmp_path) == {"t.svt": REAL, "t.svt.partial": SIMULATED}
+
+
+def test_no_other_file_replaces_a_transcript(out: Path) -> None:
+    before = contents(out)
+    path = out / "transcript.svt"
+    for command in (("prove", path, "anna", "--out", path), (*QUICK, "--synthetic", path)):
+        said = sottovoce(*command)
+        assert said.code == 2
+        assert said.err == (
+            f"sottovoce: {path}: is a transcript, which is not replaced; write elsewhere\n"
+        )
+    assert contents(out) == before
+
+
+# A full disk
+
+
+def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path: Path) -> None:
+    blocks = [b for b in read((held / "transcript.svt").read_bytes()) if isinstance(b, Block)]
+    most = blocks[1].offset + 20
+    out = tmp_path / "out"
+    # The limit holds for what is started here, too.
+    with small_files(most), aggregating(keys, out) as (aggregator, where, _):
+        everybody_answers(keys, where)
+        said, complained = aggregator.communicate(timeout=60)
+    assert (aggregator.returncode, said) == (2, "")
+    assert complained == f"sottovoce: {out / PARTIAL}: File too large\n"
+    assert contents(out).keys() == {PARTIAL}
+    assert (out / PARTIAL).stat().st_size == most
+    reader = TranscriptReader((out / PARTIAL).read_bytes())
+    assert list(reader) == []
+    assert reader.torn is not None
+    assert reader.torn.offset == blocks[1].offset
+    assert PARTIAL in complaint(aggregate(keys, out))
+
+
+@pytest.mark.parametrize("transport", ["local", "memory", "tcp"])
+def test_a_full_disk_in_a_simulation(transport: str, tmp_path: Path) -> None:
+    path, most = tmp_path / PARTIAL, 40_000
+    # So many that a block is full and written in the midst of the tasks, not at the end.
+    many = ("--set", "residents=900", "--transport", transport)
+    with small_files(most):
+        said = sottovoce("run", "quickstart", *many, "--out", tmp_path)
+    assert complaint(said) == f"{path}: File too large"
+    assert contents(tmp_path).keys() == {PARTIAL}
+    assert path.stat().st_size == most
+    assert TranscriptReader(path.read_bytes()).header.seed == 1
+    assert sottovoce(*QUICK, "--out", tmp_path).code == 0
+
+
+def test_of_a_survey_that_could_not_begin_nothing_stays(keys: Path, tmp_path: Path) -> None:
+    with small_files(100):
+        said = aggregate(keys, tmp_path)
+    assert complaint(said) == f"{tmp_path / PARTIAL}: File too large"
+    assert contents(tmp_path) == {}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = ("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--out", tmp_path)
+        said = sottovoce("aggregate", keys / "aggregator", *listen)
+    assert "in use" in complaint(said)
+    assert contents(tmp_path) == {}
+
+
+def test_a_full_disk_of_a_party_is_no_lost_connection(keys: Path, tmp_path: Path) -> None:
+    anna = tmp_path / "anna"
+    shutil.copytree(keys / "anna", anna, ignore=shutil.ignore_patterns("secret", "heard-*"))
+    memory = anna / f"heard-{read_member(anna).charter.session.hex()}"
+    before = contents(anna).keys()
+    answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
+    with small_files(10):
+        said = sottovoce(*answer, "127.0.0.1:1")
+    assert complaint(said) == f"{anna / 'secret'}: File too large"
+    assert contents(anna).keys() == before
+    # Room for the secret, and for less than the digest of the first message.
+    with (
+        aggregating(keys, tmp_path / "out", "--joining", 3) as (_, where, _),
+        small_files(KEY_BYTES + 8),
+    ):
+        said = sottovoce(*answer, where)
+    assert complaint(said) == f"{memory}: File too large"
+    assert memory.stat().st_size == KEY_BYTES + 8
+    assert complaint(sottovoce(*answer, "127.0.0.1:1")).startswith("127.0.0.1:1: ")
+
+
+def test_half_a_digest_is_completed(tmp_path: Path) -> None:
+    envelope = next(envelope for _, _, envelope in TranscriptReader(signed_run().content).sent())
+    path, whole = tmp_path / "heard-1", tmp_path / "heard-2"
+    with remembering(whole, bytes(KEY_BYTES)) as memory:
+        assert memory.heard(envelope)
+    with (
+        pytest.raises(OSError, match=f"File too large: '{path}'"),
+        small_files(KEY_BYTES + 8),
+        remembering(path, bytes(KEY_BYTES)) as memory,
+        # Whoever calls may take it for something else.
+        suppress(OSError),
+    ):
+        memory.heard(envelope)
+    assert path.read_bytes() == whole.read_bytes()[: KEY_BYTES + 8]
+    with remembering(path, bytes(KEY_BYTES)) as memory:
+        assert memory.heard(envelope)
+    assert path.read_bytes() == whole.read_bytes()
+
+
+def test_a_full_disk_leaves_nothing_under_a_final_name(
+    keys: Path, out: Path, tmp_path: Path
+) -> None:
+    plan = plan_file(tmp_path)
+    new = tmp_path / "new"
+    new.mkdir()
+    transcript, checkpoint = out / "transcript.svt", out / "transcript.checkpoint.json"
+    fork = new / "fork.json"
+    write_checkpoint(signed_run().checkpoint, new / "fork.svt")
+    (new / "fork.checkpoint.json").rename(fork)
+    before = contents(new)
+    with small_files(300):
+        for path, command in (
+            (new / "r", ("prove", transcript, "anna", "--out", new / "r")),
+            (new / "a.html", ("audit", transcript, "--html", new / "a.html")),
+            (new / "s.csv", (*QUICK, "--synthetic", new / "s.csv")),
+            (new / "p.svg", (*QUICK, "--plot", new / "p.svg")),
+            (new / "checkpoint-0.json", ("verify", transcript, "--checkpoints", new)),
+            (new / "result.json", (*EXAMPLE, "--out", new)),
+            (new / "keys", ("keys", plan, "--count", 3, "--out", new / "keys")),
+        ):
+            said = sottovoce(*command)
+            assert said.code == 2, command
+            assert said.err.startswith("sottovoce: ")
+            assert said.err.endswith(f"{path.name}: File too large\n")
+            assert contents(new) == before, command
+    assert sottovoce("keys", plan, "--count", 3, "--out", new / "keys").code == 0
+    published = checkpoint.read_bytes()
+    with small_files(300), pytest.raises(OSError, match="File too large"):
+        write_checkpoint(signed_run().checkpoint, transcript)
+    assert checkpoint.read_bytes() == published
+
+
+# Two programs
+
+
+def test_two_aggregators_do_not_share_a_record(keys: Path, tmp_path: Path) -> None:
+    path = tmp_path / PARTIAL
+    busy = f"{path}: another program is writing this record"
+    with aggregating(keys, tmp_path) as (aggregator, where, _):
+        for options in ((), ("--force",)):
+            assert complaint(aggregate(keys, tmp_path, *options)) == busy
+            assert complaint(sottovoce(*QUICK, "--out", tmp_path, *options)) == busy
+        with pytest.raises(UsageError, match="another program"):
+            simulate(VARIANT, RECORDS, path=tmp_path / "transcript.svt")
+        everybody_answers(keys, where)
+        assert aggregator.wait(timeout=60) == 0
+    assert contents(tmp_path).keys() == FILES
+    checkpoint = tmp_path / "transcript.checkpoint.json"
+    said = sottovoce("verify", tmp_path / "transcript.svt", "--checkpoint", checkpoint)
+    assert said.code == 0, said.out
+
+
+def test_a_record_is_locked_until_its_result_is_written(out: Path) -> None:
+    path = out / "transcript.svt"
+    (out / "result.json").unlink()
+    path.unlink()
+    checkpoint_path(path).unlink()
+    with growing(path) as file:
+        file.write(REAL)
+        file.finish(None)
+        assert not partial_path(path).exists()
+        with pytest.raises(UsageError, match=r"transcript\.svt: another program is writing"):
+            make_way(path, force=True)
+    assert make_way(path, force=True) == out / "transcript.earlier-1"
+
+
+def test_a_killed_aggregator_leaves_its_record(keys: Path, tmp_path: Path) -> None:
+    with aggregating(keys, tmp_path) as (aggregator, _, _):
+        aggregator.kill()
+        aggregator.wait(timeout=60)
+    before = contents(tmp_path)
+    assert before.keys() == {PARTIAL}
+    for said in (aggregate(keys, tmp_path), sottovoce(*QUICK, "--out", tmp_path)):
+        assert complaint(said).startswith(f"{tmp_path / PARTIAL}: is the record of a real survey;")
+    assert contents(tmp_path) == before
+    assert sottovoce(*QUICK, "--out", tmp_path, "--force").code == 0
+    assert contents(tmp_path / "transcript.earlier-1") == before
+
+
+# Links and modes
+
+
+@pytest.mark.parametrize("name", [PARTIAL, *sorted(FILES)])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_followed(name: str, there: bool, keys: Path, tmp_path: Path) -> None:
+    out, target = tmp_path / "out", tmp_path / "target"
+    out.mkdir()
+    if there:
+        target.write_bytes(b"kept")
+    (out / name).symlink_to(target)
+    for said in (aggregate(keys, out), sottovoce(*QUICK, "--out", out)):
+        assert complaint(said).startswith(str(out / name))
+    said = sottovoce(*QUICK, "--out", out, "--force")
+    assert said.code == 0, said.err
+    assert (out / "transcript.earlier-1" / name).is_symlink()
+    assert contents(out).keys() - {f"transcript.earlier-1/{name}"} == FILES
+    assert not any((out / file).is_symlink() for file in FILES)
+    assert (target.read_bytes() if target.exists() else None) == (b"kept" if there else None)
+
+
+def test_a_link_beside_a_simulation_is_replaced(tmp_path: Path) -> None:
+    out, target = tmp_path / "out", tmp_path / "target"
+    target.write_bytes(b"kept")
+    assert sottovoce(*QUICK, "--out", out).code == 0
+    checkpoint = out / "transcript.checkpoint.json"
+    checkpoint.unlink()
+    checkpoint.symlink_to(target)
+    assert sottovoce(*QUICK, "--out", out).code == 0
+    assert target.read_bytes() == b"kept"
+    assert not checkpoint.is_symlink()
+
+
+def test_a_memory_behind_a_link_is_refused(tmp_path: Path) -> None:
+    target, path = tmp_path / "target", tmp_path / "heard"
+    target.write_bytes(b"kept")
+    path.symlink_to(target)
+    with pytest.raises(OSError, match=str(path)), remembering(path, bytes(KEY_BYTES)):
+        pass
+    assert target.read_bytes() == b"kept"
+
+
+def test_what_is_written_is_for_its_owner_alone(keys: Path, held: Path, tmp_path: Path) -> None:
+    assert modes(*(held / name for name in FILES)) == {0o600}
+    assert modes(held, held.parent) == {0o700}
+    members = (keys / name for name in ("aggregator", "anna", "bert", "carl"))
+    assert modes(keys, *members) == {0o700}
+    assert modes(*(path for path in keys.glob("*/*"))) == {0o600}
+    with no_mask():
+        assert sottovoce("run", f"{OWN}:interrupted", "--out", tmp_path / "new").code == 130
+        assert modes(tmp_path / "new" / PARTIAL) == {0o600}
+        assert sottovoce(*QUICK, "--out", tmp_path / "new").code == 0
+        prove = ("prove", held / "transcript.svt", "anna", "--out", tmp_path / "receipt")
+        assert sottovoce(*prove).code == 0
+    assert modes(*(tmp_path / "new" / name for name in FILES)) == {0o600}
+    assert modes(tmp_path / "new") == {0o700}
+    # A proof is for others.
+    assert modes(tmp_path / "receipt") == {0o666}

@@ -1,0 +1,159 @@
+"""``keys``, and what ``aggregate`` and ``answer`` refuse before they connect."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scenarios.deployment.deployment import read_member
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.survey_folders import PLAN, ROWS, make_folders, plan_file, table
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders for anna, bert and carl."""
+    return make_folders(tmp_path_factory.mktemp("survey"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "missing required field"),
+        ("title = = 1", "Invalid value"),
+        ("more = 1\n" + PLAN, "unknown field `more`"),
+        ("p = 0.5\n" + PLAN, "p or epsilon, one of them"),
+        (PLAN.replace("epsilon = 2.0", ""), "p or epsilon, one of them"),
+        (PLAN.replace("epsilon = 2.0", "epsilon = inf"), "expected a positive finite number"),
+        (PLAN.replace("epsilon = 2.0", "epsilon = 0.0"), "Expected `float"),
+        (PLAN.replace("epsilon = 2.0", "p = 1.0"), "Expected `float"),
+        (PLAN.replace("epsilon = 2.0", "p = 1e-30"), "keep probability 1e-30"),
+        (PLAN.replace("quorum = 2", "quorum = 0"), "Expected `int` >= 1"),
+        (PLAN.replace("quorum = 2", "quorum = 4"), "a quorum of 4 among 3 parties"),
+        (PLAN.replace("20.0", "nan"), "`$.patience`"),
+        (PLAN.replace('"Health"', '""'), "title of a survey is empty"),
+        (PLAN.replace('["no", "yes"]', '["no"]'), "fewer than 2 categories"),
+        (PLAN.replace('"age"', '"smokes"'), "smokes"),
+        ('variant = "no-such"\n' + PLAN, "is none of rr-independent"),
+        ('variant = "evil.py:X"\n' + PLAN, "is none of rr-independent"),
+    ],
+)
+def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = sottovoce("keys", plan_file(tmp_path, text), "--count", 3, "--out", out)
+    assert says in complaint(said)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "say who takes part"),
+        (("--count", 3, "--party", "x"), "say who takes part"),
+        (("--count", 0), "not in the range"),
+        (("--party", "X", "--party", "y"), "party id 'X'"),
+        (("--party", "record", "--party", "y"), "reserved"),
+        (("--party", "x", "--party", "x"), "named twice"),
+        (("--party", "x", "--party", "aggregator"), "called like the aggregator"),
+        (("--count", 3, "--days", 99999999), "not in the range"),
+    ],
+)
+def test_wrong_keys(options: tuple[object, ...], says: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert says in complaint(sottovoce("keys", plan_file(tmp_path), *options, "--out", out))
+    assert not out.exists()
+
+
+def test_keys_are_never_overwritten(keys: Path, tmp_path: Path) -> None:
+    before = (keys / "anna" / "identity.key").read_bytes()
+    said = sottovoce("keys", plan_file(tmp_path), "--count", 3, "--out", keys)
+    assert "is not empty; keys are never overwritten" in complaint(said)
+    assert (keys / "anna" / "identity.key").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (("no,ancient",), "row 1, column 'age': unknown category 'ancient'"),
+        (("no",), "row 1"),
+        ((), "no records"),
+        (ROWS + ROWS, "6 records, the survey allows 3"),
+    ],
+)
+def test_wrong_records(rows: tuple[str, ...], says: str, keys: Path, tmp_path: Path) -> None:
+    before = sorted((keys / "anna").iterdir())
+    connect = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *rows))
+    assert says in complaint(sottovoce("answer", keys / "anna", *connect))
+    assert sorted((keys / "anna").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("127.0.0.1:1", "127.0.0.1:1: all attempts to connect"),
+        ("no-such-host.invalid:1", "no-such-host.invalid:1: "),
+        ("nowhere", "expected HOST:PORT"),
+        (":7", "expected HOST:PORT"),
+        ("host:99999", "expected HOST:PORT"),
+        ("host:x", "expected HOST:PORT"),
+    ],
+)
+def test_no_connection(where: str, says: str, keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    said = sottovoce("answer", keys / "carl", "--connect", where, "--records", records)
+    assert says in complaint(said)
+
+
+@pytest.mark.parametrize("budget", ["-1", "nan", "much"])
+def test_no_budget(budget: str, keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    connect = ("--connect", "127.0.0.1:1", "--records", records)
+    complaint(sottovoce("answer", keys / "carl", *connect, "--budget", budget))
+
+
+@pytest.mark.parametrize("joining", ["-1", "nan", "long"])
+def test_no_time(joining: str, keys: Path, tmp_path: Path) -> None:
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path)
+    complaint(sottovoce("aggregate", keys / "aggregator", *listen, "--joining", joining))
+
+
+def test_the_folder_of_somebody_else(keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "out")
+    said = sottovoce("aggregate", keys / "anna", *listen)
+    assert "is anna's, not the aggregator's" in complaint(said)
+    connect = ("--connect", "127.0.0.1:1", "--records", records)
+    said = sottovoce("answer", keys / "aggregator", *connect)
+    assert "is the aggregator's, who has no answers" in complaint(said)
+    assert "no such file" in complaint(sottovoce("answer", tmp_path, *connect))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize(
+    "file", ["charter.json", "identity.key", "certificate.pem", "authority.pem"]
+)
+def test_a_broken_folder(file: str, lost: bool, keys: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "anna"
+    shutil.copytree(keys / "anna", folder)
+    (folder / file).unlink()
+    if not lost:
+        (folder / file).write_text("garbage")
+    records = table(tmp_path / "r.csv", *ROWS)
+    said = sottovoce("answer", folder, "--connect", "127.0.0.1:1", "--records", records)
+    assert str(folder) in complaint(said)
+    assert ("no such file" in said.err) == lost
+
+
+def test_a_plan_round_trips_through_the_charter(keys: Path) -> None:
+    members = [read_member(keys / name) for name in ("aggregator", "anna", "bert", "carl")]
+    charter = members[0].charter
+    assert all(member.charter == charter for member in members)
+    assert [member.identity.name for member in members] == ["aggregator", "anna", "bert", "carl"]
+    variant = charter.variant
+    assert (variant.quorum, variant.max_records, variant.patience) == (2, 3, 20.0)
+    assert math.isclose(sum(r.epsilon for r in variant.randomizers), 2.0, abs_tol=1e-9)  # type: ignore[attr-defined]
+    assert members[1].folder.name == "anna"

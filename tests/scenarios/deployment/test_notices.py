@@ -1,0 +1,171 @@
+"""What a party's role notes for it alone: a private file, there whatever it holds."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.messages import PartyId
+from protocol.session.roles import Me
+from protocol.session.variant import parameters_of
+from protocol.sharing.messages import Totals
+from protocol.sharing.sums import CONTRADICTED
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants.sums.tallies import Tally, tally_of
+from scenarios.deployment.deployment import Member, aggregate_survey, answer_survey, read_member
+from scenarios.deployment.notices import BLOCK, noting
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.survey_folders import make_folders, table
+
+WHO = ("anna", "bert", "carl")
+WARNING = "Keep it to yourself."
+
+
+class Lying(SecureSumVariant, frozen=True):
+    """Tells everybody of a total in which nobody smokes less than all."""
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Tally:
+        summed = await self.sums.collect(
+            me,
+            survey=self.survey.digest,
+            groups=self.layout.groups,
+            max_records=self.max_records,
+            within=self.patience,
+            quorum=self.quorum_of(len(me.roster.parties)),
+            everyone=False,
+        )
+        false = np.array([0, 3, 1, 1, 1], np.uint32)
+        await me.broadcast(summed.survivors, Totals(summed.respondents, false))
+        await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum_of(len(parties)))
+        return tally_of(me, summed)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Folders of a survey by secure sum; no plan makes one so far."""
+    keys = make_folders(tmp_path)
+    planned = read_member(keys / "aggregator").charter.variant
+    variant = SecureSumVariant(survey=planned.survey, everyone=True, quorum=3)
+    for path in keys.glob("*/charter.json"):
+        charter = msgspec.json.decode(path.read_bytes())
+        charter |= {"variant": variant.name, "parameters": parameters_of(variant)}
+        path.write_bytes(msgspec.json.encode(charter))
+    return keys
+
+
+def lying(member: Member) -> Member:
+    """The aggregator, with another role than its charter says."""
+    charter = member.charter
+    terms = {field: getattr(charter.variant, field) for field in charter.variant.__struct_fields__}
+    return msgspec.structs.replace(
+        member, charter=msgspec.structs.replace(charter, variant=Lying(**terms))
+    )
+
+
+def survey(folders: Path, out: Path) -> dict[str, tuple[str, float]]:
+    """Run it over TLS. anna alone does not smoke, and the total leaves her out."""
+    out.mkdir()
+    listening, where = threading.Event(), []
+
+    def heard(address: str) -> None:
+        where.append(address)
+        listening.set()
+
+    records = {
+        name: table(out / f"{name}.csv", row)
+        for name, row in zip(WHO, ("no,young", "yes,middle", "yes,old"), strict=True)
+    }
+    with ThreadPoolExecutor(4) as pool:
+        aggregating = pool.submit(
+            aggregate_survey,
+            lying(read_member(folders / "aggregator")),
+            host="127.0.0.1",
+            port=0,
+            transcript=out / "transcript.svt",
+            joining=60.0,
+            listening=heard,
+        )
+        aggregating.add_done_callback(lambda _: listening.set())
+        assert listening.wait(60)
+        host, port = where[0].rsplit(":", 1)
+        answering = {
+            name: pool.submit(
+                answer_survey,
+                read_member(folders / name),
+                host=host,
+                port=int(port),
+                records=records[name],
+                budget=None,
+            )
+            for name in WHO
+        }
+        found = {name: answer.result(60) for name, answer in answering.items()}
+        aggregating.result(60)
+    return found
+
+
+def notices(folders: Path, name: str) -> Path:
+    [path] = (folders / name).glob("notices-*")
+    return path
+
+
+def test_a_notice_is_in_the_folder_and_nowhere_else(folders: Path, tmp_path: Path) -> None:
+    """And again when the party answers again, with what stood there."""
+    for times in (1, 2):
+        out = tmp_path / f"run-{times}"
+        assert set(survey(folders, out).values()) == {("done", float("inf"))}
+        for name in WHO:
+            path = notices(folders, name)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert path.stat().st_size == times * BLOCK
+            text = path.read_text()
+            assert text.count(WARNING) == times
+            assert text.count(CONTRADICTED) == (times if name == "anna" else 0)
+            assert text.count("- nothing") == (0 if name == "anna" else times)
+        assert CONTRADICTED.encode() not in (out / "transcript.svt").read_bytes()
+
+
+def test_the_file_is_there_where_nothing_was_answered(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    records = table(tmp_path / "r.csv", "no,young")
+    for times in (1, 2):
+        said = sottovoce("answer", keys / "anna", "--connect", "127.0.0.1:1", "--records", records)
+        assert complaint(said).startswith("127.0.0.1:1: ")
+        path = notices(keys, "anna")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.stat().st_size == times * BLOCK
+
+
+def test_who_cannot_keep_notices_does_not_answer(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    path = keys / "anna" / f"notices-{read_member(keys / 'anna').charter.session.hex()}"
+    path.mkdir()
+    records = table(tmp_path / "r.csv", "no,young")
+    said = sottovoce("answer", keys / "anna", "--connect", "127.0.0.1:1", "--records", records)
+    assert complaint(said).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [(), ("a",), ("ä" * 300,), ("one", "two", "three")],
+    ids=["none", "short", "long", "several"],
+)
+def test_the_size_does_not_tell_what_was_noted(noted: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "notices"
+    with noting(path) as notebook:
+        notebook.write(noted)
+    content = path.read_bytes()
+    assert len(content) == BLOCK
+    with noting(path) as notebook:
+        notebook.write(("x" * BLOCK,))
+    assert path.read_bytes().startswith(content)
+    assert path.stat().st_size == 3 * BLOCK
+    for text in noted:
+        assert f"\n- {text}\n" in content.decode()

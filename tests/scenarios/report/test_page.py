@@ -1,0 +1,352 @@
+"""The page of an audit: well formed, self-contained, escaped, of bounded length, and right."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from protocol.accounting.composition import Composition
+from protocol.audit.coalition.judge import Coalition, judge_coalition
+from protocol.audit.completeness import Closing
+from protocol.audit.findings import Finding
+from protocol.audit.linkage import Linkage, Linked, Repeated
+from protocol.messages import NO_ROUND, PartyId
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.reader import Fault, TranscriptReader
+from protocol.variants import RRIndependent
+from scenarios.datasets.town import town
+from scenarios.report.figures import cut, epsilon, odds, percent
+from scenarios.report.rounds import Flow, Round
+from tests.forgeries import Forgery
+from tests.pages import (
+    HOSTILE,
+    Page,
+    audited,
+    full_page_of,
+    hostile_survey,
+    independent,
+    page_of,
+    recorded,
+    style_of,
+    summed,
+)
+
+HOLDERS = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "audio", "video"}
+
+
+def pages() -> Iterator[str]:
+    yield full_page_of(independent(), 1)
+    yield full_page_of(summed(), 3)
+    yield page_of(flipped())
+
+
+def flipped() -> bytes:
+    file = bytearray(independent())
+    file[len(file) * 2 // 3] ^= 1
+    return bytes(file)
+
+
+@pytest.fixture(scope="module", params=["independent", "summed", "flipped"])
+def text(request: pytest.FixtureRequest) -> str:
+    return dict(zip(("independent", "summed", "flipped"), pages(), strict=True))[request.param]
+
+
+def test_well_formed(text: str) -> None:
+    read = Page(text)
+    ids = read.attributes("id")
+    assert len(ids) == len(set(ids))
+    for name in ("aria-labelledby", "aria-describedby"):
+        for reference in read.attributes(name):
+            assert set(reference.split()) <= set(ids)
+    for target in read.attributes("href"):
+        assert target.startswith("#")
+        assert target[1:] in ids
+    assert text.startswith("<!doctype html>\n<html lang=")
+
+
+def test_nothing_to_fetch_and_nothing_to_run(text: str) -> None:
+    read = Page(text)
+    assert not {tag for tag, _ in read.elements} & HOLDERS
+    assert not any(name.startswith("on") for _, attrs in read.elements for name in attrs)
+    for name in ("src", "srcset", "action", "style", "xlink:href", "http-equiv"):
+        assert read.attributes(name) in ([], ["Content-Security-Policy"])
+    style = style_of(text)
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
+
+
+def test_policy_allows_the_style_sheet_alone(text: str) -> None:
+    [policy] = [a["content"] for a in Page(text).tags("meta") if "http-equiv" in a]
+    digest = base64.b64encode(hashlib.sha256(style_of(text).encode()).digest()).decode()
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules == {
+        "default-src": "'none'",
+        "style-src": f"'sha256-{digest}'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_headings_tables_and_pictures_can_be_read_aloud(text: str) -> None:
+    read = Page(text)
+    levels = [int(tag[1]) for tag, _ in read.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    tables = len(read.tags("table"))
+    assert tables == len(read.tags("caption")) > 3
+    assert all(attrs.get("scope") in ("col", "row") for attrs in read.tags("th"))
+    for attrs in read.tags("svg"):
+        named = "aria-labelledby" in attrs or "aria-label" in attrs
+        assert named if attrs.get("role") == "img" else attrs["aria-hidden"] == "true"
+    regions = [attrs for attrs in read.tags("div") if attrs.get("role") == "region"]
+    assert all(attrs["tabindex"] == "0" and attrs["aria-labelledby"] for attrs in regions)
+    assert len(read.tags("main")) == len(read.tags("nav")) == 1
+    assert {"skip"} <= {attrs.get("class") for attrs in read.tags("a")}
+
+
+def test_same_audit_same_page() -> None:
+    assert full_page_of(summed(), 3) == full_page_of(summed(), 3)
+
+
+# What it says
+
+
+def test_accepted() -> None:
+    read = Page(page_of(independent()))
+    assert "Accepted" in read.texts["h2"]
+    assert read.texts["title"][0] == "Accepted: audit of Town"
+    found = audited(independent())
+    loss = found.ledger.record_epsilon
+    assert f"learned at most ε = {epsilon(loss)} about each respondent" in read.said
+    assert "All 60 parties were counted for the estimate." in read.said
+    assert "Nothing is wrong." in read.said
+    assert "whoever has the file can undo every randomization" in read.said
+    assert found.verification.digest is not None
+    assert found.verification.digest.hex() in read.said
+    for name, each in found.ledger.attribute_epsilon.items():
+        assert f"{name} {epsilon(each)} {odds(each)}" in read.said
+
+
+def test_estimates_are_those_of_the_result() -> None:
+    found = audited(independent())
+    assert found.estimate is not None
+    said = Page(page_of(independent())).said
+    for table in found.estimate.marginals().values():
+        assert table.standard_errors is not None
+        rows = zip(table.categories[0], table.values, table.standard_errors, strict=True)
+        for category, value, error in rows:
+            assert f"{category} {percent(value)} {percent(1.96 * error)}" in said
+            assert percent(value, 1.96 * error) in said
+
+
+def test_traffic_is_that_of_the_record() -> None:
+    found = audited(independent())
+    said = Page(page_of(independent())).said
+    assert f"Messages {found.verification.messages:,}" in said
+    assert re.search(r"Report parties to aggregator 60 none", said)
+    assert re.search(r"Ask aggregator to parties 60 none", said)
+
+
+def test_not_accepted() -> None:
+    read = Page(page_of(flipped()))
+    assert "Not accepted" in read.texts["h2"]
+    assert "Accepted" not in read.texts["h2"]
+    assert "block's bytes do not fit its chain value" in read.said
+    assert "learned at least ε" in read.said
+    assert "at most ε =" not in read.said
+    assert "No bound holds" in read.said
+
+
+def test_findings_come_with_their_entries_and_parties() -> None:
+    forgery = Forgery(independent())
+    forgery.entries[forgery.place("party-01", 0)][2][5] = b"\x90"
+    found = audited(forgery.write())
+    assert found.findings
+    said = Page(page_of(forgery.write(), found)).said
+    for finding in found.findings:
+        assert cut(finding.text, 400) in said
+        assert all(f"{entry:,}" in said for entry in finding.entries[:12])
+    entries = Finding("a planted one", (17, 4711), PartyId("party-07"))
+    planted = msgspec.structs.replace(found, findings=(entries,), remarks=(entries,))
+    said = Page(page_of(forgery.write(), planted)).said
+    assert said.count("a planted one party-07 17, 4,711") == 2
+
+
+def test_claims_stand_beside_the_record() -> None:
+    found = audited(independent())
+    [check, *_] = found.checks
+    asked = check.claim.epsilon
+    assert asked is not None
+    above = msgspec.structs.replace(check, record=asked * 3, factor=3.0)
+    said = Page(page_of(independent(), msgspec.structs.replace(found, checks=(above,)))).said
+    assert "The record shows more than is claimed: 3 times as much." in said
+    assert f"{epsilon(asked)} {epsilon(asked * 3)} 3" in said
+    endless = msgspec.structs.replace(check, record=math.inf, factor=math.inf)
+    said = Page(page_of(independent(), msgspec.structs.replace(found, checks=(endless,)))).said
+    assert "The record shows no bound where one is claimed." in said
+    assert "The record shows no more than is claimed." in Page(page_of(independent())).said
+
+
+def test_no_bound_is_shown_where_there_is_none() -> None:
+    said = Page(page_of(summed())).said
+    assert "No ε bounds what the aggregator learned about a respondent." in said
+    assert "any factor" in said
+    assert "at most ε =" not in said
+
+
+def test_exposed_parties_are_named_first() -> None:
+    found = audited(summed())
+    names = [name for name, _ in TranscriptReader([summed()]).header.roster]
+    everybody_else = Coalition(tuple(names[:-1]))
+    judged = judge_coalition(found.charter, TranscriptReader([summed()]), everybody_else)
+    assert judged.exposed == (names[-1],)
+    read = Page(page_of(summed(), found, coalition=judged))
+    assert "1 party is exposed: the coalition can work out its own figures." in read.said
+    assert "1 party is exposed to it." in read.said
+    assert any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
+    few = judge_coalition(found.charter, TranscriptReader([summed()]), Coalition((names[0],)))
+    read = Page(page_of(summed(), found, coalition=few))
+    assert "is exposed to it" not in read.said
+    assert "Nobody is exposed: the smallest group whose exact sum it can tell has 12" in read.said
+    assert not any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
+
+
+def test_repeated_randomization_is_shown() -> None:
+    again = Repeated(
+        attribute="smokes", times=4, epsilon=2.0, success=0.9, chance=0.5, exact=True, method="m"
+    )
+    group = Linked(
+        parties=(PartyId("party-01"),), linked=("Report",) * 4, unlinked=(), repeated=(again,)
+    )
+    found = Linkage(PartyId("aggregator"), (group,))
+    said = Page(page_of(independent(), linkage=found)).said
+    assert "in reports that can be linked: smokes." in said
+    assert "smokes 4 2 90.0 % 50.0 % exact: m" in said
+    assert "4 × Report" in said  # noqa: RUF001
+
+
+def test_other_compositions_carry_what_they_assume() -> None:
+    other = Composition(
+        epsilon=1.25, delta=1e-6, relation="rel", assumption="assu", method="meth", tight=True
+    )
+    said = Page(page_of(independent(), composition=other, everybody=True)).said
+    assert "meth 1.25 1e-06 rel assu" in said
+    assert "may have told more" not in said
+    assert "may have told more" in Page(page_of(independent(), composition=(other, other))).said
+
+
+# Hostile and large transcripts
+
+
+def test_hostile_names_stay_names() -> None:
+    survey = hostile_survey()
+    rows = [dict.fromkeys(survey.names, name) for name in survey.names] * 5
+    file = recorded(RRIndependent.with_keep(survey, 0.6), Records.from_rows(survey, rows), 20)
+    found = audited(file)
+    evil = " ".join(HOSTILE)
+    everywhere = msgspec.structs.replace(
+        found,
+        verification=replace(found.verification, faults=(Fault(evil, evil, 1, 2),)),
+        completeness=msgspec.structs.replace(
+            found.completeness,
+            departed={PartyId("party-01"): evil},
+            refused={evil: 3},
+            closings=tuple(
+                msgspec.structs.replace(closing, kind=evil, missing=(PartyId(evil),))
+                for closing in found.completeness.closings
+            ),
+        ),
+        findings=(Finding(evil, (1,), PartyId(evil)),),
+        remarks=(Finding(evil),),
+    )
+    said = [Round([Flow(evil, (evil,), ("aggregator",), 2, 1, 3)], [evil])]
+    text = page_of(file, everywhere, title=evil, transcript_name=evil, rounds=said)
+    read = Page(text)
+    clean = Page(page_of(independent()))
+    assert {tag for tag, _ in read.elements} <= {tag for tag, _ in clean.elements} | {"tspan"}
+    assert not any(name.startswith("on") for _, attrs in read.elements for name in attrs)
+    assert "alert(1)" in read.said
+    assert "{{ 7*7 }}" in read.said
+    assert all(c.isprintable() or c == "\n" for c in text)
+    test_well_formed(text)
+    test_nothing_to_fetch_and_nothing_to_run(text.replace("onerror", "").replace("onload", ""))
+
+
+def test_large_transcripts_are_summarised() -> None:
+    survey = Survey(
+        "large",
+        tuple(
+            Attribute(name=f"attribute {i}", categories=tuple(f"category {j}" for j in range(90)))
+            for i in range(80)
+        ),
+    )
+    codes = Records.from_rows(survey, [dict.fromkeys(survey.names, "category 3")] * 3)
+    file = recorded(RRIndependent.with_keep(survey, 0.6), codes, 3)
+    found = audited(file)
+    parties = tuple(PartyId(f"somebody-{i}") for i in range(3000))
+    fault = Fault("chain", "the same again " * 30, 5, 6)
+    verification = found.verification
+    flawed = replace(verification, faults=(fault,) * 10_000)
+    closing = Closing(
+        "Report", NO_ROUND, 3000, 0, parties, parties, parties, entry=7, evidence=(8,)
+    )
+    large = msgspec.structs.replace(
+        found,
+        verification=flawed,
+        completeness=msgspec.structs.replace(
+            found.completeness,
+            closings=(closing,) * 2000,
+            departed={name: f"reason {name}" for name in parties},
+            refused={f"reason {i}": i for i in range(9000)},
+        ),
+        findings=(Finding("wrong " * 99, tuple(range(5000))),) * 5000,
+        remarks=(Finding("odd"),) * 5000,
+    )
+    kinds = [
+        Flow(f"Kind{i}", ("aggregator",), parties[: i % 9 + 2], i, i, i * 99) for i in range(70)
+    ]
+    talk = [Round(kinds[i % 50 : i % 50 + 20], [f"note {i}"] * 9) for i in range(900)]
+    text = page_of(file, large, rounds=talk)
+    assert len(text.encode()) < 500_000
+    said = Page(text).said
+    for more in (
+        "and 4,960 more in the JSON report",
+        "and 9,970 more faults",
+        "and 8,980 more reasons",
+        "and 56 more attributes in the JSON report",
+        "and 70 more categories",
+        "886 more, not drawn",
+        "6,000,000",
+    ):
+        assert more in said
+
+
+def test_length_does_not_grow_with_the_parties() -> None:
+    lengths = []
+    for parties in (40, 400):
+        records = town(parties, seed=3)
+        file = recorded(RRIndependent.with_keep(records.survey, 0.6), records, parties)
+        lengths.append(len(page_of(file)))
+    assert abs(lengths[1] - lengths[0]) < 600
+
+
+def test_alike_rounds_are_one() -> None:
+    flow = Flow("Ask", ("aggregator",), ("party-1", "party-2"), 2, 1, 100)
+    other = Flow("Report", ("party-1",), ("aggregator",), 1, 1, 40)
+    talk = [Round([flow]), Round([flow]), Round([flow]), Round([other])]
+    said = Page(page_of(independent(), rounds=talk)).said
+    assert "Rounds 1 to 3" in said
+    assert "1 to 3 Ask aggregator to 2 parties 6 3 300 B" in said
+    assert "3 lost" in said
+    assert "4 Report party-1 to aggregator 1 1 40 B" in said

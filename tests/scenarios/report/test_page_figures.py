@@ -1,0 +1,130 @@
+"""What stands in a page: figures in words, drawings by their shapes, colours by their contrast."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from scenarios.report.figures import count, cut, epsilon, odds, percent, ratio, size
+from scenarios.report.page.diagrams import Component, Mark, Party, coalition, intervals, masks
+from tests.pages import Page, independent, page_of, style_of
+
+
+def test_only_a_party_alone_whose_figures_follow_is_drawn_as_exposed() -> None:
+    parties = [
+        Party(name="alone-told", group=0, told=True),
+        Party(name="alone-hidden", group=1, told=False),
+        Party(name="one", group=2, told=True),
+        Party(name="other", group=2, told=True),
+    ]
+    read = Page(masks("key", ["aggregator"], parties, [("one", "other")], width=400))
+    shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon", "line")]
+    assert shapes == ["mask", "exposed", "hidden", "told", "told", "insiders"]
+    groups = [
+        Component(label="alone", size=1, told=True),
+        Component(label="alone", size=1, told=False),
+        Component(label="many", size=900, told=True),
+    ]
+    read = Page(coalition("key", ["aggregator"], groups, more=7, width=400))
+    shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon")]
+    assert shapes == ["exposed", "hidden", "told", "insiders"]
+    assert "7 more not drawn" in read.said
+
+
+def test_names_are_cut_only_where_there_is_no_room() -> None:
+    name = "Married-spouse-absent"
+    exact = Page(intervals("key", "title", [Mark(name, 0.5, None, "50.0 %")]))
+    assert name in exact.said
+    assert "50.0 %" in exact.said
+    whiskers = Page(intervals("key", "title", [Mark(name * 3, 0.5, 0.1, "50.0 ± 10.0 %")]))
+    assert "Married-spouse" in whiskers.said
+    assert name * 2 not in whiskers.said
+    assert "50.0 ± 10.0 %" in whiskers.said
+    [dot] = whiskers.tags("circle")
+    [words] = [a for a in whiskers.tags("text") if "words" in a["class"]]
+    # The words end at the right: they begin behind the dot.
+    assert float(dot["cx"]) + 3.6 < float(words["x"]) - 13 * 11.5 * 0.58
+
+
+def test_masks_are_drawn_between_parties_of_long_names() -> None:
+    names = [f"a-party-of-a-very-long-name-{i}" for i in range(3)]
+    parties = [Party(name=name, group=0, told=True) for name in names]
+    read = Page(masks("key", ["aggregator"], parties, [(names[0], names[2])], width=400))
+    assert len(read.tags("line")) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (epsilon(0.0), "0"),
+        (epsilon(6.98301), "6.984"),
+        (epsilon(6.98399, least=True), "6.983"),
+        (epsilon(7.0), "7"),
+        (epsilon(sum([0.1] * 3)), "0.3"),
+        (epsilon(math.inf), "∞"),
+        (odds(math.log(7)), "a factor of 7"),
+        (odds(6.983), "a factor of 1,080"),
+        (odds(21.8897), "a factor of 3.22 × 10⁹"),  # noqa: RUF001
+        (odds(math.inf), "any factor"),
+        (size(999), "999 B"),
+        (size(1000), "1 kB"),
+        (size(23_515_352), "23.5 MB"),
+        (percent(-1e-9), "0.0 %"),
+        (percent(-0.1234, 0.01), "−12.3 ± 1.0 %"),  # noqa: RUF001
+        (percent(math.nan), "–"),  # noqa: RUF001
+        (percent(0.5, math.inf), "50.0 %"),
+        (ratio(4.0877), "4.09"),
+        (ratio(math.inf), "∞"),
+        (ratio(None), ""),
+        (count(1, "party", "parties"), "1 party"),
+        (count(2, "message"), "2 messages"),
+        (cut("abc\u202edef", 20), "abc\\u202edef"),
+        (cut("a" * 99, 10), "a" * 9 + "…"),
+    ],
+)
+def test_figures(said: str, expected: str) -> None:
+    assert said == expected
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0 / 3, 2.30258509, 6.98301, 21.8897, 1e-4, 12345.6])
+def test_a_bound_is_never_shown_smaller_than_it_is(value: float) -> None:
+    assert float(epsilon(value)) >= value * (1 - 1e-9)
+    assert float(epsilon(value, least=True)) <= value * (1 + 1e-9)
+
+
+def test_colours_can_be_told_from_what_they_stand_on() -> None:
+    """Contrast as of WCAG 2.2: 4.5 for words, 3 for drawings, in light and in dark."""
+    style = style_of(page_of(independent()))
+    light, dark = re.findall(r":root \{([^}]*--paper[^}]*--bad[^}]*)\}", style)[:2]
+    mixes = [int(share) for share in re.findall(r"\.h\d \{[^}]*--fill\) (\d+)%", style)]
+    assert len(mixes) == 6
+    for block in (light, dark):
+        colour = {
+            name: tuple(int(value[i : i + 2], 16) for i in (0, 2, 4))
+            for name, value in re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block)
+        }
+        words = [
+            *((ink, on) for ink in ("ink", "soft", "accent") for on in ("paper", "sheet")),
+            *((tone, "sheet") for tone in ("good", "bad", "care")),
+            *((ink, on) for ink in ("ink", "accent") for on in ("bad-tint", "care-tint", "tint")),
+        ]
+        for ink, on in words:
+            assert contrast(colour[ink], colour[on]) >= 4.5, (ink, on)
+        for mark in ("fill", "accent", "good", "bad", "care", "soft"):
+            assert contrast(colour[mark], colour["sheet"]) >= 3, mark
+        for share in mixes:
+            pairs = zip(colour["fill"], colour["sheet"], strict=True)
+            shade = tuple(round((f * share + s * (100 - share)) / 100) for f, s in pairs)
+            assert contrast(colour["ink"], shade) >= 4.5, share
+
+
+def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    def luminance(colour: tuple[int, ...]) -> float:
+        parts = [v / 255 for v in colour]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return sum(w * v for w, v in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,78 @@
+"""What the page of an audit says in words: what is exact, what is left open, what is left out."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+
+from protocol.accounting.composition import Composition
+from protocol.audit.coalition.judge import worst_coalition
+from protocol.audit.replay import Replay
+from protocol.transcript.reader import TranscriptReader
+from protocol.variants import RRBA
+from tests.every_variant import BITS
+from tests.pages import Page, audited, independent, page_of, recorded, summed
+from tests.protocol.simulation import answers
+
+
+def test_exact_shares_have_no_errors() -> None:
+    read = Page(page_of(summed()))
+    assert "These are exact shares of the respondents: nothing was randomized." in read.said
+    assert "±" not in read.said
+    assert "Whisker" not in read.said
+    assert "whisker" not in read.said
+    assert "of randomization alone" in Page(page_of(independent())).said
+
+
+def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
+    variant = RRBA(survey=BITS, p=0.5, k=2)
+    read = Page(page_of(recorded(variant, answers(BITS, 1), 1)))
+    assert "± unknown" in read.said
+    assert "An error is unknown where reports are too few, or too much alike" in read.said
+    assert "± 0.0" not in read.said
+    assert "unknown" not in Page(page_of(independent())).said
+
+
+def test_what_a_digest_is_compared_with() -> None:
+    said = Page(page_of(independent())).said
+    assert "No digest or checkpoint published elsewhere was compared" in said
+    assert "without a digest or a checkpoint that was published elsewhere" in said
+
+
+def test_a_threshold_has_its_probability_beside_it() -> None:
+    said = Page(page_of(independent())).said
+    assert re.search(r"\(type: keep, p: 0\.6, size: 3, threshold: 11068046444225730560\)", said)
+
+
+def test_replays_that_agree_leave_the_records_open() -> None:
+    found = audited(independent())
+    assert "the true records" not in Page(page_of(independent(), found)).said
+    name = found.charter.roster.parties[0]
+    agrees = msgspec.structs.replace(found, replays=(Replay(member=name, follows=True),))
+    said = Page(page_of(independent(), agrees)).said
+    assert "That these are the true records is not shown" in said
+    assert "a false one passes with probability 0.4 in each report" in said
+
+
+def test_a_figure_at_a_delta_that_bounds_nothing_is_left_out() -> None:
+    endless = Composition(
+        epsilon=math.inf, delta=1e-6, relation="r", assumption="a", method="meth", tight=False
+    )
+    said = Page(page_of(summed(), composition=(endless,), everybody=True)).said
+    assert "other ways to add up" not in said
+    assert "meth" not in said.replace("method", "")
+    finite = msgspec.structs.replace(endless, epsilon=1.5)
+    said = Page(page_of(independent(), composition=(endless, finite), everybody=True)).said
+    assert "meth 1.5 1e-06" in said
+    assert "meth ∞" not in said
+
+
+def test_the_worst_coalition_of_no_sum_names_nobody() -> None:
+    found = audited(independent())
+    worst = worst_coalition(found.charter, lambda: TranscriptReader([independent()]), 2)
+    said = Page(page_of(independent(), found, worst=worst)).said
+    assert "There is no secure sum on record, so there is no sum to expose." in said
+    assert "Nothing worse" not in said
+    assert "party-01, party-02." not in said

@@ -1,0 +1,152 @@
+"""Random count queries: what is drawn, what is measured, and how far a median can be trusted."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from scenarios.reproductions.rr.queries import (
+    Pair,
+    draw_pairs,
+    draw_sets,
+    errors_of,
+    evaluate,
+    median,
+    set_size,
+)
+from tests.statistical import ALPHA, WRONG, chi_square_p_value
+
+Floats = NDArray[np.float64]
+
+
+def generator(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_a_set_has_the_rounded_share_of_the_combinations_and_at_least_one() -> None:
+    assert [set_size(4, 0.1), set_size(240, 0.1), set_size(35, 0.1)] == [1, 24, 4]
+    assert set_size(6, 1.0) == 6
+    for cells, sigma in ((0, 0.5), (4, 0.0), (4, 1.1), (4, math.nan)):
+        with pytest.raises(ValueError, match="coverage"):
+            set_size(cells, sigma)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_sets_have_the_size_asked_for(data: st.DataObject) -> None:
+    cells = data.draw(st.integers(1, 40))
+    size = data.draw(st.integers(1, cells))
+    sets = draw_sets(cells, size, 7, generator(data.draw(st.integers(0, 99))))
+    assert sets.shape == (7, cells)
+    assert np.all(sets.sum(axis=1) == size)
+
+
+def test_every_pair_and_every_set_is_as_likely() -> None:
+    pairs = draw_pairs(4, 20_000, generator())
+    assert np.all(pairs[:, 0] < pairs[:, 1])
+    counts = [int((pairs == pair).all(axis=1).sum()) for pair in combinations(range(4), 2)]
+    assert sum(counts) == 20_000
+    assert chi_square_p_value(counts, np.full(6, 1 / 6)) > ALPHA
+    sets = draw_sets(5, 2, 20_000, generator())
+    codes = sets @ (1 << np.arange(5))
+    found = np.bincount(codes, minlength=32)
+    possible = [sum(1 << cell for cell in chosen) for chosen in combinations(range(5), 2)]
+    assert chi_square_p_value(found[possible], np.full(10, 0.1)) > ALPHA
+    wrong = np.full(10, 0.1)
+    wrong[0], wrong[1:] = 0.1 * WRONG, (1 - 0.1 * WRONG) / 9
+    many = np.bincount(draw_sets(5, 2, 400_000, generator()) @ (1 << np.arange(5)), minlength=32)
+    assert chi_square_p_value(many[possible], wrong) < ALPHA
+
+
+def test_fewer_than_two_attributes_or_no_such_set() -> None:
+    with pytest.raises(ValueError, match="attributes"):
+        draw_pairs(1, 1, generator())
+    for size in (0, 5):
+        with pytest.raises(ValueError, match="sets of"):
+            draw_sets(4, size, 1, generator())
+
+
+def test_errors_by_hand() -> None:
+    sets = np.array([[True, True, False], [False, False, True], [True, False, True]])
+    errors = errors_of(sets, true=[10, 5, 0], estimated=[12.5, 4.0, -3.0])
+    np.testing.assert_allclose(errors.absolute, [1.5, 3.0, 0.5])
+    np.testing.assert_array_equal(errors.relative, [0.1, math.inf, 0.05])
+
+
+def test_an_empty_set_counts_as_infinite_even_where_the_estimate_is_right() -> None:
+    errors = errors_of(np.array([[True]]), true=[0], estimated=[0.0])
+    assert errors.absolute.tolist() == [0.0]
+    assert errors.relative.tolist() == [math.inf]
+
+
+def test_every_run_asks_about_its_own_pair_with_its_own_estimate() -> None:
+    """Estimates that are 10 % too high in every cell have a relative error of 0.1 in every run."""
+    sizes = (2, 3, 4)
+    asked: list[tuple[Pair, int]] = []
+
+    def true(pair: Pair) -> NDArray[np.int64]:
+        shape = (sizes[pair[0]], sizes[pair[1]])
+        return np.arange(1, 1 + math.prod(shape)).reshape(shape) * (1 + sum(pair))
+
+    def estimated(pair: Pair, runs: int) -> Floats:
+        asked.append((pair, runs))
+        return np.broadcast_to(1.1 * true(pair), (runs, *true(pair).shape))
+
+    errors = evaluate(sizes, true, estimated, sigma=0.3, runs=200, generator=generator())
+    assert [pair for pair, _ in asked] == list(combinations(range(3), 2))
+    assert sum(runs for _, runs in asked) == 200
+    np.testing.assert_allclose(errors.relative, 0.1)
+    assert np.unique(errors.absolute).size > 20
+    again = evaluate(sizes, true, estimated, sigma=0.3, runs=200, generator=generator())
+    np.testing.assert_array_equal(again.absolute, errors.absolute)
+    other = evaluate(sizes, true, estimated, sigma=0.3, runs=200, generator=generator(2))
+    assert not np.array_equal(other.absolute, errors.absolute)
+
+
+def test_a_median_may_have_infinite_values_beside_it() -> None:
+    values = np.concatenate([np.arange(60.0), np.full(20, math.inf)])
+    found = median(generator().permutation(values))
+    assert found.value == 39.5
+    # Ranks 31 and 50 of 80 hold 30 and 49.
+    assert found.standard_error == pytest.approx((49 - 30) / (2 * 1.96), rel=1e-3)
+    most = median(np.array([1.0, math.inf, math.inf]))
+    assert most.value == math.inf
+    assert math.isnan(most.standard_error)
+    for few in (np.array([3.0, 1.0]), np.array([[3.0, 1.0, 2.0]])):
+        assert median(few).value == 2.0
+        assert math.isnan(median(few).standard_error)
+
+
+@pytest.mark.parametrize("values", [np.array([]), np.array([1.0, math.nan]), np.zeros((2, 2, 2))])
+def test_medians_of_nonsense_are_refused(values: Floats) -> None:
+    with pytest.raises(ValueError, match="values"):
+        median(values)
+
+
+def spread(draw: Floats) -> tuple[float, float]:
+    """How medians really vary over repetitions, and what each says of itself on average."""
+    found = [median(values) for values in draw]
+    real = float(np.std([one.value for one in found], ddof=1))
+    return real, float(np.mean([one.standard_error for one in found]))
+
+
+def test_the_standard_error_is_how_medians_vary() -> None:
+    real, said = spread(generator(3).exponential(size=(3_000, 401)))
+    # A standard deviation of 3,000 values is known to 1.3 %; six times that is beyond ALPHA.
+    assert said == pytest.approx(real, rel=0.08)
+    assert said == pytest.approx(1 / math.sqrt(401), rel=0.08)
+
+
+def test_the_standard_error_knows_that_values_of_one_run_depend_on_each_other() -> None:
+    draw = generator(4)
+    values = draw.normal(size=(3_000, 100, 1)) + draw.normal(size=(3_000, 100, 4))
+    real, said = spread(values)
+    assert said == pytest.approx(real, rel=0.08)
+    # The power arm: taken as independent they would seem far better known.
+    assert spread(values.reshape(3_000, 400))[1] < 0.9 * real

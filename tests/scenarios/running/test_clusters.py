@@ -1,0 +1,190 @@
+"""RR-Clusters and RR-Ind-Joint on Adult, from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.estimators.dependence.dependence import dependences
+from protocol.surveys.records import Records
+from protocol.variants import RRClusters
+from protocol.variants.clusters.clustering import cluster
+from scenarios.datasets.adult import adult
+from tests.pages import Page
+from tests.scenarios.command import sottovoce
+
+RESPONDENTS = 2000
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return adult(None).take(RESPONDENTS)
+
+
+def run(*settings: str, options: tuple[object, ...] = ()) -> Any:
+    flags = [part for setting in settings for part in ("--set", setting)]
+    common = ("--set", f"records={RESPONDENTS}", "--set", "parties=12")
+    return sottovoce("run", "adult-clusters", *common, *flags, *options, "--json").json
+
+
+@pytest.mark.parametrize("profile", ["sparse", "literal"])
+def test_exact_counts_lead_to_the_clusters_of_the_truth(
+    profile: str, records: Records, tmp_path: Path
+) -> None:
+    settings = ("tv=300", "td=0.1", "dependence=secure-sum", f"profile={profile}")
+    result = run(*settings, options=("--out", tmp_path, "--transport", "memory"))
+    tables = [records.counts(pair) for pair in combinations(records.survey.names, 2)]
+    true = dependences(tables, records.survey, method="secure-sum", epsilon=math.inf)
+    expected = cluster(true, records.survey, tv=300, td=0.1)
+    assert result["clusters"] == [list(names) for names in expected]
+    assert any(len(names) > 1 for names in expected)
+    found = result["dependence"]
+    assert found["attributes"] == list(records.survey.names)
+    assert found["method"] == "secure-sum"
+    assert found["epsilon"] is None
+    assert np.array_equal(found["matrix"], true.matrix)
+    assert result["privacy"]["record_epsilon"] is None
+    assert result["variant"] == RRClusters.name
+    transcript = tmp_path / "transcript.svt"
+    for command in ("verify", "audit"):
+        assert sottovoce(command, transcript, "--json").code == 0
+    audited = sottovoce("audit", transcript).out
+    assert "exact counts of" in audited
+    assert "accepted" in audited
+
+
+@pytest.mark.parametrize(("dependence", "pilots"), [("rr", 8), ("rr-debiased", 8), ("pair-rr", 28)])
+def test_negotiation_and_release_are_both_charged(dependence: str, pilots: int) -> None:
+    result = run(f"dependence={dependence}", "tv=50", "td=0.05")
+    sizes = [9, 16, 7, 15, 6, 5, 2, 2]
+    domains = sizes if pilots == 8 else [a * b for a, b in combinations(sizes, 2)]
+    learned = math.fsum(math.log1p(size * 0.7 / 0.3) for size in domains)
+    released = math.fsum(math.log1p(size * 0.7 / 0.3) for size in sizes)
+    assert result["dependence"]["method"] == dependence
+    assert result["dependence"]["epsilon"] == pytest.approx(learned, abs=1e-9)
+    assert result["privacy"]["record_epsilon"] == pytest.approx(learned + released, abs=1e-6)
+    assert result["privacy"]["record_epsilon"] <= learned + released + 1e-9
+
+
+@pytest.mark.parametrize("dependence", ["rr", "rr-debiased", "pair-rr"])
+def test_biased_dependences_have_no_standard_errors(dependence: str) -> None:
+    found = run(f"dependence={dependence}")["dependence"]
+    assert found["standard_errors"] is None
+    assert found["biased"]
+
+
+def test_exact_dependences_have_standard_errors_of_0() -> None:
+    found = run("dependence=secure-sum")["dependence"]
+    assert found["standard_errors"] == np.zeros((8, 8)).tolist()
+    assert "biased" not in found
+
+
+def test_who_vanished_between_two_rounds_is_not_in_the_estimate(tmp_path: Path) -> None:
+    settings = ("--set", "dependence=rr", "--set", "drop=0.4", "--set", "parties=50")
+    arguments = ("run", "adult-clusters", "--set", f"records={RESPONDENTS}", *settings)
+    said = sottovoce(*arguments, "--out", tmp_path, "--transport", "local")
+    result = json.loads((tmp_path / "result.json").read_text())
+    gone = result["trouble"]["crashed"]
+    assert 10 < gone < 30
+    assert result["counted"] == 50 - gone
+    assert result["estimate"]["respondents"] == RESPONDENTS // 50 * (50 - gone)
+    assert result["rounds"] == [
+        {"kind": "PilotReport", "round": None, "awaited": 50, "counted": 50},
+        {"kind": "Report", "round": None, "awaited": 50, "counted": 50 - gone},
+    ]
+    words = " ".join(said.out.split())
+    assert f"estimated from {50 - gone} of 50 parties, {40 * (50 - gone):,} respondents" in words
+    assert f"PilotReport: 50 of 50 counted Report: {50 - gone} of 50 counted" in words
+    transcript, page = tmp_path / "transcript.svt", tmp_path / "audit.html"
+    audited = sottovoce("audit", transcript, "--html", page).out
+    assert f"{50 - gone} of 50 parties were counted for the estimate" in audited
+    complete = sottovoce("audit", transcript, "--json").json["completeness"]
+    assert (complete["counted"], complete["parties"]) == (50 - gone, 50)
+    shown = Page(page.read_text()).said
+    assert shown.count(f"{50 - gone} of 50 parties were counted for the estimate.") == 2
+    assert "50 of 50 parties were counted" not in shown
+
+
+def test_errors_are_measured_against_the_truth() -> None:
+    result = run()
+    error = result["error"]
+    assert 0 < error["pairs_tv"] < 1
+    assert set(error["count_query"]) == {"0.1", "0.3", "0.5", "0.7", "0.9"}
+    assert all(0 < value < 1 for value in error["count_query"].values())
+    assert len(result["truth"]["pairs"]) == 28
+
+
+def test_adjustment_keeps_the_margins_and_has_no_standard_errors() -> None:
+    plain, adjusted = run("project=clip"), run("adjust=true")
+    assert plain["clusters"] == adjusted["clusters"]
+    for names in plain["clusters"]:
+        if len(names) == 1:
+            (name,) = names
+            before = plain["estimate"]["marginals"][name]
+            after = adjusted["estimate"]["marginals"][name]
+            assert after == pytest.approx(before, abs=1e-5)
+    assert set(adjusted["estimate"]["standard_errors"].values()) == {None}
+
+
+@pytest.mark.parametrize("adjust", ["true", "false"])
+def test_synthetic_records_are_as_many_and_of_the_survey(adjust: str, tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "synthetic.csv"
+    run(f"adjust={adjust}", options=("--synthetic", file))
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    survey = adult(None).survey
+    assert len(rows) == RESPONDENTS
+    assert set(rows[0]) == set(survey.names)
+    drawn = Records.from_rows(survey, rows)
+    truth = adult(None).take(RESPONDENTS).distribution(["sex"])
+    assert np.abs(drawn.distribution(["sex"]) - truth).max() < 0.1
+
+
+def test_a_reproduction_has_nothing_to_draw_from(tmp_path: Path) -> None:
+    said = sottovoce("run", "rr-figure-1", "--synthetic", tmp_path / "s.csv")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "estimates no distribution" in said.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("dependence=guess", "dependence"),
+        ("profile=dense", "profile"),
+        ("tv=0", "tv"),
+        ("tv=4294967297", "tv"),
+        ("td=-1", "td"),
+        ("td=inf", "td"),
+        ("td=nan", "td"),
+        ("p=1", "p"),
+        ("dropped=0.9", "no threshold withstands both"),
+        ("parties=1", "a sum of one is no secret"),
+    ],
+)
+def test_bad_parameters_are_one_line(setting: str, words: str) -> None:
+    common = ("--set", f"records={RESPONDENTS}", "--set", "parties=12")
+    said = sottovoce("run", "adult-clusters", *common, "--set", setting)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert words in said.err
+
+
+def test_too_many_parties_for_the_literal_profile() -> None:
+    said = sottovoce("run", "adult-clusters", "--set", "profile=literal")
+    assert said.code == 2
+    assert "use the sparse one" in said.err
+
+
+def test_ind_joint_estimates_any_pair() -> None:
+    said = sottovoce("run", "adult-ind-joint", "--set", "parties=20", "--json")
+    result = said.json
+    assert result["variant"] == "rr-ind-joint"
+    assert result["error"]["pairs_tv"] < 0.1
+    expected = math.fsum(math.log1p(r * 0.7 / 0.3) for r in (9, 16, 7, 15, 6, 5, 2, 2))
+    assert result["privacy"]["record_epsilon"] == pytest.approx(expected, abs=1e-9)

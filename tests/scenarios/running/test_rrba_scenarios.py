@@ -1,0 +1,163 @@
+"""RRBA and secure sums from the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.variants import RRBA
+from scenarios.datasets.adult import adult
+from scenarios.rrba import convergence
+from scenarios.running.scenario import Context, Finished, Scenario
+from tests.scenarios.command import sottovoce
+
+
+def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
+    flags = [part for setting in settings for part in ("--set", setting)]
+    return sottovoce("run", name, *flags, *options, "--json").json
+
+
+def test_the_survey_in_blocks_is_verified_and_audited(tmp_path: Path) -> None:
+    settings = ("n=800", "block=100", "parties=80", "lambda=0.4")
+    result = run("rrba-survey", *settings, options=("--out", tmp_path))
+    assert result["variant"] == "rrba"
+    assert result["parameters"]["lambda"] == 0.4
+    assert result["blocks"] == 1
+    assert len(result["views"]) == 5
+    assert all(len(view) == 3 for view in result["views"])
+    assert set(result["error"]["groups"]) == {"total_variation", "l2", "jensen_shannon"}
+    worst = math.log1p(0.5 * 9 / (0.5 * 0.4))
+    assert 0 < result["privacy"]["record_epsilon"] <= worst
+    assert result["privacy"]["claims"][0]["epsilon"] == pytest.approx(math.log(2))
+    transcript = tmp_path / "transcript.svt"
+    assert sottovoce("verify", transcript).code == 0
+    assert sottovoce("audit", transcript).code == 0
+
+
+def test_every_transport_gives_one_digest() -> None:
+    settings = ("n=60", "block=20", "lambda=0.5")
+    digests = {
+        run("rrba-survey", *settings, options=("--transport", transport))["transcript"]["digest"]
+        for transport in ("local", "memory", "tcp", "tls")
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.slow
+def test_two_hundred_clients_over_tls() -> None:
+    result = run("rrba-alarm", "n=200", "block=50", options=("--transport", "tls"))
+    assert result["counted"] == 200
+    assert len(result["views"]) == 37
+
+
+def test_who_vanishes_is_left_out() -> None:
+    result = run("rrba-child", "n=100", "block=25", "drop=0.2")
+    assert 0 < result["estimate"]["respondents"] < 100
+    assert result["trouble"]
+
+
+def test_the_convergence_is_read_from_the_record() -> None:
+    scenario = _scenario("rrba-survey")
+    parameters = scenario.configure({"n": 600, "block": 50, "lambda": 0.3})
+    finished = scenario.run(parameters, Context())
+    assert isinstance(finished, Finished)
+    variant = finished.outcome.variant
+    assert isinstance(variant, RRBA)
+    trace = convergence(variant, finished.outcome)
+    assert trace.shape == (12, variant.plan.layout.cells)
+    result: Any = finished.outcome.result
+    assert np.allclose(trace[-1], result.shares, atol=1e-12)
+
+
+def _scenario(name: str) -> Scenario[Any]:
+    from scenarios.running.loading import find_scenario
+
+    return find_scenario(name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (("p=0.5", "epsilon=1"), "not both"),
+        (("lambda=0",), "allow unbounded"),
+        (("k=9",), "k"),
+        (("parties=900", "n=800"), "more than the 800 clients"),
+        (("mode=both",), "mode"),
+    ],
+)
+def test_bad_parameters_are_one_line(settings: tuple[str, ...], words: str) -> None:
+    flags = [part for setting in settings for part in ("--set", setting)]
+    said = sottovoce("run", "rrba-survey", *flags)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert words in said.err
+
+
+@pytest.mark.parametrize("name", ["rrba-survey", "adult-counts"])
+def test_tables_apart_have_nothing_to_draw_from(name: str, tmp_path: Path) -> None:
+    said = sottovoce("run", name, "--synthetic", tmp_path / "s.csv")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "estimates no distribution" in said.err
+
+
+@pytest.mark.parametrize("counted", ["attributes", "pairs"])
+def test_exact_counts_of_adult(counted: str) -> None:
+    result = run("adult-counts", f"counted={counted}", "parties=12", "records=300")
+    truth = adult(None).take(300).distribution(["sex"])
+    assert list(result["estimate"]["marginals"]["sex"].values()) == pytest.approx(truth.tolist())
+    assert result["privacy"]["record_epsilon"] is None
+
+
+def test_parties_that_vanish_leave_the_exact_total_of_the_others() -> None:
+    result = run("adult-counts", "parties=40", "records=400", "drop=0.1")
+    assert result["trouble"]
+    assert result["estimate"]["respondents"] < 400
+    said = sottovoce(
+        "run",
+        "adult-counts",
+        "--set",
+        "profile=literal",
+        "--set",
+        "parties=40",
+        "--set",
+        "drop=0.1",
+    )
+    assert said.code == 1
+    assert "missing: party-" in said.err
+
+
+def test_the_errors_of_one_answer_are_unknown(tmp_path: Path) -> None:
+    settings = ("--set", "n=1", "--set", "groups=view", "--set", "block=1")
+    arguments = ("run", "rrba-survey", *settings, "--out", tmp_path, "--transport", "local")
+    said = sottovoce(*arguments)
+    assert said.code == 0, said.err
+    result = json.loads((tmp_path / "result.json").read_text())
+    errors = [e for of in result["estimate"]["standard_errors"].values() for e in of.values()]
+    assert set(errors) == {None}
+    assert said.out.count("unknown") == len(errors)
+
+
+@pytest.mark.parametrize("settings", [(), ("project=simplex",), ("k=1", "groups=view", "n=2")])
+def test_what_nobody_was_asked_is_unknown(settings: tuple[str, ...], tmp_path: Path) -> None:
+    settings = ("n=1", "parties=1", *settings)
+    result = run("rrba-survey", *settings, options=("--out", tmp_path))
+    estimate, error = result["estimate"], result["error"]["marginals_tv"]
+    unknown = {name for name, shares in estimate["marginals"].items() if None in shares.values()}
+    asked = {name for group in estimate["pairs"] for name in group["attributes"]}
+    if "k=1" not in settings:
+        assert unknown == estimate["marginals"].keys() - asked
+        assert len(asked) == 2
+    for name in unknown:
+        assert set(estimate["marginals"][name].values()) == {None}
+        assert set(estimate["standard_errors"][name].values()) == {None}
+    assert {name for name, distance in error.items() if distance is None} == unknown
+    flags = [part for setting in settings for part in ("--set", setting)]
+    assert sottovoce("run", "rrba-survey", *flags).code == 0
+    page = tmp_path / "page.html"
+    audited = sottovoce("audit", tmp_path / "transcript.svt", "--html", page, "--json").json
+    assert audited["accepted"] is True
+    assert audited["result"]["marginals"].keys() == estimate["marginals"].keys()

@@ -1,0 +1,222 @@
+"""The layers of the design, held by the imports of every module."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGES = ("protocol", "parties", "transports", "scenarios")
+FORBIDDEN = {
+    # Pure: no tasks, no network, no clock, no entropy, no files.
+    "protocol": {
+        "asyncio",
+        "io",
+        "os",
+        "parties",
+        "pathlib",
+        "random",
+        "scenarios",
+        "secrets",
+        "select",
+        "shutil",
+        "socket",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "time",
+        "transports",
+        "trio",
+    },
+    "parties": {"asyncio", "scenarios", "socket", "ssl", "transports"},
+    "transports": {"asyncio", "parties", "scenarios"},
+    "scenarios": {"asyncio"},
+}
+FLOORS = (
+    {"errors", "messages"},
+    {"crypto", "wire"},
+    {"randomizers", "surveys"},
+    {"accounting", "estimators"},
+    {"session"},
+    {"sharing", "transcript"},
+    {"audit", "variants"},
+    {"simulation"},
+    {"attack"},
+    {"testing"},
+)
+"""The rooms of ``protocol``, ground up: each imports from the floors below its own, and itself."""
+
+MOST_FILES = 16
+"""The most modules in one folder, its ``__init__`` aside."""
+
+CALLS = {"open", "input", "print", "exec", "eval", "__import__"}
+MODULES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The full names that a module imports, wherever it does, and how many dots are before them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, 0
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield f"{node.module or ''}.{alias.name}", node.level
+
+
+def breaches(package: str, source: str) -> list[str]:
+    """What a module of a package does against the layers."""
+    tree = ast.parse(source)
+    found = []
+    for name, level in imported(tree):
+        if level:
+            found.append(f"relative import of {name}")
+        if name.split(".")[0] in FORBIDDEN[package]:
+            found.append(f"import of {name}")
+        if package == "protocol" and name.startswith("numpy.random"):
+            found.append(f"import of {name}")
+        if name in ("datetime.datetime.now", "importlib.import_module"):
+            found.append(f"import of {name}")
+    for node in ast.walk(tree):
+        if package != "protocol":
+            break
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("np.random", "numpy.random"):
+            found.append(f"use of {ast.unparse(node)}")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
+            found.append(f"call of {node.func.id}")
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_imports_keep_to_their_layer(path: Path) -> None:
+    package = path.relative_to(PROJECT).parts[0]
+    assert breaches(package, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_every_module_says_what_lives_there(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def room_of(name: str) -> str | None:
+    """The room of ``protocol`` that the full name of a module, or of something in it, lies in."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "protocol" and len(parts) > 1 else None
+
+
+def upward(room: str, source: str) -> list[str]:
+    """What a module in a room imports from its own floor or from above, its own room aside."""
+    floors = {name: floor for floor, rooms in enumerate(FLOORS) for name in rooms}
+    names = {name for name, _ in imported(ast.parse(source))}
+    others = {name: room_of(name) for name in names}
+    return [
+        name
+        for name, other in sorted(others.items())
+        if other not in (None, room) and floors[other] >= floors[room]
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / "protocol").rglob("*.py")), ids=shown)
+def test_rooms_import_from_below(path: Path) -> None:
+    name = ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+    room = room_of(name)
+    if room != "__init__":
+        assert room is not None
+        assert upward(room, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "source", "found"),
+    [
+        ("wire", "from protocol.session.roles import Me", ["protocol.session.roles.Me"]),
+        ("wire", "from protocol.crypto.merkle import Tree", ["protocol.crypto.merkle.Tree"]),
+        ("wire", "import protocol.audit", ["protocol.audit"]),
+        ("wire", "from protocol import testing", ["protocol.testing"]),
+        ("wire", "from protocol.wire.arrays import unpack\nfrom protocol.messages import Left", []),
+    ],
+)
+def test_imports_from_above_are_seen(room: str, source: str, found: list[str]) -> None:
+    assert upward(room, source) == found
+
+
+def test_rooms_are_few_and_small() -> None:
+    at_the_root = {path.stem for path in (PROJECT / "protocol").glob("*.py")} - {"__init__"}
+    assert at_the_root == FLOORS[0]
+    for package in PACKAGES:
+        for folder in (PROJECT / package, *(PROJECT / package).rglob("*/")):
+            modules = [path for path in folder.glob("*.py") if path.stem != "__init__"]
+            assert len(modules) <= MOST_FILES, folder
+    assert len(list((PROJECT / "scenarios").glob("*.py"))) <= 10
+
+
+def test_every_package_has_modules() -> None:
+    for package in PACKAGES:
+        assert any(path.relative_to(PROJECT).parts[0] == package for path in MODULES)
+
+
+@pytest.mark.parametrize(
+    ("package", "source"),
+    [
+        ("protocol", "import trio"),
+        ("protocol", "import os.path"),
+        ("protocol", "from pathlib import Path"),
+        ("protocol", "def f():\n    import time"),
+        ("protocol", "from numpy import random"),
+        ("protocol", "import numpy.random"),
+        ("protocol", "import numpy as np\nnp.random.default_rng(1)"),
+        ("protocol", "from transports.base import Link"),
+        ("protocol", "from parties import actor"),
+        ("protocol", "from .errors import ProtocolError"),
+        ("protocol", "from . import errors"),
+        ("protocol", "open('x')"),
+        ("parties", "import transports.memory"),
+        ("parties", "from scenarios import cli"),
+        ("transports", "from parties.actor import Channel"),
+        ("transports", "import scenarios"),
+        ("scenarios", "from ..protocol import errors"),
+    ],
+)
+def test_breaches_are_seen(package: str, source: str) -> None:
+    assert breaches(package, source)
+
+
+@pytest.mark.parametrize(
+    ("package", "source"),
+    [
+        ("protocol", "import numpy as np\nfrom protocol.crypto.randomness import Stream"),
+        ("parties", "import trio\nfrom protocol.session.machine import Machine"),
+        ("transports", "import ssl\nimport trio"),
+        ("scenarios", "import parties.session, transports.tcp, protocol.session.local, pathlib"),
+    ],
+)
+def test_what_the_layers_allow(package: str, source: str) -> None:
+    assert breaches(package, source) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_resolve_inside_this_project(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__file__ is not None
+    assert Path(module.__file__).resolve().parent == PROJECT / package
+    assert not set(PACKAGES) & set(sys.stdlib_module_names)
+
+
+def test_no_two_modules_import_each_other() -> None:
+    edges: dict[str, set[str]] = {}
+    for path in MODULES:
+        name = ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
+        names = {n for n, _ in imported(ast.parse(path.read_text(encoding="utf-8")))}
+        edges[name] = {n.rpartition(".")[0] for n in names} | names
+    for one, other in itertools.combinations(edges, 2):
+        assert not (other in edges[one] and one in edges[other]), (one, other)
