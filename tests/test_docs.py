@@ -49,6 +49,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_PATH = re.compile(r"`((?:protocol|parties|transports|scenarios|tests)/[\w/.-]*)`")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _ROW = re.compile(r"^\| (.*) \|$", re.MULTILINE)
 
@@ -350,3 +351,9 @@ class TestVariant:
             said = tally(np.array([2 - yes, yes], np.uint32))
             mean += probability * float(variant.estimate(said).table("cheats").values[1])
         assert mean == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    missing = [name for name in _PATH.findall(text_of(page)) if not (ROOT / name).exists()]
+    assert missing == []
