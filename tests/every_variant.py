@@ -13,7 +13,7 @@ from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.sums.tallies import Tallied
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 
 BITS = Survey(
     "bits", tuple(Attribute(name=name, categories=("no", "yes")) for name in ("a", "b", "c"))

@@ -22,7 +22,7 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.arrays import ArraySpec, Bounds
 from protocol.wire.codec import Kind, decode_envelope, encode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     STREAMS,
     SURVEY,
     Numbers,

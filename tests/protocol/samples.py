@@ -15,7 +15,7 @@ from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Codec, Kind
-from tests.protocol.simulation import SURVEY
+from tests.protocol.sessions import SURVEY
 
 pack = msgspec.msgpack.encode
 

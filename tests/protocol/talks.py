@@ -10,7 +10,7 @@ from protocol.messages import (
 )
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     Role,
     Word,
     charter_of,

@@ -24,7 +24,7 @@ from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomizers import KeepUniform, MatrixRandomizer
 from protocol.session.roles import Me
 from protocol.variants import RRIndependent, RRJoint
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Turn,
     Word,

@@ -30,7 +30,7 @@ from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
 from protocol.wire.codec import decode_envelope
 from tests.forgeries import Forgery
-from tests.protocol.simulation import SURVEY, Word, answers, talk
+from tests.protocol.sessions import SURVEY, Word, answers, talk
 
 PARTIES = 6
 ONE, TWO = PartyId("party-1"), PartyId("party-2")

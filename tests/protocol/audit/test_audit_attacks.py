@@ -24,7 +24,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, consent
 from tests.forgeries import Forgery
-from tests.protocol.simulation import SURVEY, answers
+from tests.protocol.sessions import SURVEY, answers
 
 ONE = PartyId("party-1")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)

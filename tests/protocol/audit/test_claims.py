@@ -30,7 +30,7 @@ from protocol.variants import (
 )
 from protocol.variants.keyvalue.privkv import PrivKVVariant
 from tests.every_variant import BITS, FILMS
-from tests.protocol.simulation import answers, talk
+from tests.protocol.sessions import answers, talk
 
 P = 0.6
 

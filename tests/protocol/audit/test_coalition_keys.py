@@ -30,9 +30,9 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.audit.test_coalition_transcripts import COUNTS, changed, run
 from tests.protocol.eavesdropper import Eavesdropper
 from tests.protocol.mask_oracle import follows, indicator, reduced
+from tests.protocol.sessions import STREAMS, identities_of
 from tests.protocol.sharing.test_sums import counted
 from tests.protocol.sharing.test_sums_attacks import WARY, attacked
-from tests.protocol.simulation import STREAMS, identities_of
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
 ONE, TWO, THREE, FOUR = PARTIES[:4]

@@ -30,8 +30,7 @@ from protocol.transcript.entries import Entry, Sent
 from protocol.variants import PairCounts, PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, tried, vanishing
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Turn,
     answers,
@@ -42,6 +41,7 @@ from tests.protocol.simulation import (
     roster_of,
     talk,
 )
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, tried, vanishing
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN = PARTIES

@@ -21,15 +21,7 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied
 from tests.protocol.eavesdropper import Eavesdropper
 from tests.protocol.mask_oracle import Set, World, determined, follows, indicator, reduced, worlds
-from tests.protocol.sharing.test_sums import (
-    LITERAL,
-    SPARSE,
-    counted,
-    slack,
-    survivors_of,
-    vanishing,
-)
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     STREAMS,
     SURVEY,
     answers,
@@ -37,6 +29,14 @@ from tests.protocol.simulation import (
     holdings_of,
     identities_of,
     locally,
+)
+from tests.protocol.sharing.test_sums import (
+    LITERAL,
+    SPARSE,
+    counted,
+    slack,
+    survivors_of,
+    vanishing,
 )
 
 View = tuple[list[World], Set, Set, bool]

@@ -9,7 +9,7 @@ from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Messag
 from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.transcript.entries import Delivered, Sent
 from protocol.wire.codec import encode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Outcome,
     Turn,

@@ -15,7 +15,7 @@ from protocol.variants import PrivKVMVariant, RRClusters
 from protocol.variants.keyvalue.privkv import KeyReport
 from protocol.variants.keyvalue.tables import KeyValueTables
 from tests.every_variant import BITS, FILMS, PARTIES, Example, examples
-from tests.protocol.simulation import Turn, Word, answers, talk
+from tests.protocol.sessions import Turn, Word, answers, talk
 
 EXAMPLES = examples()
 

@@ -31,12 +31,12 @@ from protocol.simulation.setting import setting_of
 from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
 from protocol.variants.reports.reports import Ask
 from tests.protocol.lockstep import Lockstep
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     Numbers,
     Turn,
     Word,
 )
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE
 from tests.protocol.talks import (
     THREE,
     TWO,

@@ -33,7 +33,7 @@ from protocol.transcript.entries import Delivered, Sent
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import encode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Turn,
     Word,

@@ -37,7 +37,7 @@ from protocol.randomizers import KeepUniform, OneHot
 from protocol.session.roles import Me
 from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Turn,
     Word,

@@ -27,7 +27,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, PARTIES, Example, examples
-from tests.protocol.simulation import SURVEY, Turn, Word, answers, talk
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)

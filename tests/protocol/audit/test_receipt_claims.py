@@ -29,7 +29,7 @@ from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import FILMS, PARTIES
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 from tests.signed import (
     ONE,
     TWO,

@@ -18,7 +18,7 @@ from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,

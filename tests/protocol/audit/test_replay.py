@@ -27,7 +27,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind, decode_envelope, encode_envelope
-from tests.protocol.simulation import SURVEY, Turn, Word, answers, talk
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
 
 TWO = PartyId("party-2")
 

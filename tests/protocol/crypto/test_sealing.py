@@ -21,9 +21,7 @@ from protocol.sharing.messages import Begin, Graph
 from protocol.sharing.sparse import _mask_seed
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, counted, tried, vanishing
-from tests.protocol.sharing.test_sums_attacks import context_of
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SESSION,
     STREAMS,
     SURVEY,
@@ -33,6 +31,8 @@ from tests.protocol.simulation import (
     identities_of,
     machine_of,
 )
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, counted, tried, vanishing
+from tests.protocol.sharing.test_sums_attacks import context_of
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 KEY = bytes(range(32))

@@ -19,7 +19,7 @@ from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.sums.pair_rr import pair_randomizers, pairwise_estimate
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 WIDE = Survey(

@@ -17,7 +17,7 @@ from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Refu
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from tests.protocol.simulation import Word, charter_of, envelope, talk
+from tests.protocol.sessions import Word, charter_of, envelope, talk
 
 CHARTER = charter_of(talk(), parties=4)
 ONE, TWO, THREE, FOUR = CHARTER.roster.parties

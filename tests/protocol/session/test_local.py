@@ -16,7 +16,7 @@ from protocol.transcript.entries import Delivered, Departed
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Outcome,
     Role,

@@ -32,7 +32,7 @@ from protocol.session.roles import EARLY_PER_SENDER, Me, Seen
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.wire.codec import Kind
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Turn,
     Word,

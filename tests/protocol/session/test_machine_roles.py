@@ -32,7 +32,7 @@ from protocol.messages import (
 from protocol.randomizers import KeepUniform
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     Turn,
     Word,
     answers,

@@ -15,7 +15,7 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.header import header_of
 from protocol.variants import RRJoint
 from tests.every_variant import PARTIES, Example, examples
-from tests.protocol.simulation import SURVEY
+from tests.protocol.sessions import SURVEY
 
 WITHOUT_SUMS = [e for e in examples() if not hasattr(e.variant, "sums") or "rr" in e.name.split()]
 

@@ -13,7 +13,7 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Report
-from tests.protocol.simulation import SURVEY, answers, charter_of, envelope
+from tests.protocol.sessions import SURVEY, answers, charter_of, envelope
 
 ONE = PartyId("party-1")
 CHARTER = charter_of(RRIndependent.with_keep(SURVEY, 0.6))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.crypto.merkle import leaf_hash, levels_of
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
 from protocol.session.roster import Identity, Roster, agreement_key, is_signature, roster_leaf
-from tests.protocol.simulation import STREAMS, roster_of
+from tests.protocol.sessions import STREAMS, roster_of
 
 ROSTER = roster_of(20)
 NAMES = (AGGREGATOR, *ROSTER.parties)

@@ -24,7 +24,7 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Sent
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind, decode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,

@@ -26,7 +26,7 @@ from protocol.surveys.survey import Survey
 from protocol.variants.reports.reports import event_of, sizes_of
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,

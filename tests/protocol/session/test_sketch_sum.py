@@ -25,7 +25,7 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
 from protocol.wire.arrays import Array, ArraySpec
 from protocol.wire.codec import Kind, decode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Outcome,
     answers,

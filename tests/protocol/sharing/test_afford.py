@@ -16,8 +16,8 @@ from protocol.sharing.messages import Begin
 from protocol.sharing.sums import SecureSum
 from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.sums.pair_rr import PairRR
+from tests.protocol.sessions import SURVEY, Turn, charter_of, envelope, machine_of, words_of
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE
-from tests.protocol.simulation import SURVEY, Turn, charter_of, envelope, machine_of, words_of
 from tests.protocol.talks import ONE, party
 
 

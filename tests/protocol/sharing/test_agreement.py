@@ -16,6 +16,7 @@ from protocol.sharing.literal import _digest_of
 from protocol.sharing.messages import Graph, Partial, Partials, Tagged, Tags, Totals
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.protocol.sessions import SURVEY, charter_of, identities_of
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, exact
 from tests.protocol.sharing.test_sums_attacks import (
     CONTEXT,
@@ -32,7 +33,6 @@ from tests.protocol.sharing.test_sums_attacks import (
     moved,
     row,
 )
-from tests.protocol.simulation import SURVEY, charter_of, identities_of
 
 
 def words(trial: Trial, sender: PartyId) -> list[int]:

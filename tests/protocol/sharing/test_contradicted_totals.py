@@ -43,6 +43,13 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Layout, Tallied
 from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope
+from tests.protocol.sessions import (
+    SESSION,
+    STREAMS,
+    charter_of,
+    holdings_of,
+    identities_of,
+)
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, tried
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
@@ -52,13 +59,6 @@ from tests.protocol.sharing.test_sums_attacks import (
     Rewrite,
     context_of,
     rewriting,
-)
-from tests.protocol.simulation import (
-    SESSION,
-    STREAMS,
-    charter_of,
-    holdings_of,
-    identities_of,
 )
 from tests.protocol.variants.test_rr_clusters import SURE, THREEFOLD, variant_of
 from transports.memory import open_memory

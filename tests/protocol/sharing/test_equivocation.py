@@ -39,6 +39,14 @@ from protocol.sharing.messages import (
 from protocol.sharing.sparse import _mask_seed
 from protocol.sharing.unmasking import OWN, PAIRWISE, REVEALED, SECRET_BYTES
 from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.protocol.sessions import (
+    SESSION,
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+    identities_of,
+)
 from tests.protocol.sharing.test_sums import SPARSE, Trial, counted, exact, tried
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
@@ -50,14 +58,6 @@ from tests.protocol.sharing.test_sums_attacks import (
     named,
     rewriting,
     surviving,
-)
-from tests.protocol.simulation import (
-    SESSION,
-    SURVEY,
-    answers,
-    charter_of,
-    holdings_of,
-    identities_of,
 )
 
 

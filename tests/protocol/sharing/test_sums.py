@@ -30,7 +30,7 @@ from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally
 from protocol.wire.codec import decode_envelope
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SESSION,
     STREAMS,
     SURVEY,

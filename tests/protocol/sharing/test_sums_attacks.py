@@ -19,14 +19,14 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import Codec
-from tests.protocol.sharing.test_sums import LITERAL, Trial, exact, tried
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SESSION,
     SURVEY,
     answers,
     charter_of,
     holdings_of,
 )
+from tests.protocol.sharing.test_sums import LITERAL, Trial, exact, tried
 from tests.transcripts import merkle
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))

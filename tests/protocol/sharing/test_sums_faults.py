@@ -16,6 +16,7 @@ from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of
 from tests.protocol.sharing.test_sums import (
     AGREED,
     LITERAL,
@@ -30,7 +31,6 @@ from tests.protocol.sharing.test_sums import (
     tried,
     vanishing,
 )
-from tests.protocol.simulation import SURVEY, answers, charter_of, holdings_of
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 ONE, TWO, THREE = PARTIES[:3]

@@ -23,6 +23,12 @@ from protocol.sharing.messages import (
 from protocol.sharing.sparse import _among, _parts_of
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.protocol.sessions import (
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+)
 from tests.protocol.sharing.test_sums import SPARSE, exact, tried, vanishing
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
@@ -35,12 +41,6 @@ from tests.protocol.sharing.test_sums_attacks import (
     named,
     row,
     surviving,
-)
-from tests.protocol.simulation import (
-    SURVEY,
-    answers,
-    charter_of,
-    holdings_of,
 )
 from tests.transcripts import merkle
 

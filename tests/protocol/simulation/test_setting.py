@@ -6,7 +6,7 @@ from protocol.messages import ROLE_STREAM, PartyId
 from protocol.simulation.setting import setting_of
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent, RRJoint
-from tests.protocol.simulation import SURVEY, answers
+from tests.protocol.sessions import SURVEY, answers
 
 ONE = PartyId("party-1")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)

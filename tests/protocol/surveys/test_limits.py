@@ -50,7 +50,7 @@ from protocol.wire.arrays import ArraySpec, Bounds
 from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
 from scenarios.datasets.adult import ADULT
 from scenarios.datasets.town import TOWN
-from tests.protocol.simulation import SESSION, Numbers, charter_of
+from tests.protocol.sessions import SESSION, Numbers, charter_of
 
 ALARM = (
     (2, 3, 3, 3, 3, 2, 2, 2, 2, 4, 3, 3, 4, 3, 3, 3, 2, 3, 4, 4, 3, 4, 4, 4, 4)

@@ -22,7 +22,7 @@ from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import Kind
 from scenarios import EXECUTORS
 from scenarios.running.outcomes import Outcome
-from tests.protocol.simulation import SURVEY, answers
+from tests.protocol.sessions import SURVEY, answers
 from tests.scenarios.own_variants import PlainAnswers, RollCall
 
 RECORDS = answers(SURVEY, 9)

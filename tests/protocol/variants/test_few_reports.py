@@ -27,7 +27,7 @@ from protocol.variants.keyvalue.moments import em, maximum_likelihood, moment
 from protocol.variants.keyvalue.tables import Estimator, KeyValueTables
 from tests.enumeration import AB, keep
 from tests.every_variant import BITS, examples
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 
 Floats = NDArray[np.float64]
 

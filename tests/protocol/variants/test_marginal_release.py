@@ -24,7 +24,7 @@ from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.marginals.variant import Bits, Counted, MarginalRelease, Request
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,

@@ -32,7 +32,7 @@ from protocol.variants.keyvalue.records import held_records, key_survey, values_
 from protocol.variants.keyvalue.tables import KeyValueTables, fakes_after
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,

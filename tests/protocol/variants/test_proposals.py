@@ -14,8 +14,8 @@ from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.sums.tallies import all_pairs
+from tests.protocol.sessions import answers
 from tests.protocol.sharing.test_sums_attacks import change
-from tests.protocol.simulation import answers
 from tests.protocol.variants.test_rr_clusters import (
     ONE,
     SURE,

@@ -24,7 +24,7 @@ from protocol.variants.reports.reports import Ask, Pooled
 from protocol.variants.reports.rr_ind_joint import RRIndJoint
 from protocol.variants.reports.rr_independent import RRIndependent
 from scenarios import EXECUTORS
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     answers,
     charter_of,

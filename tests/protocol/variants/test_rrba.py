@@ -22,7 +22,7 @@ from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.rrba import RRBA, Answers, Block, Question, Released
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Outcome,
     answers,

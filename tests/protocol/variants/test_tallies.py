@@ -35,8 +35,7 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, layout_of
 from scenarios import EXECUTORS
 from tests.forgeries import Forgery
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SESSION,
     STREAMS,
     SURVEY,
@@ -45,6 +44,7 @@ from tests.protocol.simulation import (
     holdings_of,
     locally,
 )
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted
 
 ONE = PartyId("party-1")
 WIDE = Survey(

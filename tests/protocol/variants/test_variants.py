@@ -31,7 +31,7 @@ from protocol.variants import (
     SecureSumVariant,
 )
 from protocol.variants.reports.reports import Ask, Blockwise, Pooled, Report, consent
-from tests.protocol.simulation import (
+from tests.protocol.sessions import (
     SURVEY,
     Word,
     answers,

@@ -25,7 +25,7 @@ from tests.protocol.samples import (
     Sample,
     same,
 )
-from tests.protocol.simulation import SURVEY
+from tests.protocol.sessions import SURVEY
 
 pack = msgspec.msgpack.encode
 

@@ -15,7 +15,7 @@ from tests.protocol.samples import (
     MESSAGES,
     words,
 )
-from tests.protocol.simulation import SESSION
+from tests.protocol.sessions import SESSION
 
 pack = msgspec.msgpack.encode
 

@@ -19,7 +19,7 @@ from scenarios.running.simulation import allow_connections, simulate
 from tests.every_variant import BITS
 from tests.forgeries import Forgery
 from tests.pages import independent, recorded
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 from tests.scenarios.command import (
     OWN,
     ROOT,

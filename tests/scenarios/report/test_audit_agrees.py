@@ -28,7 +28,7 @@ from scenarios.files.checkpoints import checkpoint_values
 from tests.checkpointed import checkpoints_of
 from tests.every_variant import BITS, PARTIES
 from tests.forgeries import Forgery
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 from tests.scenarios.command import sottovoce
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)

@@ -29,8 +29,8 @@ from scenarios.report.coalition import (
     worst_lines,
     worst_values,
 )
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, locally, roster_of
 from tests.protocol.sharing.test_sums import vanishing
-from tests.protocol.simulation import SURVEY, answers, charter_of, holdings_of, locally, roster_of
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 FEW = Coalition((AGGREGATOR, *PARTIES[:2]))

@@ -14,7 +14,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA
 from tests.every_variant import BITS
 from tests.pages import Page, audited, independent, page_of, recorded, summed
-from tests.protocol.simulation import answers
+from tests.protocol.sessions import answers
 
 
 def test_exact_shares_have_no_errors() -> None:
