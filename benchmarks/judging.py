@@ -11,6 +11,7 @@ from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.attack.attack import attack
 from protocol.audit.coalition.judge import Coalition, judge_coalition, worst_coalition
 from protocol.audit.ledger import LedgerWriter
+from protocol.audit.walk import steps
 from protocol.crypto.merkle import HASH_BYTES
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
@@ -246,8 +247,8 @@ def attacked() -> Benchmark:
 def _against_ledger(record: _Record, name: str, product: Callable[[], object]) -> Benchmark:
     def floor() -> object:
         writer = LedgerWriter(record.charter)
-        for entry in record.entries():
-            writer.add(entry)
+        for step in steps(record.charter.codec, record.entries()):
+            writer.add(step)
         return writer.ledger(AGGREGATOR)
 
     parties = len(record.names)

@@ -6,7 +6,6 @@ run.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -17,18 +16,18 @@ from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.findings import Finding
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.replay import Replay, ReplayWriter
-from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
+from protocol.audit.walk import Fold, Step, fold, walk
+from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Closed, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import Claim, Variant
-from protocol.surveys.limits import Held, TooMuchError
+from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import Entry, Header, Sent
+from protocol.transcript.entries import Header, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import Verification, verify
-from protocol.wire.codec import decode_envelope
 
 Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
@@ -110,11 +109,12 @@ def audit(
         if name != RECORD and name not in charter.roster:
             raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
     reader = TranscriptReader(chunks())
-    reading = _Reading(charter, observer, known.values(), Held(lambda: reader.stored))
+    held = Held(lambda: reader.stored)
+    reading = _Reading(charter, observer, known.values(), held)
+    fold(walk(charter.codec, reader, held), reading)
     findings = [*_of_record(verification)]
-    unread = reading.read(reader)
-    if unread is not None:
-        findings.append(unread)
+    if reading.unread is not None:
+        findings.append(reading.unread)
     completeness = reading.completeness.completeness()
     for closing in completeness.closings:
         findings += _of_closing(closing)
@@ -146,7 +146,7 @@ def audit(
         estimate=estimate,
         claims=charter.variant.claims(),
         checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
-        partial=unread is not None or reader.fault is not None or reader.ending is None,
+        partial=reading.stopped is not None or reader.fault is not None or reader.ending is None,
         simulated=header.seed is not None,
         remarks=tuple(reading.remarks),
         findings=tuple(findings),
@@ -200,7 +200,7 @@ def _of_replay(replay: Replay) -> list[Finding]:
     ]
 
 
-class _Reading:
+class _Reading(Fold):
     """What one pass over the entries collects."""
 
     def __init__(
@@ -212,38 +212,32 @@ class _Reading:
         self.replays = ReplayWriter(charter, disclosed, held)
         self.remarks: list[Finding] = []
         self.last_entry = 0
-        self._last: Envelope | None = None
+        self._last: Step | None = None
+        self._number = 0
 
-    def read(self, entries: Iterable[Entry]) -> Finding | None:
-        """Take all entries, or as many as there is room for; why not all, if so."""
-        for number, entry in enumerate(entries):
-            try:
-                self.add(number, entry)
-            except TooMuchError as error:
-                return Finding(f"could not finish: {error}", (number,))
-        return None
+    @property
+    def unread(self) -> Finding | None:
+        """Why not all steps were taken, if so."""
+        if self.stopped is None:
+            return None
+        return Finding(f"could not finish: {self.stopped}", (self._number,))
 
-    def add(self, number: int, entry: Entry) -> None:
-        # An entry whose envelope is malformed is a fault that the verification has named.
-        with contextlib.suppress(RemoteProtocolError):
-            self.completeness.add(entry)
-            envelope = decode_envelope(entry.envelope) if isinstance(entry, Sent) else None
-            self.replays.add(number, entry, envelope)
-            self.ledger.add(entry, envelope)
-            if envelope is None:
-                return
-            if envelope.sender == AGGREGATOR:
-                self._last, self.last_entry = envelope, number
-            malformed = self.ledger.malformed
-            if len(malformed) > len(self.remarks) and len(self.remarks) < _LISTED:
-                self.remarks.append(Finding(malformed[-1], (number,), envelope.sender))
+    def add(self, step: Step) -> None:
+        self._number = step.number
+        self.completeness.add(step)
+        self.replays.add(step)
+        self.ledger.add(step)
+        if not isinstance(step.entry, Sent) or step.envelope is None:
+            return
+        if step.envelope.sender == AGGREGATOR:
+            self._last, self.last_entry = step, step.number
+        malformed = self.ledger.malformed
+        if len(malformed) > len(self.remarks) and len(self.remarks) < _LISTED:
+            self.remarks.append(Finding(malformed[-1], (step.number,), step.envelope.sender))
 
     def published(self) -> Message | None:
         """The aggregator's last word, if it is a result."""
-        last = self._last
-        if last is None or last.recipient != RECORD or last.kind == Closed.kind():
+        envelope = None if self._last is None else self._last.envelope
+        if self._last is None or envelope is None or envelope.recipient != RECORD:
             return None
-        try:
-            return self._charter.codec.decode(last.kind, last.body)
-        except RemoteProtocolError:
-            return None
+        return None if isinstance(self._last.message, Closed) else self._last.message

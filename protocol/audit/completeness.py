@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Envelope, PartyId
+from protocol.audit.walk import Step
+from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roles import EARLY_PER_SENDER, Topic, topic_of
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
-from protocol.wire.codec import decode_envelope
+from protocol.transcript.entries import Delivered, Departed, Refused, Sent
 
 REASONS = 1_000
 """How many different reasons of refusals are told apart."""
@@ -22,18 +20,6 @@ OTHER_REASONS = "other reasons"
 """The reason of all refusals after these."""
 
 _BYTES_PER_NAME = 8
-
-
-class _About(NamedTuple):
-    """All that is kept of a message under way.
-
-    Args:
-        topic: its kind and round.
-        in_rounds: whether its kind comes in rounds.
-    """
-
-    topic: Topic
-    in_rounds: bool
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -84,7 +70,7 @@ class Completeness(msgspec.Struct, frozen=True):
 
 
 class CompletenessWriter:
-    """Collects who took part from entries in the order they were recorded.
+    """Collects who took part from the steps of a transcript.
 
     Args:
         charter: the survey.
@@ -99,41 +85,35 @@ class CompletenessWriter:
         self._departed: dict[PartyId, str] = {}
         self._refused: dict[str, int] = {}
         self._lost = 0
-        self._entries = 0
         self._parties = frozenset(charter.roster.parties)
-        self._under_way: dict[tuple[PartyId, int], _About] = {}
         self._heard: dict[Topic, dict[PartyId, int]] = {}
         # Of kinds with a round: how many messages of a sender may wait, and which found no room.
         self._waiting: dict[tuple[PartyId, str], int] = {}
         self._crowded: set[tuple[PartyId, Topic]] = set()
         self._declined: dict[PartyId, int] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Take the next entry.
+    def add(self, step: Step) -> None:
+        """Take the next step.
 
         Raises:
-            RemoteProtocolError: its envelope is malformed; it counts as an entry nevertheless.
             TooMuchError: more is held than there may be.
         """
-        self._entries += 1
+        entry, envelope = step.entry, step.envelope
         match entry:
-            case Sent():
-                envelope = decode_envelope(entry.envelope)
-                if envelope.recipient == AGGREGATOR:
-                    about = self._about(envelope)
-                    if about is not None:
-                        self._under_way[envelope.sender, envelope.seq] = about
+            case Sent() if envelope is not None:
                 if envelope.kind == Declined.kind():
                     self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
                     self._lost += 1
-                elif envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
-                    self._close(envelope)
+                elif envelope.sender == AGGREGATOR and isinstance(step.message, Closed):
+                    self._close(step.message, step.number)
             case Delivered():
                 self._lost -= not entry.repeat
-                about = self._under_way.pop((entry.sender, entry.seq), None)
-                if about is not None:
-                    self._hear(entry.sender, entry.seq, about)
+                # What is malformed nobody could have counted.
+                message = step.message
+                if envelope is None or envelope.recipient != AGGREGATOR or message is None:
+                    return
+                self._hear(envelope.sender, envelope.seq, message, step.number)
             case Departed():
                 # Who is not on the roster is a fault that the verification names.
                 if entry.party in self._parties and entry.reason != LINK_CLOSED:
@@ -159,32 +139,23 @@ class CompletenessWriter:
             lost=self._lost,
         )
 
-    def _about(self, envelope: Envelope) -> _About | None:
-        try:
-            message = self._charter.codec.decode(envelope.kind, envelope.body)
-        except RemoteProtocolError:
-            return None  # Nobody could have counted it.
-        return _About(topic_of(message), hasattr(message, "round"))
-
-    def _hear(self, sender: PartyId, seq: int, about: _About) -> None:
+    def _hear(self, sender: PartyId, seq: int, message: Message, number: int) -> None:
         # Who has declined says nothing more that could be counted, whether the refusal came or not.
         if seq < self._declined.get(sender, seq + 1):
-            heard = self._heard.setdefault(about.topic, {})
-            if sender not in heard and about.in_rounds:
-                each = sender, about.topic[0]
+            topic = topic_of(message)
+            heard = self._heard.setdefault(topic, {})
+            if sender not in heard and hasattr(message, "round"):
+                each = sender, topic[0]
                 waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
                 if waiting > EARLY_PER_SENDER:
-                    self._crowded.add((sender, about.topic))
-            heard.setdefault(sender, self._entries - 1)
+                    self._crowded.add((sender, topic))
+            heard.setdefault(sender, number)
 
-    def _close(self, envelope: Envelope) -> None:
+    def _close(self, closed: Closed, number: int) -> None:
         roster = self._charter.roster
         try:
-            closed = self._charter.codec.decode(envelope.kind, envelope.body)
-            if not isinstance(closed, Closed):
-                return
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
-        except (RemoteProtocolError, ValueError):
+        except ValueError:
             return  # A replay says that this closing does not follow.
         self._counted.setdefault(closed.of, set()).update(counted)
         there = set(counted)
@@ -208,7 +179,7 @@ class CompletenessWriter:
                 missing,
                 left_out=left_out,
                 unheard=tuple(name for name in counted if name not in heard),
-                entry=self._entries - 1,
+                entry=number,
                 evidence=tuple(heard[name] for name in left_out),
             )
         )

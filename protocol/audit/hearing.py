@@ -16,6 +16,7 @@ from its role:
 
 from __future__ import annotations
 
+from protocol.audit.walk import Step
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roles import Seen, Topic, topic_of
@@ -25,7 +26,7 @@ from protocol.transcript.entries import Delivered
 
 
 class Hearing:
-    """Collects what had reached the parties' roles, from entries in the order they were recorded.
+    """Collects what had reached the parties' roles, from the steps of a transcript.
 
     What the aggregator hears is left out: its own messages are never charged.
 
@@ -41,7 +42,6 @@ class Hearing:
         # Without the kernel's: no role awaits those.
         kinds = charter.variant.kinds(len(charter.roster.parties))
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
-        self._under_way: dict[tuple[PartyId, int], tuple[PartyId, Message]] = {}
         self._seen: dict[PartyId, Seen] = {}
         # Whose answers a wait ran out for, as bits in roster order.
         self._missed: dict[tuple[PartyId, Topic], int] = {}
@@ -50,24 +50,34 @@ class Hearing:
         """What had reached a member so far."""
         return self._seen.get(member, Seen())
 
-    def sent(self, envelope: Envelope, message: Message) -> None:
-        """An envelope was sent that is not malformed.
+    def add(self, step: Step) -> None:
+        """Take the next step.
 
         Raises:
             TooMuchError: more is held than there may be.
         """
+        envelope, message = step.envelope, step.message
+        if envelope is None or message is None:
+            return
+        if isinstance(step.entry, Delivered):
+            if envelope.recipient == step.entry.recipient != envelope.sender:
+                self._delivered(envelope, message)
+        elif isinstance(message, Closed) and envelope.recipient == RECORD:
+            self._closed(envelope.sender, message)
+
+    def _delivered(self, envelope: Envelope, message: Message) -> None:
         sender, recipient = envelope.sender, envelope.recipient
-        if isinstance(message, Closed):
-            if recipient == RECORD and sender != AGGREGATOR:
-                self._closed(sender, message)
-        elif (
-            envelope.kind in self._heeded
-            and recipient not in (AGGREGATOR, RECORD)
-            and envelope.session == self._charter.session
-            and sender in self._charter.roster
+        if (
+            envelope.kind not in self._heeded
+            or recipient == AGGREGATOR
+            or envelope.session != self._charter.session
+            or sender not in self._charter.roster
         ):
+            return
+        missed = self._missed.get((recipient, topic_of(message)), 0)
+        if not missed >> self._charter.roster.position[sender] & 1:
             self._keep(envelope, message)
-            self._under_way[sender, envelope.seq] = recipient, message
+            self._seen.setdefault(recipient, Seen()).add(sender, message)
 
     def _keep(self, envelope: Envelope, message: Message) -> None:
         # One that was sent to many is one object, and is never forgotten (``Seen``).
@@ -75,18 +85,9 @@ class Hearing:
             self._held.take(self._charter.codec.held_bytes(message, envelope.body))
             self._counted[id(message)] = message
 
-    def delivered(self, entry: Delivered) -> None:
-        """An envelope was handed to its recipient; what repeats that changes nothing."""
-        recipient, message = self._under_way.pop((entry.sender, entry.seq), (None, None))
-        if message is None or recipient != entry.recipient or recipient == entry.sender:
-            return
-        missed = self._missed.get((recipient, topic_of(message)), 0)
-        if not missed >> self._charter.roster.position[entry.sender] & 1:
-            self._seen.setdefault(recipient, Seen()).add(entry.sender, message)
-
     def _closed(self, party: PartyId, closed: Closed) -> None:
         """A party's wait is over: what had not come by then never reaches its role."""
-        if closed.of not in self._heeded:
+        if party == AGGREGATOR or closed.of not in self._heeded:
             return
         roster = self._charter.roster
         try:

@@ -27,14 +27,14 @@ from protocol.accounting.events import (
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.hearing import Hearing
-from protocol.errors import RemoteProtocolError, UnsupportedEventError
+from protocol.audit.walk import Step
+from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import event_of
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Entry, Refused, Sent
-from protocol.wire.codec import decode_envelope
+from protocol.transcript.entries import Refused, Sent
 
 REMARKS = 20
 """How many remarks on what is malformed are kept."""
@@ -113,7 +113,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
 
 class LedgerWriter:
-    """Builds the ledgers of several observers in one pass over a transcript's entries.
+    """Builds the ledgers of several observers in one pass over a transcript's steps.
 
     Args:
         charter: the survey.
@@ -141,22 +141,17 @@ class LedgerWriter:
         self.summed: PrivacyEvent = Public()
         """What a contribution to a secure sum tells in the end, by the latest on record."""
 
-    def add(self, entry: Entry, envelope: Envelope | None = None) -> None:
-        """Take the next entry, in the order it was recorded.
-
-        Args:
-            envelope: the entry's, if it is decoded already.
+    def add(self, step: Step) -> None:
+        """Take the next step.
 
         Raises:
-            RemoteProtocolError: its envelope is malformed.
             TooMuchError: more is held than there may be.
         """
-        if isinstance(entry, Sent):
-            self._sent(envelope or decode_envelope(entry.envelope))
-        elif isinstance(entry, Delivered):
-            self._hearing.delivered(entry)
-        elif isinstance(entry, Refused):
-            self._refused(entry)
+        if isinstance(step.entry, Sent) and step.envelope is not None:
+            self._sent(step.envelope, step.message, step.malformed)
+        elif isinstance(step.entry, Refused):
+            self._refused(step.entry)
+        self._hearing.add(step)
 
     def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
         """What ``observer`` has learned so far.
@@ -210,12 +205,10 @@ class LedgerWriter:
         event = _unmasked(charge.event)
         return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
 
-    def _sent(self, envelope: Envelope) -> None:
+    def _sent(self, envelope: Envelope, message: Message | None, malformed: str) -> None:
         sender = envelope.sender
-        try:
-            message = self._charter.codec.decode(envelope.kind, envelope.body)
-        except RemoteProtocolError as error:
-            self._remark(f"{sender} #{envelope.seq}: {error}")
+        if message is None:
+            self._remark(f"{sender} #{envelope.seq}: {malformed}")
             # Nobody knows what these bytes say; they may be the answers themselves.
             event: PrivacyEvent = Plain(self._charter.variant.survey.names)
             summed = False
@@ -223,7 +216,6 @@ class LedgerWriter:
             event = self._event(envelope, message)
             # Of thousands of reports that tell the same, one event is kept.
             event = self._events.setdefault(event, event)
-            self._hearing.sent(envelope, message)
             summed = isinstance(message, Upload | Partial)
             if summed:
                 self.summed = event

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.audit.disclosure import Disclosure, WithheldError, WithheldIdentity, WithheldStream
 from protocol.audit.findings import Finding
+from protocol.audit.walk import Step, steps
 from protocol.errors import RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
@@ -33,7 +34,7 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Gather
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import encode_envelope
 
 TOLERANCE = 1e-12
 """How far, relatively, derived floats may be apart: platforms round sums differently."""
@@ -77,13 +78,13 @@ def replay_member(charter: Charter, disclosed: Disclosure, entries: Iterable[Ent
         entries: a transcript's, from the first.
     """
     replays = ReplayWriter(charter, [disclosed])
-    for number, entry in enumerate(entries):
-        replays.add(number, entry)
+    for step in steps(charter.codec, entries):
+        replays.add(step)
     return replays.replays()[disclosed.member]
 
 
 class ReplayWriter:
-    """Replays members in one pass over a transcript's entries.
+    """Replays members in one pass over a transcript's steps.
 
     What was delivered is kept until the role has heard it, so memory is that of the live roles.
 
@@ -96,49 +97,29 @@ class ReplayWriter:
     def __init__(
         self, charter: Charter, disclosed: Iterable[Disclosure], held: Held | None = None
     ) -> None:
-        self._held = held
         self._roster = charter.roster
         self._roles = {known.member: _Role(charter, known, held) for known in disclosed}
-        self._under_way: dict[tuple[PartyId, int], Envelope] = {}
         self._departed: dict[PartyId, str] = {}
 
-    def add(self, number: int, entry: Entry, envelope: Envelope | None = None) -> None:
-        """Take the next entry.
-
-        Args:
-            number: its place in the transcript.
-            envelope: a sent one's, if it is decoded already.
+    def add(self, step: Step) -> None:
+        """Take the next step.
 
         Raises:
-            RemoteProtocolError: the entry's envelope is malformed.
             TooMuchError: more is held than there may be.
         """
+        entry, envelope = step.entry, step.envelope
         match entry:
-            case Sent():
-                envelope = envelope or decode_envelope(entry.envelope)
-                role = self._roles.get(envelope.recipient)
-                if role is not None and role.listens:
-                    if self._held is not None:
-                        self._held.take(len(envelope.body))
-                    self._forget(self._under_way.pop((envelope.sender, envelope.seq), None))
-                    self._under_way[envelope.sender, envelope.seq] = envelope
+            case Sent() if envelope is not None:
                 role = self._roles.get(envelope.sender)
                 # A head is checked by its signature, and needs no replay.
                 if role is not None and envelope.kind != Head.kind():
-                    role.said(number, envelope, self._departed)
-            case Delivered():
-                delivered = self._under_way.pop((entry.sender, entry.seq), None)
+                    role.said(step.number, envelope, self._departed)
+            case Delivered() if envelope is not None:
                 role = self._roles.get(entry.recipient)
-                if delivered is not None and role is not None and role.listens:
-                    role.heard(number, delivered)
-                else:
-                    self._forget(delivered)
+                if role is not None and role.listens:
+                    role.heard(step.number, envelope)
             case Departed() if entry.party in self._roster:
                 self._departed[entry.party] = entry.reason
-
-    def _forget(self, envelope: Envelope | None) -> None:
-        if envelope is not None and self._held is not None:
-            self._held.drop(len(envelope.body))
 
     def replays(self) -> dict[PartyId, Replay]:
         """What the replays have found; nothing can be added any more."""
@@ -165,6 +146,8 @@ class _Role:
 
     def heard(self, number: int, envelope: Envelope) -> None:
         """An envelope was delivered."""
+        if self._held is not None:
+            self._held.take(len(envelope.body))
         self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
 
     @property

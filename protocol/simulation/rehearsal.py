@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from protocol.accounting.events import PrivacyEvent
 from protocol.audit.hearing import Hearing
 from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.walk import steps
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
@@ -146,18 +147,18 @@ class Rehearsal:
         before: dict[Slot, int] = {}
         events: dict[Slot, PrivacyEvent] = {}
         hearing = Hearing(self.charter)
-        for entry in self.entries():
-            if isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
+        for step in steps(self.charter.codec, self.entries()):
+            if isinstance(step.entry, Delivered):
+                envelope = self.sent[step.entry.sender, step.entry.seq]
+                heard.setdefault(step.entry.recipient, []).append(envelope)
+            elif step.envelope is not None:
+                envelope = step.envelope
                 slot = envelope.sender, envelope.seq
                 before[slot] = len(heard.get(envelope.sender, ()))
-                message, seen = self.message(envelope), hearing.of(envelope.sender)
+                message = self.message(envelope) if step.message is None else step.message
+                seen = hearing.of(envelope.sender)
                 events[slot] = event_of(self.charter.variant, message, seen)
-                hearing.sent(envelope, message)
-            elif isinstance(entry, Delivered):
-                envelope = self.sent[entry.sender, entry.seq]
-                heard.setdefault(entry.recipient, []).append(envelope)
-                hearing.delivered(entry)
+            hearing.add(step)
         return heard, before, events
 
     def ledger(self, observer: PartyId) -> Ledger:
@@ -167,6 +168,6 @@ class Rehearsal:
             UnsupportedEventError: an event that the accountant does not know.
         """
         writer = LedgerWriter(self.charter, (observer,))
-        for entry in self.entries():
-            writer.add(entry)
+        for step in steps(self.charter.codec, self.entries()):
+            writer.add(step)
         return writer.ledger(observer)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.walk import steps
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
@@ -90,9 +91,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def _read(self) -> tuple[Ledger, Completeness]:
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
-        for entry in self.transcript.entries():
-            ledger.add(entry)
-            completeness.add(entry)
+        for step in steps(self.charter.codec, self.transcript.entries()):
+            ledger.add(step)
+            completeness.add(step)
         return ledger.ledger(AGGREGATOR), completeness.completeness()
 
     @property

@@ -10,6 +10,7 @@ from protocol.accounting.events import PrivacyEvent, Public
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.replay import replay_member
+from protocol.audit.walk import Walk
 from protocol.messages import (
     ROLE_STREAM,
     Envelope,
@@ -55,6 +56,7 @@ class Lockstep:
         self.machine = machine_of(charter_of(_watched(role, heeds, self.spent)), ONE)
         self.charter = charter_of(_watched(role, heeds, self.charged))
         self.ledger = LedgerWriter(self.charter)
+        self._walk = Walk(self.charter.codec)
         self.entries: list[Entry] = []
         self._seq: dict[str, int] = {}
         self._now = 0.0
@@ -127,7 +129,7 @@ class Lockstep:
 
     def _add(self, entry: Entry) -> None:
         self.entries.append(entry)
-        self.ledger.add(entry)
+        self.ledger.add(self._walk.add(entry))
 
 
 def noted(seen: Seen) -> Heard:

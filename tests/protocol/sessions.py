@@ -15,6 +15,7 @@ from protocol.accounting.events import PrivacyEvent, Public
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.replay import replay_member
+from protocol.audit.walk import steps
 from protocol.crypto.randomness import Streams, secret_of, session_of
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
@@ -177,8 +178,8 @@ class Outcome:
     def ledgers(self, *observers: PartyId) -> LedgerWriter:
         """The ledgers of these observers."""
         writer = LedgerWriter(self.charter, observers)
-        for entry in self.entries():
-            writer.add(entry)
+        for step in steps(self.charter.codec, self.entries()):
+            writer.add(step)
         return writer
 
     def follows(self) -> bool | None:

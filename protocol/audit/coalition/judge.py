@@ -6,7 +6,6 @@ the size of numbers, such as that a total of nothing is made of nothings, comes 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
@@ -24,13 +23,13 @@ from protocol.audit.coalition.row_space import row_space
 from protocol.audit.coalition.search import search
 from protocol.audit.coalition.sums import SumReader
 from protocol.audit.ledger import Ledger, LedgerWriter, merged
-from protocol.errors import RemoteProtocolError, SurveyError
+from protocol.audit.walk import Fold, Step, fold, walk
+from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from protocol.surveys.limits import Held, TooMuchError
-from protocol.transcript.entries import Entry, Sent
+from protocol.surveys.limits import Held
+from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
-from protocol.wire.codec import decode_envelope
 
 __all__ = [
     "Coalition",
@@ -114,32 +113,34 @@ def worst_coalition(
     return WorstCoalition(coalition, _concluded([reading], coalition), choice.exact, choice.words)
 
 
-class _Reading:
-    """What one pass over the entries of a session collects."""
+class _Reading(Fold):
+    """What one pass over the steps of a session collects."""
 
-    def __init__(self, charter: Charter, coalition: Coalition, entries: Iterable[Entry]) -> None:
+    def __init__(
+        self, charter: Charter, coalition: Coalition, entries: Iterable[Entry] = ()
+    ) -> None:
         self.charter = charter
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
         # Entries that are made here, and not read from a file, cost what they cost.
-        held = Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
-        self.ledger = LedgerWriter(charter, (coalition,), held)
-        self.unread: tuple[str, ...] = ()
+        self._held = Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
+        self.ledger = LedgerWriter(charter, (coalition,), self._held)
         self._entries = entries
         self._observer = coalition
 
     def read(self) -> None:
         """Take all entries, or as many as there is room for."""
-        for number, entry in enumerate(self._entries):
-            # An entry whose envelope is malformed is a fault that a verification names.
-            with contextlib.suppress(RemoteProtocolError):
-                sent = decode_envelope(entry.envelope) if isinstance(entry, Sent) else None
-                try:
-                    self.ledger.add(entry, sent)
-                except TooMuchError as error:
-                    self.unread = (f"could not finish: {error}",)
-                    return
-                self.sums.add(entry, number, sent)
+        fold(walk(self.charter.codec, self._entries, self._held), self)
+
+    def add(self, step: Step) -> None:
+        self.ledger.add(step)
+        self.sums.add(step)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the record."""
+        unread = () if self.stopped is None else (f"could not finish: {self.stopped}",)
+        return (*unread, *self.sums.remarks)
 
     def flags(self, names: Iterable[PartyId]) -> Flags:
         """Those of them that are parties of this session, by place."""
@@ -221,9 +222,7 @@ def _concluded(readings: Sequence[_Reading], coalition: Coalition) -> CoalitionF
         exposed=exposed,
         pairs=tuple(pairs),
         ledger=merged(ledgers) if len(ledgers) > 1 else ledgers[0],
-        remarks=tuple(
-            remark for reading in readings for remark in (*reading.unread, *reading.sums.remarks)
-        ),
+        remarks=tuple(remark for reading in readings for remark in reading.remarks),
     )
 
 

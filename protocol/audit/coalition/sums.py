@@ -1,4 +1,4 @@
-"""Reads secure sums from a transcript's entries, and what a coalition sees of them."""
+"""Reads secure sums from a transcript's steps, and what a coalition sees of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.instructions import Instructions, Row, survivors_among
 from protocol.audit.coalition.mask_graph import NOBODY, SumRecord
-from protocol.errors import RemoteProtocolError
+from protocol.audit.walk import Step
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import KEY_BYTES
@@ -29,8 +29,7 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sums import Profile, SecureSum
-from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.wire.codec import decode_envelope
+from protocol.transcript.entries import Sent
 
 _READ = (Join, Graph, Deal, Dealt, Upload, Survivors, Unmask, Totals, Partial, Partials, Closed)
 _KNOWN = frozenset(_READ)
@@ -108,7 +107,7 @@ class SumReader:
         self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
         self._latest = np.full(len(self._places), NOBODY, np.int64)
         self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
-        self._under_way: dict[tuple[PartyId, int], _Pending] = {}
+        self._pending: dict[int | None, _Pending] = {}
         self._instructions = Instructions()
         self._left_out = 0
         self._remarks: list[str] = []
@@ -128,26 +127,22 @@ class SumReader:
         # Of k neighbours it takes more than half.
         return min((record.neighbours for record in self.records), default=0) // 2 + 1
 
-    def add(self, entry: Entry, number: int, envelope: Envelope | None = None) -> None:
-        """Take the next entry.
+    def add(self, step: Step) -> None:
+        """Take the next step."""
+        if step.envelope is None:
+            return
+        if isinstance(step.entry, Sent):
+            self._sent(step.envelope, step.message, step.malformed, step.number)
+            return
+        pending = self._pending.pop(step.said, None)
+        if pending is not None:
+            _see(*pending, step.number)
+        if step.envelope.sender == AGGREGATOR:
+            self._instructions.deliver(step.envelope.seq)
 
-        Args:
-            number: of the entry, from 0.
-            envelope: the entry's, if it is decoded already.
-
-        Raises:
-            RemoteProtocolError: an entry without an envelope.
-        """
-        if isinstance(entry, Sent):
-            self._sent(envelope or decode_envelope(entry.envelope), number)
-        elif isinstance(entry, Delivered):
-            pending = self._under_way.pop((entry.sender, entry.seq), None)
-            if pending is not None:
-                _see(*pending, number)
-            if entry.sender == AGGREGATOR:
-                self._instructions.deliver(entry.seq)
-
-    def _sent(self, envelope: Envelope, number: int) -> None:
+    def _sent(
+        self, envelope: Envelope, message: Message | None, malformed: str, number: int
+    ) -> None:
         sender, recipient = envelope.sender, envelope.recipient
         if (sender, recipient) == (AGGREGATOR, RECORD) and envelope.kind not in _KERNEL:
             # What is published may tell every total that there was.
@@ -160,10 +155,8 @@ class SumReader:
         place = self._places.get(recipient if sender == AGGREGATOR else sender)
         if place is None and envelope.kind != Closed.kind():
             return
-        try:
-            message = self._charter.codec.decode(envelope.kind, envelope.body)
-        except RemoteProtocolError as error:
-            self._remark(f"{sender} #{envelope.seq}: {error}")
+        if message is None:
+            self._remark(f"{sender} #{envelope.seq}: {malformed}")
             if place is not None and envelope.kind in _CONTRIBUTIONS:
                 self._note_garbled(place)
             return
@@ -190,7 +183,7 @@ class SumReader:
         if self._coalition.overhears(envelope):
             _see(record, kind, place, number)
         elif kind in _TOLD and self._coalition.receives(envelope.recipient):
-            self._under_way[envelope.sender, envelope.seq] = _Pending(record, kind, place)
+            self._pending[number] = _Pending(record, kind, place)
 
     def _record(self, place: int, message: Message) -> SumRecord | None:
         index = max(0, int(self._latest[place]))

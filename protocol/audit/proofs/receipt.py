@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from protocol.accounting.events import Derived, Public
 from protocol.audit.audit import Chunks
 from protocol.audit.hearing import Hearing
+from protocol.audit.walk import Step, steps
 from protocol.crypto.merkle import (
     consistency_path,
     inclusion_path,
@@ -14,7 +15,7 @@ from protocol.crypto.merkle import (
     leaf_hash,
     levels_of,
 )
-from protocol.errors import ProtocolError, RemoteProtocolError, SurveyError
+from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
@@ -32,13 +33,12 @@ from protocol.session.heads import head_of
 from protocol.session.variant import Variant, event_of
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import CanonicalDigest, Delivered, Departed, Entry, Sent
+from protocol.transcript.entries import CanonicalDigest, Delivered, Departed, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Counted, Receipt
 from protocol.transcript.standing import Standings, Topic
 from protocol.transcript.verification import Verification, verify
-from protocol.wire.codec import decode_envelope
 
 
 class NotCountedError(ProtocolError):
@@ -74,8 +74,8 @@ def prove(chunks: Chunks, variant: type[Variant], party: PartyId) -> Receipt:
     reader = TranscriptReader(chunks())
     held = Held(lambda: reader.stored)
     reading = _Reading(charter, CanonicalDigest(header), party, held)
-    for entry in reader:
-        reading.add(entry)
+    for step in steps(charter.codec, reader, held):
+        reading.add(step)
     return reading.receipt(checkpoint)
 
 
@@ -109,19 +109,15 @@ class _Reading:
         self._declined: str | None = None
         self._departed: str | None = None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, step: Step) -> None:
+        entry, envelope = step.entry, step.envelope
         match entry:
-            case Sent():
-                envelope = decode_envelope(entry.envelope)
+            case Sent() if envelope is not None:
                 self._canonical.trees[envelope.sender].append(entry.envelope)
                 if envelope.kind == Head.kind():
                     self._standings.sign(envelope.sender)
                 if envelope.sender == self._party:
-                    self._said(envelope, entry.envelope)
-                elif envelope.recipient == self._party:
-                    message = self._decoded(envelope)
-                    if message is not None:
-                        self._hearing.sent(envelope, message)
+                    self._said(envelope, step.message, entry.envelope)
                 elif _is_closing(envelope):
                     self._standings.add(envelope.body)
             case Delivered() if entry.sender == self._party:
@@ -129,15 +125,16 @@ class _Reading:
                 # Of one kind and round a machine counts the first that comes.
                 if report is not None:
                     self._came.setdefault(report.topic, report)
-            case Delivered():
-                self._hearing.delivered(entry)
             case Departed():
                 if entry.party == self._party:
                     self._departed = entry.reason
+        if envelope is not None:
+            said = isinstance(entry, Sent)
+            if self._party == (envelope.sender if said else envelope.recipient):
+                self._hearing.add(step)
 
-    def _said(self, envelope: Envelope, encoded: bytes) -> None:
+    def _said(self, envelope: Envelope, message: Message | None, encoded: bytes) -> None:
         self._leaves.append(leaf_hash(encoded))
-        message = self._decoded(envelope)
         if isinstance(message, Head):
             self._head = head_of(envelope)
         elif isinstance(message, Declined):
@@ -148,14 +145,6 @@ class _Reading:
             if not isinstance(event, Public | Derived):
                 self._reported = True
                 self._sent[envelope.seq] = Counted(envelope.seq, topic, self._leaves[-1])
-        elif message is not None:
-            self._hearing.sent(envelope, message)
-
-    def _decoded(self, envelope: Envelope) -> Message | None:
-        try:
-            return self._charter.codec.decode(envelope.kind, envelope.body)
-        except RemoteProtocolError:
-            return None
 
     def receipt(self, checkpoint: SignedCheckpoint) -> Receipt:
         roster, trees = self._charter.roster, self._canonical.trees

@@ -19,6 +19,7 @@ from protocol.audit.coalition.judge import (
     worst_coalition,
 )
 from protocol.audit.ledger import LedgerWriter, merged
+from protocol.audit.walk import Walk, steps
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, Message, PartyId
 from protocol.randomizers import KeepUniform
@@ -289,8 +290,8 @@ def test_the_ledger_of_a_coalition_is_that_of_its_members_together() -> None:
     pair = Coalition((ONE, TWO))
     observers = (AGGREGATOR, RECORD, ONE, TWO, Coalition((ONE,)), ALONE, pair)
     writer = LedgerWriter(charter, observers)
-    for entry in entries:
-        writer.add(entry)
+    for step in steps(charter.codec, entries):
+        writer.add(step)
 
     def told(observer: Any) -> dict[PartyId, tuple[Any, ...]]:
         return {n: a.trail for n, a in writer.ledger(observer).accounts.items()}
@@ -311,14 +312,13 @@ def test_a_tap_on_a_report_is_charged_with_it() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
     tap = Coalition((), taps=((THREE, AGGREGATOR),))
     writer = LedgerWriter(charter, (tap, Coalition((), keys=(ONE,))))
-    for entry in entries:
-        if isinstance(entry, Sent):
-            item = decode_envelope(entry.envelope)
-            if item.kind == Head.kind():
-                continue
-            if (item.sender, item.recipient) == (AGGREGATOR, RECORD):
-                break
-        writer.add(entry)
+    for step in steps(charter.codec, entries):
+        item = step.envelope
+        if item is not None and item.kind == Head.kind():
+            continue
+        if item is not None and (item.sender, item.recipient) == (AGGREGATOR, RECORD):
+            break
+        writer.add(step)
     assert set(writer.ledger(tap).accounts) == {THREE}
     assert not writer.ledger(Coalition((), keys=(ONE,))).accounts
 
@@ -329,7 +329,7 @@ def test_what_is_sent_to_a_member_is_charged_to_the_coalition() -> None:
     pairs = (Coalition((TWO, THREE)), Coalition((THREE, FOUR)), Coalition((ONE, TWO)))
     writer = LedgerWriter(charter, pairs)
     turn = envelope(charter, ONE, 0, Turn(0, "x"), to=TWO)
-    writer.add(Sent(at=0, envelope=encode_envelope(turn)))
+    writer.add(Walk(charter.codec).add(Sent(at=0, envelope=encode_envelope(turn))))
     assert [set(writer.ledger(pair).accounts) for pair in pairs] == [{ONE}, set(), set()]
 
 

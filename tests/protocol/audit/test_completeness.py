@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.audit.completeness import Completeness, CompletenessWriter
+from protocol.audit.walk import Walk, steps
 from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Message
 from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.transcript.entries import Delivered, Sent
@@ -47,8 +48,8 @@ def flooding(rounds: int, *, first: int) -> Outcome:
 
 def completeness_of(outcome: Outcome) -> Completeness:
     writer = CompletenessWriter(outcome.charter)
-    for entry in outcome.entries():
-        writer.add(entry)
+    for step in steps(outcome.charter.codec, outcome.entries()):
+        writer.add(step)
     return writer.completeness()
 
 
@@ -70,16 +71,15 @@ def test_whom_the_aggregator_leaves_out_after_many_rounds_is_found(rounds: int) 
     """A round that was counted takes no room."""
     charter = charter_of(talk())
     everyone = charter.roster.bitmap(ALL)
-    writer = CompletenessWriter(charter)
+    writer, walk = CompletenessWriter(charter), Walk(charter.codec)
 
     def add(item: Envelope) -> None:
-        writer.add(Sent(at=0, envelope=encode_envelope(item)))
+        writer.add(walk.add(Sent(at=0, envelope=encode_envelope(item))))
         if item.recipient != RECORD:
-            writer.add(
-                Delivered(
-                    at=0, sender=item.sender, recipient=AGGREGATOR, seq=item.seq, repeat=False
-                )
+            came = Delivered(
+                at=0, sender=item.sender, recipient=AGGREGATOR, seq=item.seq, repeat=False
             )
+            writer.add(walk.add(came))
 
     for round_ in range(rounds):
         for name in ALL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.audit.completeness import Completeness, CompletenessWriter
+from protocol.audit.walk import steps
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
 from protocol.session.roles import Me
@@ -37,8 +38,8 @@ def run(variant: Variant, fate: FateRule = deliver_all) -> Rehearsal:
 
 def completeness(done: Rehearsal) -> Completeness:
     writer = CompletenessWriter(done.charter)
-    for entry in done.entries():
-        writer.add(entry)
+    for step in steps(done.charter.codec, done.entries()):
+        writer.add(step)
     return writer.completeness()
 
 

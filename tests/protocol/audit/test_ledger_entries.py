@@ -13,6 +13,7 @@ from protocol.accounting.events import (
     Public,
 )
 from protocol.audit.ledger import LedgerWriter
+from protocol.audit.walk import Walk
 from protocol.errors import LocalProtocolError
 from protocol.estimators.joint import Block
 from protocol.messages import (
@@ -29,7 +30,7 @@ from protocol.messages import (
 from protocol.randomizers import KeepUniform
 from protocol.session.roles import Seen
 from protocol.session.variant import event_of
-from protocol.transcript.entries import Delivered, Sent
+from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import encode_envelope
@@ -60,6 +61,7 @@ class Book:
 
     def __init__(self) -> None:
         self.writer = LedgerWriter(CHARTER, (AGGREGATOR, RECORD, ONE))
+        self.walk = Walk(CHARTER.codec)
         self.seqs: dict[str, int] = {}
 
     def sent(
@@ -76,11 +78,14 @@ class Book:
             item = envelope(CHARTER, sender, seq, message, to=to)
         else:
             item = msgspec.structs.replace(message, seq=seq)
-        self.writer.add(Sent(at=0, envelope=encode_envelope(item)))
+        self.add(Sent(at=0, envelope=encode_envelope(item)))
         if delivered:
-            self.writer.add(
+            self.add(
                 Delivered(at=0, sender=item.sender, recipient=item.recipient, seq=seq, repeat=False)
             )
+
+    def add(self, entry: Entry) -> None:
+        self.writer.add(self.walk.add(entry))
 
     @property
     def epsilon(self) -> float:
@@ -201,9 +206,9 @@ def test_the_aggregator_has_no_records_to_tell_of() -> None:
 
 def test_a_duplicate_does_not_count_and_nothing_undelivered_is_seen() -> None:
     book = Book()
-    book.writer.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=False))
+    book.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=False))
     book.sent(AGGREGATOR, ASK, to=ONE)
-    book.writer.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=True))
+    book.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=True))
     book.sent(ONE, REPORT)
     assert book.epsilon == AGREED
 

@@ -11,6 +11,7 @@ import pytest
 from protocol.audit.audit import audit
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.replay import Replay, ReplayWriter, replay_member
+from protocol.audit.walk import steps
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
 from protocol.session.exchange import Exchange
@@ -104,8 +105,8 @@ class Run:
 def test_everybody_follows(example: Example) -> None:
     run = Run(*example)
     writer = ReplayWriter(run.charter, disclosed_by_seed(run.charter, 1, run.records))
-    for number, entry in enumerate(run.entries):
-        writer.add(number, entry)
+    for step in steps(run.charter.codec, run.entries):
+        writer.add(step)
     replays = writer.replays()
     assert len(replays) == PARTIES + 1
     for name, replay in replays.items():

@@ -10,6 +10,7 @@ from protocol.audit.completeness import CompletenessWriter
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.replay import replay_member
+from protocol.audit.walk import steps
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, PartyId
 from protocol.session.exchange import Exchange
@@ -83,8 +84,8 @@ def test_who_declines_and_goes_on_is_found(to: PartyId) -> None:
     replay = replay_member(charter, known, entries)
     assert replay.follows is False
     writer = CompletenessWriter(charter)
-    for entry in entries:
-        writer.add(entry)
+    for step in steps(charter.codec, entries):
+        writer.add(step)
     (closing,) = writer.completeness().closings
     assert closing.unheard == (ONE,)
 
@@ -102,8 +103,8 @@ def test_a_variant_that_cannot_judge_what_is_on_record() -> None:
     outcome = locally(charter, holdings_of(charter, answers(SURVEY, 3)))
     puzzled = charter_of(Puzzled.with_keep(SURVEY, 0.6))
     writer = LedgerWriter(puzzled, (AGGREGATOR,))
-    for entry in outcome.entries():
-        writer.add(entry)
+    for step in steps(puzzled.codec, outcome.entries()):
+        writer.add(step)
     account = writer.ledger(AGGREGATOR).accounts[ONE]
     assert account.trail[0].event == Plain(SURVEY.names)
     assert account.loss == PureAccountant().judge(Plain(SURVEY.names))

@@ -7,6 +7,7 @@ import pytest
 
 from protocol.accounting.events import Derived
 from protocol.audit.ledger import LedgerWriter
+from protocol.audit.walk import steps
 from protocol.crypto.merkle import EMPTY_ROOT, Tree, root_of
 from protocol.errors import LocalProtocolError, PrivacyError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, Message, PartyId
@@ -116,10 +117,9 @@ def test_a_head_tells_whoever_can_guess_what_it_is_over() -> None:
     charter = charter_of(VARIANT)
     outcome = locally(charter, holdings_of(charter, answers(VARIANT.survey, 3)))
     writer = LedgerWriter(outcome.charter, (TWO,))
-    for entry in outcome.entries():
-        writer.add(entry)
-        head = isinstance(entry, Sent) and decode_envelope(entry.envelope).kind == Head.kind()
-        if head:
+    for step in steps(charter.codec, outcome.entries()):
+        writer.add(step)
+        if isinstance(step.message, Head):
             break
     assert writer.ledger(TWO).accounts[ONE].loss.record > 0
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from protocol.audit.completeness import OTHER_REASONS, REASONS, CompletenessWriter
 from protocol.audit.ledger import REMARKS, LedgerWriter
+from protocol.audit.walk import Walk
 from protocol.errors import RemoteProtocolError, SurveyError, TranscriptError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.charter import Charter
@@ -252,25 +253,25 @@ CHARTER = charter_of(RRIndependent.with_keep(TOWN, 0.5))
 
 
 def test_reasons_of_refusals_are_counted_and_few_are_told_apart() -> None:
-    writer = CompletenessWriter(CHARTER)
+    writer, walk = CompletenessWriter(CHARTER), Walk(CHARTER.codec)
     for i in range(REASONS + 5):
-        writer.add(Refused(at=0, link="", reason=f"{i}", excerpt=b""))
-    writer.add(Refused(at=0, link="", reason="0", excerpt=b""))
+        writer.add(walk.add(Refused(at=0, link="", reason=f"{i}", excerpt=b"")))
+    writer.add(walk.add(Refused(at=0, link="", reason="0", excerpt=b"")))
     refused = writer.completeness().refused
     assert (len(refused), refused["0"], refused[OTHER_REASONS]) == (REASONS + 1, 2, 5)
 
 
 def test_strangers_do_not_depart() -> None:
-    writer = CompletenessWriter(CHARTER)
+    writer, walk = CompletenessWriter(CHARTER), Walk(CHARTER.codec)
     for name in ("nobody", "party-1", AGGREGATOR):
-        writer.add(Departed(at=0, party=PartyId(name), reason="lost"))
+        writer.add(walk.add(Departed(at=0, party=PartyId(name), reason="lost")))
     assert writer.completeness().departed == {"party-1": "lost"}
 
 
 def test_few_remarks_are_kept_of_what_is_malformed() -> None:
-    writer = LedgerWriter(CHARTER)
+    writer, walk = LedgerWriter(CHARTER), Walk(CHARTER.codec)
     for seq in range(REMARKS + 5):
         envelope = Envelope(SESSION, PartyId("party-1"), AGGREGATOR, seq, "Report", b"")
-        writer.add(Sent(at=0, envelope=encode_envelope(envelope)))
+        writer.add(walk.add(Sent(at=0, envelope=encode_envelope(envelope))))
     assert len(writer.malformed) == REMARKS
     assert len(writer.ledger(AGGREGATOR).accounts[PartyId("party-1")].trail) == REMARKS + 5

@@ -1,0 +1,212 @@
+"""One walk over a transcript: every envelope and message is decoded once, for all who judge them.
+
+What is under way is kept here and nowhere else, and counted: of a hostile file it is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
+from protocol.surveys.limits import Held, TooMuchError
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.wire.codec import Codec, decode_envelope
+
+BLOCK = 1_000
+"""How many steps are handed on together, at most."""
+
+BLOCK_BYTES = 2**20
+"""Up to how many bytes of envelopes; the last one may exceed them."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """An entry, and what it is about.
+
+    Args:
+        number: its place in the transcript, from 0.
+        entry: as recorded.
+        envelope: what was sent, or delivered. None if that is malformed, was never sent or was
+            delivered before, and for all other entries.
+        message: what the envelope says; None if that is malformed.
+        malformed: why something sent has no envelope or no message.
+        said: of something delivered, the number of the entry where it was sent.
+    """
+
+    number: int
+    entry: Entry
+    envelope: Envelope | None = None
+    message: Message | None = None
+    malformed: str = ""
+    said: int | None = None
+
+
+class Fold:
+    """Something that takes all steps of a walk, and stops where it would have to hold too much.
+
+    Attributes:
+        stopped: why it did not take all of them, if so.
+    """
+
+    stopped: TooMuchError | None = None
+
+    def add(self, step: Step) -> None:
+        """Take the next step.
+
+        Raises:
+            TooMuchError: more is held than there may be.
+        """
+        raise NotImplementedError
+
+
+class _Said(NamedTuple):
+    """What is under way."""
+
+    number: int
+    envelope: Envelope
+    message: Message | None
+
+
+class Walk:
+    """Makes steps of entries, in the order they were recorded.
+
+    Args:
+        codec: of the survey's kinds.
+        held: counts what is under way, of a file that may be anybody's.
+    """
+
+    def __init__(self, codec: Codec, held: Held | None = None) -> None:
+        self._codec = codec
+        self._held = held
+        self._number = 0
+        self._under_way: dict[tuple[PartyId, int], _Said] = {}
+        # What is under way to several is kept once: how often, and the first of them.
+        self._shared: dict[tuple[str, bytes], tuple[int, _Said]] = {}
+
+    def step(self, entry: Entry) -> Step:
+        """The next step; what it sends is not under way before ``keep``."""
+        number = self._number
+        self._number += 1
+        if isinstance(entry, Sent):
+            return self._sent(number, entry)
+        if isinstance(entry, Delivered):
+            said = self._forget((entry.sender, entry.seq))
+            if said is not None:
+                return Step(number, entry, said.envelope, said.message, said=said.number)
+        return Step(number, entry)
+
+    def keep(self, step: Step) -> None:
+        """What a step sends is under way from now on.
+
+        Raises:
+            TooMuchError: more is under way than there may be.
+        """
+        envelope = step.envelope
+        if not isinstance(step.entry, Sent) or envelope is None or envelope.recipient == RECORD:
+            return
+        self._forget((envelope.sender, envelope.seq))
+        said = _Said(step.number, envelope, step.message)
+        self._under_way[envelope.sender, envelope.seq] = said
+        times = 0
+        if envelope.recipient != AGGREGATOR:
+            times, first = self._shared.get((envelope.kind, envelope.body), (0, said))
+            self._shared[envelope.kind, envelope.body] = times + 1, first
+        if self._held is not None:
+            self._held.take(0 if times else self._size(said))
+
+    def add(self, entry: Entry) -> Step:
+        """The next step; what it sends is under way.
+
+        Raises:
+            TooMuchError: more is under way than there may be.
+        """
+        step = self.step(entry)
+        self.keep(step)
+        return step
+
+    def _sent(self, number: int, entry: Sent) -> Step:
+        try:
+            envelope = decode_envelope(entry.envelope)
+        except RemoteProtocolError as error:
+            return Step(number, entry, malformed=str(error))
+        _, same = self._shared.get((envelope.kind, envelope.body), (0, None))
+        if same is not None and same.message is not None:
+            envelope = msgspec.structs.replace(envelope, body=same.envelope.body)
+            return Step(number, entry, envelope, same.message)
+        try:
+            message = self._codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as error:
+            return Step(number, entry, envelope, malformed=str(error))
+        return Step(number, entry, envelope, message)
+
+    def _forget(self, key: tuple[PartyId, int]) -> _Said | None:
+        said = self._under_way.pop(key, None)
+        if said is None:
+            return None
+        times, envelope = 1, said.envelope
+        if envelope.recipient != AGGREGATOR:
+            times, first = self._shared.pop((envelope.kind, envelope.body))
+            if times > 1:
+                self._shared[envelope.kind, envelope.body] = times - 1, first
+        if self._held is not None:
+            self._held.drop(0 if times > 1 else self._size(said))
+        return said
+
+    def _size(self, said: _Said) -> int:
+        body = said.envelope.body
+        return len(body) if said.message is None else self._codec.held_bytes(said.message, body)
+
+
+def walk(
+    codec: Codec, entries: Iterable[Entry], held: Held | None = None
+) -> Iterator[Sequence[Step]]:
+    """The steps of a transcript, a block of them at a time.
+
+    Raises:
+        TooMuchError: more is under way than there may be; that it is said has been handed on.
+    """
+    going = Walk(codec, held)
+    block: list[Step] = []
+    size = 0
+    for entry in entries:
+        step = going.step(entry)
+        block.append(step)
+        try:
+            going.keep(step)
+        except TooMuchError:
+            yield block
+            raise
+        size += len(entry.envelope) if isinstance(entry, Sent) else 0
+        if len(block) >= BLOCK or size >= BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def steps(codec: Codec, entries: Iterable[Entry], held: Held | None = None) -> Iterator[Step]:
+    """The steps of a transcript, one by one."""
+    return chain.from_iterable(walk(codec, entries, held))
+
+
+def fold(blocks: Iterable[Sequence[Step]], *folds: Fold) -> None:
+    """Give every step to every fold, or as many as it has room for."""
+    going = list(folds)
+    try:
+        for block in blocks:
+            for each in tuple(going):
+                try:
+                    for step in block:
+                        each.add(step)
+                except TooMuchError as error:
+                    each.stopped = error
+                    going.remove(each)
+            if not going:
+                return
+    except TooMuchError as error:
+        for each in going:
+            each.stopped = error
