@@ -83,6 +83,8 @@ def audit(
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
     disclosed: Iterable[Disclosure] = (),
+    reader: TranscriptReader | None = None,
+    folds: Iterable[Fold] = (),
 ) -> Audit:
     """Judge a transcript.
 
@@ -94,6 +96,8 @@ def audit(
         checkpoint: the aggregator's, as published elsewhere.
         disclosed: what members let the auditor have: their words are replayed with it. The
             aggregator's are in any case, as far as that goes.
+        reader: of this transcript, if its header has been read already.
+        folds: what else is to take its steps, in the same pass.
 
     Raises:
         SurveyError: no readable header, one of another variant, or a member who was not there.
@@ -108,10 +112,10 @@ def audit(
     for name in (*known, observer):
         if name != RECORD and name not in charter.roster:
             raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
-    reader = TranscriptReader(chunks())
+    reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
     reading = _Reading(charter, observer, known.values(), held)
-    fold(walk(charter.codec, reader, held), reading)
+    fold(walk(charter.codec, reader, held), reading, *folds)
     findings = [*_of_record(verification)]
     if reading.unread is not None:
         findings.append(reading.unread)

@@ -77,11 +77,13 @@ class Walk:
     Args:
         codec: of the survey's kinds.
         held: counts what is under way, of a file that may be anybody's.
+        bodies: whether what is delivered comes with what it says; if not, next to nothing is kept.
     """
 
-    def __init__(self, codec: Codec, held: Held | None = None) -> None:
+    def __init__(self, codec: Codec, held: Held | None = None, *, bodies: bool = True) -> None:
         self._codec = codec
         self._held = held
+        self._bodies = bodies
         self._number = 0
         self._under_way: dict[tuple[PartyId, int], _Said] = {}
         # What is under way to several is kept once: how often, and the first of them.
@@ -110,11 +112,13 @@ class Walk:
             return
         self._forget((envelope.sender, envelope.seq))
         said = _Said(step.number, envelope, step.message)
+        if not self._bodies:
+            said = _Said(step.number, msgspec.structs.replace(envelope, body=b""), None)
         self._under_way[envelope.sender, envelope.seq] = said
-        times = 0
-        if envelope.recipient != AGGREGATOR:
-            times, first = self._shared.get((envelope.kind, envelope.body), (0, said))
-            self._shared[envelope.kind, envelope.body] = times + 1, first
+        times, body = 0, (envelope.kind, envelope.body)
+        if self._is_shared(envelope):
+            times, first = self._shared.get(body, (0, said))
+            self._shared[body] = times + 1, first
         if self._held is not None:
             self._held.take(0 if times else self._size(said))
 
@@ -147,14 +151,18 @@ class Walk:
         said = self._under_way.pop(key, None)
         if said is None:
             return None
-        times, envelope = 1, said.envelope
-        if envelope.recipient != AGGREGATOR:
-            times, first = self._shared.pop((envelope.kind, envelope.body))
+        times, body = 1, (said.envelope.kind, said.envelope.body)
+        if self._is_shared(said.envelope):
+            times, first = self._shared.pop(body)
             if times > 1:
-                self._shared[envelope.kind, envelope.body] = times - 1, first
+                self._shared[body] = times - 1, first
         if self._held is not None:
             self._held.drop(0 if times > 1 else self._size(said))
         return said
+
+    def _is_shared(self, envelope: Envelope) -> bool:
+        # What the aggregator hears is kept by itself for longer, until its role takes it.
+        return self._bodies and envelope.recipient != AGGREGATOR
 
     def _size(self, said: _Said) -> int:
         body = said.envelope.body
@@ -162,14 +170,14 @@ class Walk:
 
 
 def walk(
-    codec: Codec, entries: Iterable[Entry], held: Held | None = None
+    codec: Codec, entries: Iterable[Entry], held: Held | None = None, *, bodies: bool = True
 ) -> Iterator[Sequence[Step]]:
-    """The steps of a transcript, a block of them at a time.
+    """The steps of a transcript, a block of them at a time; the arguments are those of ``Walk``.
 
     Raises:
         TooMuchError: more is under way than there may be; that it is said has been handed on.
     """
-    going = Walk(codec, held)
+    going = Walk(codec, held, bodies=bodies)
     block: list[Step] = []
     size = 0
     for entry in entries:
@@ -188,9 +196,11 @@ def walk(
         yield block
 
 
-def steps(codec: Codec, entries: Iterable[Entry], held: Held | None = None) -> Iterator[Step]:
+def steps(
+    codec: Codec, entries: Iterable[Entry], held: Held | None = None, *, bodies: bool = True
+) -> Iterator[Step]:
     """The steps of a transcript, one by one."""
-    return chain.from_iterable(walk(codec, entries, held))
+    return chain.from_iterable(walk(codec, entries, held, bodies=bodies))
 
 
 def fold(blocks: Iterable[Sequence[Step]], *folds: Fold) -> None:

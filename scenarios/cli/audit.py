@@ -13,21 +13,20 @@ from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import Worst, worst_composition
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.judge import (
-    Coalition,
     CoalitionFinding,
+    CoalitionReading,
     WorstCoalition,
-    judge_coalition,
-    worst_coalition,
+    WorstReading,
 )
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage, link
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.charter import Charter
 from protocol.session.variant import settled
+from protocol.surveys.limits import Held
 from protocol.transcript.entries import Header
 from protocol.transcript.header import charter_of
-from scenarios.cli.conspirators import coalition_of, silent_taps, stranger
+from scenarios.cli.conspirators import SilentTaps, coalition_of, stranger
 from scenarios.cli.inspect import (
     bytes_of,
     checkpoint_option,
@@ -35,14 +34,14 @@ from scenarios.cli.inspect import (
     json_option,
     print_json,
     reader_of,
-    roster_of,
     transcript_argument,
 )
 from scenarios.cli.survey import Amount
 from scenarios.deployment.disclosures import disclosures
 from scenarios.files.checkpoints import read_checkpoint
-from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
+from scenarios.report.rounds import RoundWriter
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import built_in_variant, find_variant
 
@@ -189,7 +188,8 @@ def audit(
     opened = open_transcript(transcript)
     if html is not None and html.exists() and html.samefile(transcript):
         raise UsageError(f"--html {html}: is the transcript itself")
-    header = reader_of(opened, transcript).header
+    reader = reader_of(opened, transcript)
+    header = reader.header
     # What a transcript says is looked up, never loaded.
     cls = built_in_variant(header.variant) if variant is None else find_variant(variant)
     charter = charter_of(header, cls)
@@ -197,12 +197,20 @@ def audit(
     if trail is not None and trail not in charter.roster:
         raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
     disclosed = list(disclosures(charter, seed=header.seed, folders=members, records=records))
+    silent, known, searched = SilentTaps(conspirators), None, None
+    if conspirators is not None:
+        known = CoalitionReading(charter, conspirators, Held(lambda: reader.stored))
+    if worst is not None:
+        searched = WorstReading(charter, worst, Held(lambda: reader.stored))
+    rounds = None if html is None else RoundWriter(charter.roster)
     found = opened.audit(
         cls,
         observer=PartyId(observer),
         digest=bytes_of(digest),
         checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
         disclosed=disclosed,
+        reader=reader,
+        folds=[each for each in (known, searched, silent, rounds) if each is not None],
     )
     worst_respondent, no_delta = None, ""
     try:
@@ -220,14 +228,14 @@ def audit(
         no_delta=no_delta,
         second_opinions=_second_opinions(worst_respondent, delta) if pld else (),
         linkage=link(found.ledger),
-        coalition=_coalition(opened, charter, conspirators),
-        worst=None if worst is None else worst_coalition(charter, opened.entries, worst),
-        coalition_notes=silent_taps(opened.entries(), conspirators),
+        coalition=None if known is None else known.found(),
+        worst=None if searched is None else searched.worst(),
+        coalition_notes=silent.notes,
         worst_notes=(_ALONE,) if taps or keys else (),
         notes=_notes(found) if replay else (),
     )
-    if html is not None:
-        _write_page(opened, transcript, judged, html)
+    if html is not None and rounds is not None:
+        _write_page(transcript, judged, rounds, html)
     if as_json:
         print_json(_values(judged))
     else:
@@ -242,12 +250,6 @@ def _account(found: Audit, party: str) -> Account:
     if account is None:
         raise UsageError(f"{found.ledger.observer!r} learned nothing from a party {party!r}")
     return account
-
-
-def _coalition(
-    opened: Transcript, charter: Charter, coalition: Coalition | None
-) -> CoalitionFinding | None:
-    return None if coalition is None else judge_coalition(charter, opened.entries(), coalition)
 
 
 def _second_opinions(worst: Worst | None, delta: float) -> tuple[Composition, ...]:
@@ -283,18 +285,16 @@ def _notes(found: Audit) -> tuple[str, ...]:
     return (f"no party's words were replayed: that takes its records and its keys ({hint})",)
 
 
-def _write_page(opened: Transcript, transcript: Path, judged: Judged, path: Path) -> None:
+def _write_page(transcript: Path, judged: Judged, rounds: RoundWriter, path: Path) -> None:
     from scenarios.report.page.page import page
-    from scenarios.report.rounds import rounds_of
 
-    reader = reader_of(opened, transcript)
     worst = judged.worst_respondent
     text = page(
         judged.audit,
         title=judged.audit.charter.variant.survey.title,
         transcript_name=transcript.name,
         header=judged.header,
-        rounds=rounds_of(roster_of(reader), reader),
+        rounds=rounds.rounds(),
         coalition=judged.coalition,
         worst=judged.worst,
         coalition_notes=judged.coalition_notes,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.errors import RemoteProtocolError
+from protocol.audit.walk import Fold, Step
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
-from protocol.transcript.entries import Entry, Sent
-from protocol.wire.codec import decode_envelope
+from protocol.transcript.entries import Sent
 from scenarios.running.errors import UsageError
 
 
@@ -46,21 +44,24 @@ def stranger(roster: Roster, name: str) -> str:
     return f"{name!r} is not on the roster of {len(roster)} members"
 
 
-def silent_taps(entries: Iterable[Entry], coalition: Coalition | None) -> tuple[str, ...]:
-    """Of every wire that is read and on which nothing passed, that it is so."""
-    if coalition is None or not coalition.taps:
-        return ()
-    silent = {frozenset(tap): tap for tap in coalition.taps}
-    for entry in entries:
-        # An entry whose envelope is malformed is a fault that the verification names.
-        with contextlib.suppress(RemoteProtocolError):
-            if isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
-                silent.pop(frozenset((envelope.sender, envelope.recipient)), None)
-    return tuple(
-        f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
-        for x, y in silent.values()
-    )
+class SilentTaps(Fold):
+    """The wires that a coalition reads and on which nothing has passed."""
+
+    def __init__(self, coalition: Coalition | None) -> None:
+        taps = () if coalition is None else coalition.taps
+        self._silent = {frozenset(tap): tap for tap in taps}
+
+    def add(self, step: Step) -> None:
+        if isinstance(step.entry, Sent) and step.envelope is not None:
+            self._silent.pop(frozenset((step.envelope.sender, step.envelope.recipient)), None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of each of them, that it is so."""
+        return tuple(
+            f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
+            for x, y in self._silent.values()
+        )
 
 
 def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:

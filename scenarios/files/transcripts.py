@@ -17,6 +17,7 @@ import msgspec
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.proofs.receipt import prove
+from protocol.audit.walk import Fold
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant
@@ -129,11 +130,15 @@ class Transcript(msgspec.Struct, frozen=True):
         digest: bytes | None = None,
         checkpoint: SignedCheckpoint | None = None,
         disclosed: Iterable[Disclosure] = (),
+        reader: TranscriptReader | None = None,
+        folds: Iterable[Fold] = (),
     ) -> Audit:
         """Who was counted, what was learned, and whether the result follows.
 
         Args:
             disclosed: keys and records of members whose words are to be replayed too.
+            reader: as ``entries`` gave it, if its header has been read already.
+            folds: what else is to take its steps, in the same pass.
         """
         return audit(
             self.chunks,
@@ -142,6 +147,8 @@ class Transcript(msgspec.Struct, frozen=True):
             digest=digest,
             checkpoint=checkpoint,
             disclosed=disclosed,
+            reader=reader,
+            folds=folds,
         )
 
     def _read(self, path: Path) -> Iterator[bytes]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.audit.completeness import Closing
-from protocol.errors import RemoteProtocolError
+from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Envelope, PartyId
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
-from protocol.wire.codec import Codec, decode_envelope
+from protocol.wire.codec import Codec
 
 NOTES = 1_000
 """How many different notes of a round are told apart."""
@@ -62,35 +62,34 @@ def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Se
     ]
 
 
-class RoundWriter:
-    """Collects rounds from entries in the order they were recorded.
+class RoundWriter(Fold):
+    """Collects rounds from the steps of a transcript.
 
     A message belongs to the round in which it was sent. All that are not on the roster count as
     one: ``verify`` names them.
     """
 
     def __init__(self, roster: Roster) -> None:
-        self._codec = Codec((), members=len(roster))
         self._roster = roster
         self._tallies: list[dict[tuple[str, str, str], _Tally]] = [{}]
         self._notes: list[dict[str, int]] = [{}]
-        self._under_way: dict[tuple[PartyId, int], _Tally] = {}
+        self._closings: list[int] = []
 
     @property
     def number(self) -> int:
         """The round that entries belong to now, from 1."""
         return len(self._tallies)
 
-    def add(self, entry: Entry) -> None:
-        """Take the next entry."""
+    def add(self, step: Step) -> None:
+        entry, envelope = step.entry, step.envelope
         match entry:
-            case Sent():
-                self._sent(decode_envelope(entry.envelope), len(entry.envelope))
-            case Delivered():
-                key = self._known(entry.sender), entry.seq
-                tally = self._under_way.pop(key, None)
-                if tally is not None:
-                    tally.delivered += 1
+            case Sent() if envelope is not None:
+                self._sent(envelope, len(entry.envelope))
+                if envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
+                    self._closed(step)
+            case Delivered() if envelope is not None and step.said is not None:
+                tallies = self._tallies[bisect_left(self._closings, step.said)]
+                tallies[self._key(envelope)].delivered += 1
             case Refused():
                 self._note(f"refused from {entry.link or 'a stranger'}: {entry.reason}")
             case Departed():
@@ -108,26 +107,28 @@ class RoundWriter:
 
     def _sent(self, envelope: Envelope, size: int) -> None:
         sender, recipient = self._known(envelope.sender), self._known(envelope.recipient)
-        key = (envelope.kind, _side(sender), _side(recipient))
-        tally = self._tallies[-1].setdefault(key, _Tally())
+        tally = self._tallies[-1].setdefault(self._key(envelope), _Tally())
         tally.senders.add(sender)
         tally.recipients.add(recipient)
         tally.messages += 1
         tally.bytes += size
-        if envelope.recipient != RECORD:
-            self._under_way[sender, envelope.seq] = tally
-        if envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
-            self._closed(envelope)
 
-    def _closed(self, envelope: Envelope) -> None:
+    def _key(self, envelope: Envelope) -> tuple[str, str, str]:
+        sides = _side(self._known(envelope.sender)), _side(self._known(envelope.recipient))
+        return envelope.kind, *sides
+
+    def _closed(self, step: Step) -> None:
+        closed = step.message
         try:
-            closed = self._codec.decode(envelope.kind, envelope.body)
             if isinstance(closed, Closed):
                 awaited = len(self._roster.members_in(closed.awaited))
                 counted = len(self._roster.members_in(closed.counted))
                 self._note(f"closed: {closed.of} of {counted:,} of {awaited:,} parties counted")
-        except (RemoteProtocolError, ValueError) as error:
+            else:
+                self._note(f"a malformed closing: {step.malformed}")
+        except ValueError as error:
             self._note(f"a malformed closing: {error}")
+        self._closings.append(step.number)
         self._tallies.append({})
         self._notes.append({})
 
@@ -167,7 +168,5 @@ def _side(member: str) -> str:
 def rounds_of(roster: Roster, entries: Iterable[Entry]) -> list[Round]:
     """The rounds of a transcript, without entries that are malformed: ``verify`` names those."""
     writer = RoundWriter(roster)
-    for entry in entries:
-        with contextlib.suppress(RemoteProtocolError):
-            writer.add(entry)
+    fold(walk(Codec((), members=len(roster)), entries, bodies=False), writer)
     return writer.rounds()

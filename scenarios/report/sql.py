@@ -6,12 +6,12 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from protocol.errors import RemoteProtocolError
+from protocol.audit.walk import steps
 from protocol.session.roster import Roster
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
-from protocol.wire.codec import decode_envelope
+from protocol.wire.codec import Codec
 from scenarios.report.rounds import RoundWriter
 from scenarios.running.errors import UsageError
 
@@ -132,31 +132,29 @@ def _rows(
     roster: Roster, entries: Iterable[Entry], held: Held
 ) -> Iterator[tuple[str, tuple[object, ...]]]:
     rounds = RoundWriter(roster)
-    for number, entry in enumerate(entries):
-        about = (number, entry.at / 1e6, rounds.number)
-        try:
-            rounds.add(entry)
-            match entry:
-                case Sent():
-                    held.take(len(entry.envelope))
-                    e = decode_envelope(entry.envelope)
-                    seq = _integer(e.seq)
-                    said = (e.sender, e.recipient, seq, e.kind, len(entry.envelope), e.body)
-                    yield "sent", (*about, *said)
-                case Delivered():
-                    seq = _integer(entry.seq)
-                    handed = (entry.sender, entry.recipient, seq, int(entry.repeat))
-                    yield "delivered", (*about, *handed)
-                case Refused():
-                    held.take(len(entry.link) + len(entry.reason) + len(entry.excerpt))
-                    yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
-                case Departed():
-                    held.take(len(entry.party) + len(entry.reason))
-                    yield "departed", (*about, entry.party, entry.reason)
-                case Checkpoint():
-                    yield "checkpoint", (*about, entry.statement, entry.signature)
-        except RemoteProtocolError:
-            continue  # Malformed: `verify` names it.
+    for step in steps(Codec((), members=len(roster)), entries, bodies=False):
+        entry, e = step.entry, step.envelope
+        about = (step.number, entry.at / 1e6, rounds.number)
+        rounds.add(step)
+        match entry:
+            # What is malformed, `verify` names.
+            case Sent() if e is not None:
+                held.take(len(entry.envelope))
+                seq = _integer(e.seq)
+                said = (e.sender, e.recipient, seq, e.kind, len(entry.envelope), e.body)
+                yield "sent", (*about, *said)
+            case Delivered():
+                seq = _integer(entry.seq)
+                handed = (entry.sender, entry.recipient, seq, int(entry.repeat))
+                yield "delivered", (*about, *handed)
+            case Refused():
+                held.take(len(entry.link) + len(entry.reason) + len(entry.excerpt))
+                yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
+            case Departed():
+                held.take(len(entry.party) + len(entry.reason))
+                yield "departed", (*about, entry.party, entry.reason)
+            case Checkpoint():
+                yield "checkpoint", (*about, entry.statement, entry.signature)
 
 
 def _integer(value: int) -> int | str:

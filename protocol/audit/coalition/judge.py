@@ -34,10 +34,12 @@ from protocol.transcript.reader import TranscriptReader
 __all__ = [
     "Coalition",
     "CoalitionFinding",
+    "CoalitionReading",
     "Component",
     "Pair",
     "SumFinding",
     "WorstCoalition",
+    "WorstReading",
     "judge_coalition",
     "judge_sessions",
     "worst_coalition",
@@ -80,8 +82,9 @@ def judge_sessions(
     coalition.check(names)
     readings = []
     for charter, entries in sessions:
-        reading = _Reading(charter, coalition.among(charter.roster), entries)
-        reading.read()
+        held = _held_of(entries)
+        reading = CoalitionReading(charter, coalition.among(charter.roster), held)
+        fold(walk(charter.codec, entries, held), reading)
         readings.append(reading)
     return _concluded(readings, coalition)
 
@@ -97,40 +100,37 @@ def worst_coalition(
     Raises:
         SurveyError: there are not so many parties that one would be left.
     """
-    parties = charter.roster.parties
-    if not 0 <= size < len(parties):
-        raise SurveyError(
-            f"a coalition of {size} of {len(parties)} parties: expected 0 to {len(parties) - 1}"
-        )
-    # The aggregator sees whatever passes, so what is seen does not depend on who is with it.
-    reading = _Reading(charter, Coalition((AGGREGATOR,)), entries())
-    reading.read()
-    choice = search(
-        reading.sums.records, threshold=reading.sums.threshold, parties=len(parties), size=size
-    )
-    coalition = Coalition((AGGREGATOR, *(parties[place] for place in choice.places)))
-    reading.coalition = coalition
-    return WorstCoalition(coalition, _concluded([reading], coalition), choice.exact, choice.words)
+    read = entries()
+    held = _held_of(read)
+    reading = WorstReading(charter, size, held)
+    fold(walk(charter.codec, read, held), reading)
+    return reading.worst()
 
 
-class _Reading(Fold):
-    """What one pass over the steps of a session collects."""
+def _held_of(entries: Iterable[Entry]) -> Held | None:
+    # Entries that are made here, and not read from a file, cost what they cost.
+    return Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
 
-    def __init__(
-        self, charter: Charter, coalition: Coalition, entries: Iterable[Entry] = ()
-    ) -> None:
+
+class CoalitionReading(Fold):
+    """What a coalition knows, in one pass over the steps of a session.
+
+    Args:
+        charter: the survey.
+        coalition: who of its roster.
+        held: counts what is kept, of a file that may be anybody's.
+    """
+
+    def __init__(self, charter: Charter, coalition: Coalition, held: Held | None = None) -> None:
         self.charter = charter
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
-        # Entries that are made here, and not read from a file, cost what they cost.
-        self._held = Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
-        self.ledger = LedgerWriter(charter, (coalition,), self._held)
-        self._entries = entries
+        self.ledger = LedgerWriter(charter, (coalition,), held)
         self._observer = coalition
 
-    def read(self) -> None:
-        """Take all entries, or as many as there is room for."""
-        fold(walk(self.charter.codec, self._entries, self._held), self)
+    def found(self) -> CoalitionFinding:
+        """What it knows by the steps so far."""
+        return _concluded([self], self.coalition)
 
     def add(self, step: Step) -> None:
         self.ledger.add(step)
@@ -195,7 +195,34 @@ class _Reading(Fold):
         )
 
 
-def _concluded(readings: Sequence[_Reading], coalition: Coalition) -> CoalitionFinding:
+class WorstReading(CoalitionReading):
+    """The most damaging coalition of the aggregator and ``size`` parties, in one pass likewise.
+
+    Raises:
+        SurveyError: there are not so many parties that one would be left.
+    """
+
+    def __init__(self, charter: Charter, size: int, held: Held | None = None) -> None:
+        parties = len(charter.roster.parties)
+        if not 0 <= size < parties:
+            raise SurveyError(
+                f"a coalition of {size} of {parties} parties: expected 0 to {parties - 1}"
+            )
+        # The aggregator sees whatever passes, so what is seen does not depend on who is with it.
+        super().__init__(charter, Coalition((AGGREGATOR,)), held)
+        self._size = size
+
+    def worst(self) -> WorstCoalition:
+        """Who that is by the steps so far."""
+        parties, sums = self.charter.roster.parties, self.sums
+        choice = search(
+            sums.records, threshold=sums.threshold, parties=len(parties), size=self._size
+        )
+        self.coalition = Coalition((AGGREGATOR, *(parties[place] for place in choice.places)))
+        return WorstCoalition(self.coalition, self.found(), choice.exact, choice.words)
+
+
+def _concluded(readings: Sequence[CoalitionReading], coalition: Coalition) -> CoalitionFinding:
     everybody = dict.fromkeys(name for r in readings for name in r.charter.roster.parties)
     place_of = {name: place for place, name in enumerate(everybody)}
     names = tuple(everybody)
