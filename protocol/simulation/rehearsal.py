@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from protocol.accounting.events import PrivacyEvent
 from protocol.audit.hearing import Hearing
 from protocol.audit.ledger import Ledger, LedgerWriter
-from protocol.audit.walk import steps
+from protocol.audit.walk import Step, steps
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
@@ -22,7 +22,6 @@ from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from protocol.wire.codec import decode_envelope
 
 Slot = tuple[PartyId, int]
 """A sender, and the number of its envelope."""
@@ -63,11 +62,11 @@ class Rehearsal:
             self.result, self.endings = run.result, dict(run.endings)
             self.digest = recorder.close()
         self.content = b"".join(parts)
-        self.sent: dict[Slot, Envelope] = {}
-        for entry in self.entries():
-            if isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
-                self.sent[envelope.sender, envelope.seq] = envelope
+        self.sent = {
+            (step.envelope.sender, step.envelope.seq): step.envelope
+            for step in self.steps
+            if isinstance(step.entry, Sent) and step.envelope is not None
+        }
 
     @property
     def published(self) -> Message:
@@ -88,6 +87,11 @@ class Rehearsal:
     def entries(self) -> Iterator[Entry]:
         """The record, entry by entry."""
         return iter(TranscriptReader(self.content))
+
+    @functools.cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The record, step by step."""
+        return tuple(steps(self.charter.codec, self.entries()))
 
     def message(self, envelope: Envelope) -> Message:
         """What an envelope says.
@@ -147,7 +151,7 @@ class Rehearsal:
         before: dict[Slot, int] = {}
         events: dict[Slot, PrivacyEvent] = {}
         hearing = Hearing(self.charter)
-        for step in steps(self.charter.codec, self.entries()):
+        for step in self.steps:
             if isinstance(step.entry, Delivered):
                 envelope = self.sent[step.entry.sender, step.entry.seq]
                 heard.setdefault(step.entry.recipient, []).append(envelope)
@@ -168,6 +172,6 @@ class Rehearsal:
             UnsupportedEventError: an event that the accountant does not know.
         """
         writer = LedgerWriter(self.charter, (observer,))
-        for step in steps(self.charter.codec, self.entries()):
+        for step in self.steps:
             writer.add(step)
         return writer.ledger(observer)

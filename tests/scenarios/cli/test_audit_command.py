@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from protocol.variants import (
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
 from scenarios.deployment.deployment import _CharterFile
+from scenarios.files.transcripts import Transcript
 from scenarios.running.errors import UsageError
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.forgeries import Forgery
@@ -66,6 +67,24 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 @pytest.fixture(scope="module")
 def summed(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return recorded(tmp_path_factory.mktemp("summed"), SecureSumVariant(survey=BITS))
+
+
+def test_a_transcript_is_read_twice(
+    summed: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    read = Transcript.chunks
+
+    def chunks(self: Transcript) -> Iterable[bytes]:
+        opened.append(self)
+        return read(self)
+
+    monkeypatch.setattr(Transcript, "chunks", chunks)
+    page = ("--html", tmp_path / "page.html")
+    more = ("--worst", 2, "--trail", "party-1", "--delta", 0.01, "--replay", *page)
+    found = sottovoce("audit", summed.path, *ALL, *more, "--records", summed.records)
+    assert (found.code, found.err) == (0, "")
+    assert len(opened) == 2
 
 
 def test_every_variant_has_an_example() -> None:

@@ -1,0 +1,197 @@
+"""One walk over a transcript: what is decoded, how often, and what of it is held."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.audit.audit import audit
+from protocol.audit.coalition.judge import Coalition, CoalitionReading, WorstReading
+from protocol.audit.disclosure import disclosed_by_seed
+from protocol.audit.replay import ReplayWriter
+from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk
+from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.simulation.setting import setting_of
+from protocol.surveys.limits import OVERHEAD, Held, TooMuchError
+from protocol.transcript.entries import Delivered, Departed, Sent
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import verify
+from protocol.wire import codec as wire
+from protocol.wire.codec import Codec, encode_envelope
+from tests.every_variant import Example, examples
+from tests.protocol.simulation import Numbers, Word, answers, charter_of, talk
+
+CHARTER = charter_of(talk())
+ONE, TWO = (PartyId(f"party-{i}") for i in (1, 2))
+LARGE = Numbers(np.arange(1000, dtype=np.uint16))
+EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+
+
+def sent(sender: str, seq: int, message: Message | bytes, *, to: str) -> Sent:
+    if isinstance(message, bytes):
+        kind, body = "Word", message
+    else:
+        kind, body = message.kind(), CHARTER.codec.encode(message)
+    item = Envelope(CHARTER.session, PartyId(sender), PartyId(to), seq, kind, body)
+    return Sent(at=0, envelope=encode_envelope(item))
+
+
+def came(sender: str, seq: int, *, to: str, repeat: bool = False) -> Delivered:
+    return Delivered(at=0, sender=PartyId(sender), recipient=PartyId(to), seq=seq, repeat=repeat)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, run: Callable[[], object]) -> Counter[str]:
+    """How often envelopes and messages are decoded meanwhile."""
+    calls: Counter[str] = Counter()
+    decode, decode_envelope = Codec.decode, wire._decode_envelope
+
+    def message(self: Codec, name: str, body: bytes) -> Message:
+        calls["message"] += 1
+        return decode(self, name, body)
+
+    def envelope(encoded: bytes) -> Any:
+        calls["envelope"] += 1
+        return decode_envelope(encoded)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Codec, "decode", message)
+        patch.setattr(wire, "_decode_envelope", envelope)
+        run()
+    return calls
+
+
+@EVERY
+def test_an_audit_decodes_everything_once(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = setting_of(example.variant, answers(example.variant.survey, 6), seed=1)
+    done = Rehearsal(setting)
+    known = tuple(disclosed_by_seed(setting.charter, 1))
+    there = tuple(steps(setting.charter.codec, done.entries()))
+    everything = sum(isinstance(step.entry, Sent) for step in there)
+
+    def replay() -> None:
+        writer = ReplayWriter(setting.charter, known)
+        for step in there:
+            writer.add(step)
+        writer.replays()
+
+    def all_of_it() -> None:
+        reader = TranscriptReader(done.content)
+        more: tuple[Fold, ...] = (
+            CoalitionReading(setting.charter, Coalition((ONE, TWO))),
+            WorstReading(setting.charter, 2),
+        )
+        audit(lambda: [done.content], type(example.variant), reader=reader, folds=more)
+
+    replayed = counted(monkeypatch, replay)
+    verified = counted(monkeypatch, lambda: verify(done.content))
+    calls = counted(monkeypatch, all_of_it)
+    assert calls["envelope"] == everything + verified["envelope"]
+    assert 0 < calls["message"] <= everything + replayed["message"] + verified["message"]
+
+
+def test_what_is_delivered_is_what_was_sent_and_once() -> None:
+    entries = [
+        sent(AGGREGATOR, 0, Word("x"), to=ONE),
+        sent(ONE, 0, b"\xc1", to=AGGREGATOR),
+        Sent(at=0, envelope=b"?"),
+        came(AGGREGATOR, 0, to=ONE),
+        came(AGGREGATOR, 0, to=ONE, repeat=True),
+        came(ONE, 0, to=AGGREGATOR),
+        came(TWO, 0, to=ONE),
+        Departed(at=0, party=ONE, reason="lost"),
+        sent(AGGREGATOR, 1, Word("end"), to=RECORD),
+        came(AGGREGATOR, 1, to=ONE),
+    ]
+    found = list(steps(CHARTER.codec, entries))
+    assert [step.number for step in found] == list(range(10))
+    assert [step.entry for step in found] == entries
+    assert [step.said for step in found] == [None] * 3 + [0, None, 1] + [None] * 4
+    assert found[3].envelope == found[0].envelope
+    assert found[3].message == found[0].message == Word("x")
+    assert (found[5].envelope, found[5].message) == (found[1].envelope, None)
+    assert [bool(step.malformed) for step in found] == [False, True, True] + [False] * 7
+    assert [step.envelope is None for step in found] == [i in (2, 4, 6, 7, 9) for i in range(10)]
+
+
+def test_without_bodies_it_is_told_what_was_delivered_and_not_what_it_says() -> None:
+    entries = [sent(AGGREGATOR, 0, Word("x"), to=ONE), came(AGGREGATOR, 0, to=ONE)]
+    said, heard = steps(CHARTER.codec, entries, bodies=False)
+    assert said.message == Word("x")
+    assert said.envelope is not None
+    assert heard.envelope is not None
+    assert (heard.said, heard.message, heard.envelope.body) == (0, None, b"")
+    assert heard.envelope.kind == "Word"
+
+
+def test_what_is_under_way_is_counted_until_it_is_delivered() -> None:
+    size = len(CHARTER.codec.encode(LARGE))
+    held = Held(lambda: 0)
+    going = Walk(CHARTER.codec, held)
+    first = going.add(sent(AGGREGATOR, 0, LARGE, to=ONE))
+    assert held._bytes == size + OVERHEAD
+    # Of a broadcast there is one object.
+    second = going.add(sent(AGGREGATOR, 1, LARGE, to=TWO))
+    assert second.message is first.message
+    assert held._bytes == size + 2 * OVERHEAD
+    going.add(sent(ONE, 0, LARGE, to=AGGREGATOR))
+    going.add(sent(TWO, 0, LARGE, to=AGGREGATOR))
+    assert held._bytes == 3 * size + 4 * OVERHEAD
+    # Whoever repeats a number has one envelope under way.
+    going.add(sent(TWO, 0, LARGE, to=AGGREGATOR))
+    going.add(sent(TWO, 1, LARGE, to=RECORD))
+    assert held._bytes == 3 * size + 4 * OVERHEAD
+    going.add(came(AGGREGATOR, 0, to=ONE))
+    assert held._bytes == 3 * size + 3 * OVERHEAD
+    going.add(came(AGGREGATOR, 1, to=TWO))
+    assert held._bytes == 2 * size + 2 * OVERHEAD
+    going.add(came(ONE, 0, to=AGGREGATOR))
+    going.add(came(TWO, 0, to=AGGREGATOR))
+    assert held._bytes == 0
+
+
+def test_steps_come_in_blocks_of_bounded_size() -> None:
+    small = [sent(AGGREGATOR, i, Word("x"), to=ONE) for i in range(2 * BLOCK + 1)]
+    assert [len(block) for block in walk(CHARTER.codec, small)] == [BLOCK, BLOCK, 1]
+    large = [sent(AGGREGATOR, i, LARGE, to=ONE) for i in range(1100)]
+    for block in walk(CHARTER.codec, large):
+        sizes = [len(step.entry.envelope) for step in block if isinstance(step.entry, Sent)]
+        assert sum(sizes[:-1]) < BLOCK_BYTES
+        assert len(block) < BLOCK
+
+
+class Few(Fold):
+    """Has room for so many steps."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.taken: list[int] = []
+
+    def add(self, step: Step) -> None:
+        if len(self.taken) == self.room:
+            raise TooMuchError("no room")
+        self.taken.append(step.number)
+
+
+def test_a_fold_without_room_stops_by_itself() -> None:
+    entries = [sent(AGGREGATOR, i, Word("x"), to=ONE) for i in range(5)]
+    few, all_of_them = Few(2), Few(9)
+    fold(walk(CHARTER.codec, entries), few, all_of_them)
+    assert (few.taken, str(few.stopped)) == ([0, 1], "no room")
+    assert (all_of_them.taken, all_of_them.stopped) == ([0, 1, 2, 3, 4], None)
+
+
+def test_where_too_much_is_under_way_every_fold_stops_after_it() -> None:
+    entries = [sent(ONE, i, LARGE, to=AGGREGATOR) for i in range(5)]
+    size = len(CHARTER.codec.encode(LARGE)) + OVERHEAD
+    stopped, full = Few(1), Few(9)
+    fold(walk(CHARTER.codec, entries, Held(lambda: 0, 2 * size)), stopped, full)
+    assert (stopped.taken, str(stopped.stopped)) == ([0], "no room")
+    assert full.taken == [0, 1, 2]
+    assert "for a file of this length" in str(full.stopped)
