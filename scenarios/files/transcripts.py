@@ -182,12 +182,18 @@ class GrowingTranscript(GrowingFile):
         A simulation that has this name is replaced, with what was written beside it.
 
         Raises:
-            UsageError: meanwhile something else got the name.
+            UsageError: meanwhile something else got the name, or the record was moved away.
             OSError: it cannot be written.
         """
         self.kept = True
         self.sync()
         with ExitStack() as held, naming(self._final):
+            if not self.is_there():
+                # What has its name now, if anything has, is another program's.
+                raise UsageError(
+                    f"{self.path}: has been moved or deleted while it was written, and so got "
+                    "neither its name nor a checkpoint; what was moved is whole"
+                )
             _replaceable(held, self._final)
             for companion in _companions(self._final):
                 companion.unlink(missing_ok=True)
@@ -228,8 +234,8 @@ def growing(path: Path) -> Generator[GrowingTranscript]:
             with record.surfacing():
                 yield record
         finally:
-            if not record.kept:
-                partial.unlink(missing_ok=True)
+            if not record.kept and record.is_there():
+                partial.unlink()
 
 
 def partial_path(path: Path) -> Path:

@@ -156,7 +156,7 @@ def is_named(descriptor: int, path: Path) -> bool:
     """Whether a path is, still, the name of an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
@@ -175,6 +175,10 @@ class GrowingFile:
         self.path = path
         self.failure: OSError | None = None
         self._descriptor = descriptor
+
+    def is_there(self) -> bool:
+        """Whether it still has its name: nobody has moved, deleted or replaced it."""
+        return is_named(self._descriptor, self.path)
 
     def write(self, content: bytes) -> None:
         """Add all of the content.

@@ -299,6 +299,69 @@ def test_a_record_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"t.svt": REAL, "t.svt.partial": SIMULATED}
 
 
+MOVED = "has been moved or deleted while it was written, and so got neither its name"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_record_that_was_moved_takes_no_other_ones_name(gone: bool, tmp_path: Path) -> None:
+    path = tmp_path / "here" / "t.svt"
+    beside = checkpoint_path(path)
+
+    def grow() -> None:
+        with growing(path) as first:
+            first.write(SIMULATED)
+            if gone:
+                partial_path(path).rename(tmp_path / "moved")
+            else:
+                path.parent.rename(tmp_path / "there")
+            with growing(path) as second:
+                second.write(REAL)
+                second.keep()
+            beside.write_bytes(b"the second one's")
+            first.finish(signed_run().checkpoint)
+
+    with pytest.raises(UsageError, match=f"^{partial_path(path)}: {MOVED}"):
+        grow()
+    moved = "moved" if gone else "there/t.svt.partial"
+    assert contents(tmp_path) == {
+        moved: SIMULATED,
+        "here/t.svt.partial": REAL,
+        "here/t.checkpoint.json": b"the second one's",
+    }
+
+
+def test_a_run_that_could_not_begin_removes_no_other_record(tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+    with growing(path):
+        partial_path(path).unlink()
+        with growing(path) as second:
+            second.write(REAL)
+            second.keep()
+    assert contents(tmp_path) == {"t.svt.partial": REAL}
+
+
+def test_two_surveys_in_a_folder_that_was_renamed(keys: Path, tmp_path: Path) -> None:
+    out, there = tmp_path / "out", tmp_path / "there"
+    with aggregating(keys, out) as (first, where, _):
+        out.rename(there)
+        with aggregating(keys, out) as (second, elsewhere, _):
+            everybody_answers(keys, where)
+            said, complained = first.communicate(timeout=60)
+            assert (first.returncode, said) == (2, "")
+            assert complained.startswith(f"sottovoce: {out / PARTIAL}: {MOVED}")
+            assert complained.count("\n") == 1
+            assert contents(there).keys() == contents(out).keys() == {PARTIAL}
+            everybody_answers(keys, elsewhere)
+            assert second.wait(timeout=60) == 0
+    assert contents(out).keys() == FILES
+    checkpoint = out / "transcript.checkpoint.json"
+    for path, more in (
+        (out / "transcript.svt", ("--checkpoint", checkpoint)),
+        (there / PARTIAL, ()),
+    ):
+        assert sottovoce("verify", path, *more).code == 0
+
+
 def test_no_other_file_replaces_a_transcript(out: Path) -> None:
     before = contents(out)
     path = out / "transcript.svt"
