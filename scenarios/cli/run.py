@@ -20,7 +20,7 @@ from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
 from scenarios.files.checkpoints import checkpoint_path
-from scenarios.files.transcripts import PARTIAL, RESULT, TRANSCRIPT, discard, make_way
+from scenarios.files.transcripts import PARTIAL, RESULT, TRANSCRIPT, make_way, write_result
 from scenarios.files.writing import make_folder, write_whole
 from scenarios.running.errors import UsageError, printable
 from scenarios.running.loading import all_scenarios, find_scenario
@@ -163,14 +163,11 @@ def run(
         seconds = time.perf_counter() - started
         if by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
-        if out is not None and done.outcome is None:
-            # It belonged to the run that has just been replaced.
-            discard(out / TRANSCRIPT)
         text = json.dumps(_result(found.name, parameters, done), indent=1, allow_nan=False)
     written = []
     if out is not None:
-        write_whole(out / RESULT, text + "\n", private=True)
         recorded = out / TRANSCRIPT
+        write_result(recorded, text + "\n", recorded=done.outcome is not None)
         written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
         written.append(out / RESULT)
     if as_json:

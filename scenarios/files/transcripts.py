@@ -35,6 +35,7 @@ from scenarios.files.writing import (
     naming,
     open_private,
     sync_folder,
+    write_whole,
 )
 from scenarios.running.errors import UsageError
 
@@ -266,16 +267,23 @@ def make_way(path: Path, *, force: bool = False) -> Path | None:
     return None
 
 
-def discard(path: Path) -> None:
-    """Remove a simulation's transcript, if it is there, and what was written beside it.
+def write_result(path: Path, content: str, *, recorded: bool) -> None:
+    """Write what a simulation came to beside its transcript, while nobody else can write there.
+
+    Args:
+        path: the transcript's.
+        recorded: it is of this run; else of one before it, and goes with what is beside it.
 
     Raises:
-        UsageError: it is a real survey's, or another program has it.
+        UsageError: meanwhile a real survey was held there, or another program has the record.
+        OSError: it cannot be written.
     """
-    with ExitStack() as held:
-        if path in _replaceable(held, path):
+    with growing(path), ExitStack() as held:
+        there = _replaceable(held, path)
+        if there and not recorded:
             for name in (*_companions(path), path):
                 name.unlink(missing_ok=True)
+        write_whole(path.with_name(RESULT), content, private=True)
 
 
 class _InTheWayError(UsageError):

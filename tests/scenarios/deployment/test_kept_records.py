@@ -362,6 +362,40 @@ def test_two_surveys_in_a_folder_that_was_renamed(keys: Path, tmp_path: Path) ->
         assert sottovoce("verify", path, *more).code == 0
 
 
+SLOW = """
+import shutil
+from dataclasses import replace
+from scenarios.running.loading import find_scenario
+
+FOUND = find_scenario({name!r})
+
+def slow(parameters, context):
+    done = FOUND.run(parameters, context)
+    shutil.copytree({held!r}, {out!r}, dirs_exist_ok=True)
+    return done
+
+SCENARIOS = (replace(FOUND, name="slow", run=slow),)
+"""
+"""A scenario that still computes when a real survey is held in its folder."""
+
+
+@pytest.mark.parametrize("there", [FILES, {"transcript.svt"}, {PARTIAL}])
+@pytest.mark.parametrize("command", [QUICK, EXAMPLE])
+def test_a_survey_held_while_a_simulation_computes_keeps_its_result(
+    command: tuple[str, ...], there: set[str], held: Path, tmp_path: Path
+) -> None:
+    out, came, slow = tmp_path / "out", tmp_path / "came", tmp_path / "slow.py"
+    came.mkdir()
+    for name in there:
+        shutil.copy(held / name.removesuffix(".partial"), came / name)
+    slow.write_text(SLOW.format(name=command[1], held=str(came), out=str(out)))
+    said = sottovoce("run", slow, *command[2:], "--out", out)
+    first = next(name for name in (PARTIAL, "transcript.svt") if name in there)
+    assert complaint(said).startswith(f"{out / first}: is the record of a real survey")
+    assert contents(came).items() <= contents(out).items()
+    assert ("result.json" in contents(out)) == ("result.json" in there)
+
+
 def test_no_other_file_replaces_a_transcript(out: Path) -> None:
     before = contents(out)
     path = out / "transcript.svt"
