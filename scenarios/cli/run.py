@@ -20,8 +20,15 @@ from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
 from scenarios.files.checkpoints import checkpoint_path
-from scenarios.files.transcripts import PARTIAL, RESULT, TRANSCRIPT, make_way, write_result
-from scenarios.files.writing import make_folder, write_whole
+from scenarios.files.transcripts import (
+    PARTIAL,
+    RESULT,
+    TRANSCRIPT,
+    make_way,
+    partial_path,
+    write_result,
+)
+from scenarios.files.writing import check_output, make_folder, write_whole
 from scenarios.running.errors import UsageError, printable
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.reproduction import Reproduced
@@ -139,10 +146,12 @@ def run(
         from scenarios.report.plots import check_plot
 
         check_plot(plot)
+        _check_output("--plot", plot, out)
         plot.parent.mkdir(parents=True, exist_ok=True)
     if synthetic is not None:
         if found.reproduces or not found.joint:
             raise UsageError(f"--synthetic: {found.name!r} estimates no distribution to draw from")
+        _check_output("--synthetic", synthetic, out)
         synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces
     if out is not None:
@@ -185,6 +194,16 @@ def run(
     if written and not as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
+
+
+def _check_output(option: str, path: Path, out: Path | None) -> None:
+    """Before the run, make sure that a file can be written at its end."""
+    if out is not None:
+        recorded = out / TRANSCRIPT
+        own = (recorded, partial_path(recorded), checkpoint_path(recorded), out / RESULT)
+        if path.resolve() in [name.resolve() for name in own]:
+            raise UsageError(f"{option} {path}: is what --out writes; write elsewhere")
+    check_output(path)
 
 
 def _synthetic(estimate: Estimate, seed: int) -> Records:

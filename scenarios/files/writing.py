@@ -15,6 +15,9 @@ from scenarios.running.errors import UsageError
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """The modes of what is for its owner alone."""
 
+_OTHERS = 0o077
+_TRANSCRIPTS = (".svt", ".svt.partial")
+
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -34,20 +37,19 @@ def naming(path: Path) -> Generator[None]:
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Write a file that is there whole or not at all; text is encoded as UTF-8.
 
-    An earlier file of that name is replaced, a link is replaced by a file. A transcript is not.
+    An earlier file of that name is replaced, a link is replaced by a file.
 
     Args:
-        private: only its owner may read it.
+        private: only its owner may read it, and it may replace what only its owner may read: the
+            caller has seen that nothing is lost. Else ``check_output`` holds.
 
     Raises:
-        UsageError: a transcript, or something else than a file, has that name.
+        UsageError: what has that name is not replaced.
         OSError: it cannot be written.
     """
+    if not private:
+        check_output(path)
     with naming(path):
-        if path.exists() and not path.is_file():
-            raise UsageError(f"{path}: is there already and is no file")
-        if _is_transcript(path):
-            raise UsageError(f"{path}: is a transcript, which is not replaced; write elsewhere")
         with _written(path, content.encode() if isinstance(content, str) else content) as new:
             if not private:
                 # Temporary files are private; a result is an ordinary file.
@@ -86,11 +88,41 @@ def _written(path: Path, content: bytes) -> Generator[str]:
             os.unlink(new)
 
 
-def _is_transcript(path: Path) -> bool:
-    if not path.is_file():
-        return False
+def check_output(path: Path) -> None:
+    """Make sure that a file may be written that others may read, under a name that a person gave.
+
+    All that this program keeps for somebody is for its owner alone: keys, what a party heard,
+    records, checkpoints, results. Such a file is not replaced, nor is a transcript, by its name or
+    by how it begins, whoever may read it.
+
+    Raises:
+        UsageError: such a file, or something else than a file, has that name.
+        OSError: it cannot be read.
+    """
+    with naming(path):
+        if not path.exists():
+            return
+        if not path.is_file():
+            raise UsageError(f"{path}: is there already and is no file")
+        if _may_be_transcript(path):
+            raise UsageError(
+                f"{path}: is a transcript, or what is left of one, which is not replaced; "
+                "write elsewhere"
+            )
+        status = path.stat()
+        if status.st_size and not status.st_mode & _OTHERS:
+            raise UsageError(
+                f"{path}: is for its owner alone, as what must not be lost, and is not replaced; "
+                "write elsewhere, or delete it first"
+            )
+
+
+def _may_be_transcript(path: Path) -> bool:
+    if path.name.endswith(_TRANSCRIPTS):
+        return True
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        start = file.read(len(MAGIC))
+    return bool(start) and MAGIC.startswith(start)
 
 
 def make_folder(path: Path) -> None:

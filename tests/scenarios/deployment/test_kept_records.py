@@ -396,16 +396,78 @@ def test_a_survey_held_while_a_simulation_computes_keeps_its_result(
     assert ("result.json" in contents(out)) == ("result.json" in there)
 
 
-def test_no_other_file_replaces_a_transcript(out: Path) -> None:
-    before = contents(out)
-    path = out / "transcript.svt"
-    for command in (("prove", path, "anna", "--out", path), (*QUICK, "--synthetic", path)):
-        said = sottovoce(*command)
-        assert said.code == 2
-        assert said.err == (
-            f"sottovoce: {path}: is a transcript, which is not replaced; write elsewhere\n"
-        )
-    assert contents(out) == before
+RECORD, FIRST = "transcript.svt", "checkpoint-0.json"
+OUTPUTS = {
+    "audit": ("audit", RECORD, "--html"),
+    "receipt": ("prove", RECORD, "anna", "--out"),
+    "extension": ("prove", RECORD, "--since", FIRST, "--out"),
+    "synthetic": (*QUICK, "--synthetic"),
+    "plot": (*QUICK, "--plot"),
+}
+"""Commands that write a file that a person names, in a folder with a record."""
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_no_output_replaces_what_is_kept(
+    output: str, out: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(out)
+    assert sottovoce("verify", RECORD, "--checkpoints", ".").code == 0
+    kept = tmp_path / "kept"
+    shutil.copytree(out, kept / "out", ignore=shutil.ignore_patterns("checkpoint-*"))
+    shutil.copy(RECORD, kept / "out" / PARTIAL)
+    shutil.copytree(keys / "anna", kept / "anna")
+    if output == "plot":
+        for path in [path for path in kept.rglob("*") if path.is_file()]:
+            path.rename(path.with_name(f"{path.name}.svg"))
+    before = contents(kept)
+    names = {name.removesuffix(".svg").partition("/")[2].partition("-")[0] for name in before}
+    assert names == FILES | {PARTIAL, "secret", "heard", "notices", "identity.key"} | {
+        "authority.pem",
+        "certificate.pem",
+        "charter.json",
+    }
+    for name in before:
+        why = "is a transcript" if "transcript.svt" in name else "is for its owner alone"
+        said = sottovoce(*OUTPUTS[output], kept / name)
+        assert complaint(said).startswith(f"{kept / name}: {why}, ")
+    assert contents(kept) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("t.svt", b"damaged", "is a transcript"),
+        ("t.svt.partial", b"", "is a transcript"),
+        ("x", REAL, "is a transcript"),
+        ("x", REAL[:5], "is a transcript"),
+        ("x", b"", None),
+        ("x", b"another table", None),
+    ],
+)
+def test_an_output_replaces_ordinary_files_alone(
+    name: str, content: bytes, why: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    path.chmod(0o644 if content else 0o600)
+    said = sottovoce(*QUICK, "--synthetic", path)
+    if why is None:
+        assert said.code == 0
+        assert sottovoce(*QUICK, "--synthetic", path).code == 0
+        assert len(path.read_text().splitlines()) == 21
+    else:
+        assert complaint(said).startswith(f"{path}: {why}")
+        assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", [PARTIAL, *sorted(FILES)])
+def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> None:
+    (tmp_path / "way").mkdir()
+    path = tmp_path / "way" / ".." / "out" / name
+    said = sottovoce(*QUICK, "--out", tmp_path / "out", "--synthetic", path)
+    assert complaint(said) == f"--synthetic {path}: is what --out writes; write elsewhere"
+    assert contents(tmp_path) == {}
 
 
 # A full disk
