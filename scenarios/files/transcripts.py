@@ -25,7 +25,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Receipt
 from protocol.transcript.verification import Verification, verify
-from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
+from scenarios.files.checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
 from scenarios.files.writing import (
     PRIVATE_FOLDER,
     GrowingFile,
@@ -307,11 +307,15 @@ def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
     """
     there = [name for name in (path, *more) if os.path.lexists(name)]
     whys = [_why_kept(name, held) for name in there]
-    whys += [
-        _why_companion_kept(name, alone=path not in there)
-        for name in _companions(path)
-        if os.path.lexists(name)
-    ]
+    for name in _companions(path):
+        if not os.path.lexists(name):
+            continue
+        if name.name == RESULT:
+            whys.append(_why_result_kept(name))
+        elif path not in there:
+            whys.append(f"{name}: is the checkpoint of a record that is not here")
+        else:
+            whys.append(whys[0] or _why_checkpoint_kept(name, path))
     for why in whys:
         if why is not None:
             raise _InTheWayError(why, there)
@@ -338,10 +342,26 @@ def _why_kept(path: Path, held: ExitStack) -> str | None:
     return f"{path}: is the record of a real survey" if header.seed is None else None
 
 
-def _why_companion_kept(path: Path, *, alone: bool) -> str | None:
-    """Why what is beside a transcript must not be replaced; ``alone``: the transcript is gone."""
-    if path.name != RESULT:
-        return f"{path}: is the checkpoint of a record that is not here" if alone else None
+def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
+    """Why a checkpoint must not be replaced that is beside a simulation, or an empty file."""
+    if path.is_symlink():
+        return None  # It goes, not what it leads to.
+    if not path.is_file():
+        return f"{path}: is no file"
+    if not path.stat().st_size:
+        return None
+    try:
+        header = Transcript(transcript).entries().header
+        checkpoint = read_checkpoint(path)
+        signed = (AGGREGATOR, checkpoint.key) in header.roster
+        own = signed and checkpoint.statement.session == header.session
+    except (TranscriptError, UsageError):
+        own = False
+    return None if own else f"{path}: is not the checkpoint of {transcript}"
+
+
+def _why_result_kept(path: Path) -> str | None:
+    """Why a result must not be replaced; None if nothing would be lost."""
     if path.is_symlink() or not path.is_file():
         return f"{path}: is no file"
     content = path.read_bytes()

@@ -659,6 +659,53 @@ def test_a_link_is_not_followed(name: str, there: bool, keys: Path, tmp_path: Pa
     assert (target.read_bytes() if target.exists() else None) == (b"kept" if there else None)
 
 
+@pytest.mark.parametrize("there", ["a simulation", "nothing", "its own record"])
+def test_another_records_checkpoint_beside_a_simulation_is_kept(
+    there: str, held: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "transcript.svt"
+    assert sottovoce(*QUICK, "--seed", 1, "--out", tmp_path).code == 0
+    beside = checkpoint_path(path)
+    if there != "its own record":
+        shutil.copy(checkpoint_path(held / path.name), beside)
+    if there == "nothing":
+        path.write_bytes(b"")
+    before = contents(tmp_path)
+    said = sottovoce(*QUICK, "--seed", 2, "--out", tmp_path)
+    if there == "its own record":
+        assert said.code == 0
+        return
+    assert complaint(said).startswith(f"{beside}: is not the checkpoint of {path}; ")
+    with pytest.raises(UsageError, match="is not the checkpoint of"):
+        simulate(VARIANT, RECORDS, path=path)
+    assert contents(tmp_path) == before
+    assert sottovoce(*QUICK, "--out", tmp_path, "--force").code == 0
+    assert contents(tmp_path / "transcript.earlier-1") == before
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{}"])
+def test_what_is_no_checkpoint_beside_a_simulation(content: bytes, tmp_path: Path) -> None:
+    assert sottovoce(*QUICK, "--out", tmp_path).code == 0
+    beside = tmp_path / "transcript.checkpoint.json"
+    beside.write_bytes(content)
+    said = sottovoce(*QUICK, "--out", tmp_path)
+    if content:
+        assert complaint(said).startswith(f"{beside}: is not the checkpoint of ")
+        assert beside.read_bytes() == content
+    else:
+        assert said.code == 0
+
+
+def test_a_pipe_in_the_place_of_a_companion_is_kept(tmp_path: Path) -> None:
+    assert sottovoce(*QUICK, "--out", tmp_path).code == 0
+    for name in ("transcript.checkpoint.json", "result.json"):
+        path = tmp_path / name
+        path.unlink()
+        os.mkfifo(path)
+        assert complaint(sottovoce(*QUICK, "--out", tmp_path)).startswith(f"{path}: is no file;")
+        path.unlink()
+
+
 def test_a_link_beside_a_simulation_is_replaced(tmp_path: Path) -> None:
     out, target = tmp_path / "out", tmp_path / "target"
     target.write_bytes(b"kept")
