@@ -25,12 +25,13 @@ from protocol.testing import check_variant
 from protocol.transcript import entries
 from protocol.transcript.entries import Header
 from scenarios import EXECUTORS, Outcome
-from scenarios.cli import commands, main
+from scenarios.cli import COMMANDS, main
 from scenarios.deployment.deployment import Plan
 from scenarios.report import sql
 from scenarios.report.sql import LOADED_BYTES
 from scenarios.running.loading import find_scenario, find_variant
 from scenarios.running.scenario import Context
+from tests.scenarios.command import command_of
 from transports.base import Limits
 
 ROOT = Path(__file__).parents[1]
@@ -154,13 +155,13 @@ def test_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_exist(page: str) -> None:
     for _, words in command_lines(page):
-        assert words[0] in commands.commands, f"{page}: no command {words[0]!r}"
-        command = commands.commands[words[0]]
+        command = command_of(words[0])
+        assert command is not None, f"{page}: no command {words[0]!r}"
         known = {name for option in command.params for name in (*option.opts, "--help")}
         used = {word for word in words if word.startswith("--")}
         assert used <= known, f"{page}: {words[0]} has no {used - known}"
     spoken = re.findall(r"`sottovoce ([a-z]+)[^`]*`", text_of(page))
-    assert set(spoken) <= commands.commands.keys(), page
+    assert set(spoken) <= COMMANDS.keys(), page
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -188,18 +189,15 @@ def test_make_has_what_the_readme_names() -> None:
 
 def test_every_command_is_in_the_guide() -> None:
     named = {words[0] for _, words in command_lines(GUIDE)}
-    assert named == commands.commands.keys()
+    assert named == COMMANDS.keys()
 
 
 def test_every_option_of_run_is_in_the_guide() -> None:
     described = {word for row in rows_of(section(GUIDE, "Run a scenario")) for word in row[:1]}
     flags = {option for cell in described for option in re.findall(r"--[a-z-]+", cell)}
-    options = {
-        opt
-        for p in commands.commands["run"].params
-        if isinstance(p, click.Option)
-        for opt in p.opts
-    }
+    command = command_of("run")
+    assert command is not None
+    options = {opt for p in command.params if isinstance(p, click.Option) for opt in p.opts}
     assert flags == options
 
 

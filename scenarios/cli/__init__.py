@@ -10,43 +10,56 @@ from pathlib import Path
 import click
 
 from protocol.errors import ProtocolError, SurveyError
-from scenarios.cli.attack import attack
-from scenarios.cli.audit import audit
-from scenarios.cli.inspect import query, show, verify
-from scenarios.cli.privacy import compose, shuffle
-from scenarios.cli.receipts import check, prove
-from scenarios.cli.run import list_, run
-from scenarios.cli.survey import aggregate, answer, keys
+from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
 from scenarios.running.errors import UsageError, printable
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
+COMMANDS = {
+    "aggregate": Place(
+        "scenarios.cli.survey", "aggregate", "Ask as the aggregator, and publish the result."
+    ),
+    "answer": Place("scenarios.cli.survey", "answer", "Answer a survey as a party."),
+    "attack": Place(
+        "scenarios.cli.attack", "attack", "Try whether a variant tells more than its ledger says."
+    ),
+    "audit": Place(
+        "scenarios.cli.audit", "audit", "Judge a transcript: who was counted, what was learned."
+    ),
+    "check": Place(
+        "scenarios.cli.receipts", "check", "Check a receipt with the published checkpoint alone."
+    ),
+    "compose": Place(
+        "scenarios.cli.privacy", "compose", "Say what randomized reports cost together."
+    ),
+    "keys": Place("scenarios.cli.survey", "keys", "Make keys and certificates for a survey."),
+    "list": Place("scenarios.cli.run", "list_", "List the scenarios and their parameters."),
+    "prove": Place(
+        "scenarios.cli.receipts", "prove", "Write a receipt that a party's reports are counted."
+    ),
+    "query": Place("scenarios.cli.inspect", "query", "Ask a transcript in SQL."),
+    "run": Place("scenarios.cli.run", "run", "Run a scenario, or a path.py of your own."),
+    "show": Place("scenarios.cli.inspect", "show", "Show who said what to whom."),
+    "shuffle": Place(
+        "scenarios.cli.privacy",
+        "shuffle",
+        "Say what reports cost if nobody can tell whose is whose.",
+    ),
+    "verify": Place(
+        "scenarios.cli.inspect", "verify", "Check that a transcript is what was recorded."
+    ),
+}
+"""Where every command is, and what it does. Its module is imported when it is called."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=LazyGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="sottovoce", prog_name="sottovoce")
 def commands() -> None:
     """Run survey protocols that protect every answer, record what was said, audit the record."""
-
-
-for command in (
-    list_,
-    run,
-    verify,
-    prove,
-    check,
-    audit,
-    query,
-    show,
-    keys,
-    aggregate,
-    answer,
-    attack,
-    compose,
-    shuffle,
-):
-    commands.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

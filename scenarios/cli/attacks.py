@@ -18,6 +18,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.running.errors import UsageError
+from scenarios.running.names import parameter_hint
 from scenarios.running.scenario import parameters_checked
 
 HABITS = Survey(
@@ -137,7 +138,7 @@ def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:
 
 
 def _unknown(cls: type[Variant], name: str, fields: set[str]) -> str:
-    return f"variant {cls.name!r} has no parameter {name!r}; it has {', '.join(sorted(fields))}"
+    return f"variant {cls.name!r} has no parameter {name!r}{parameter_hint(name, sorted(fields))}"
 
 
 def _number(name: str, value: Any) -> float:

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +15,8 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN
 from scenarios.running.errors import UsageError
+from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
 from scenarios.running.scenario import Scenario, scenarios_in
-
-MODULES = (
-    "scenarios.quickstart",
-    "scenarios.adult",
-    "scenarios.clusters",
-    "scenarios.counts",
-    "scenarios.rrba",
-    "scenarios.marginals",
-    "scenarios.keyvalue",
-    "scenarios.reproductions.rr.tables",
-    "scenarios.reproductions.rr.figures",
-    "scenarios.reproductions.rr.adjustment",
-    "scenarios.reproductions.ind_joint.example",
-    "scenarios.reproductions.ind_joint.figures",
-    "scenarios.reproductions.rrba.costs",
-    "scenarios.reproductions.rrba.convergence",
-    "scenarios.reproductions.rrba.independence",
-    "scenarios.reproductions.rrba.errors",
-    "scenarios.reproductions.rrba.honest",
-    "scenarios.reproductions.marginals.figures",
-    "scenarios.reproductions.privkv.tables",
-    "scenarios.reproductions.privkv.figures",
-)
-"""The files of this project that define scenarios and reproductions."""
 
 
 def all_scenarios() -> tuple[Scenario[Any], ...]:
@@ -53,16 +31,27 @@ def find_scenario(text: str) -> Scenario[Any]:
         UsageError: there is none such.
     """
     path, name = _split(text)
-    candidates = all_scenarios() if path is None else scenarios_in(load_module(path))
-    if path is not None and name is None and len(candidates) == 1:
+    if path is None:
+        if text not in SCENARIOS:
+            hint = did_you_mean(text, SCENARIOS)
+            raise UsageError(f"no scenario {shown(text)}{hint or ';'} 'sottovoce list' names all")
+        return _named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
+    candidates = scenarios_in(load_module(path))
+    if name is not None:
+        return _named(name, candidates)
+    if len(candidates) == 1:
         return candidates[0]
-    for scenario in candidates:
-        if scenario.name == (name or text):
-            return scenario
     names = ", ".join(s.name for s in candidates)
-    if path is not None and name is None:
-        raise UsageError(f"{path} defines several scenarios: say {path}:NAME with one of {names}")
-    raise UsageError(f"no scenario {shown(name or text)}; there are {names}")
+    raise UsageError(f"{path} defines several scenarios: say {path}:NAME with one of {names}")
+
+
+def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
+    for scenario in candidates:
+        if scenario.name == name:
+            return scenario
+    names = [s.name for s in candidates]
+    hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    raise UsageError(f"no scenario {shown(name)}{hint}")
 
 
 def built_in_variant(name: str) -> type[Variant]:
@@ -73,10 +62,11 @@ def built_in_variant(name: str) -> type[Variant]:
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    raise UsageError(
-        f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; "
-        "of a transcript of your own variant, pass --variant PATH.py:Class"
-    )
+    own = "of a transcript of your own variant, pass --variant PATH.py:Class"
+    near = did_you_mean(name, BUILT_IN)
+    if near:
+        raise UsageError(f"no variant {shown(name)}{near} {own[0].upper()}{own[1:]}")
+    raise UsageError(f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; {own}")
 
 
 def find_variant(text: str) -> type[Variant]:
@@ -89,6 +79,9 @@ def find_variant(text: str) -> type[Variant]:
     if path is None:
         if text in BUILT_IN:
             return BUILT_IN[text]
+        near = did_you_mean(text, BUILT_IN)
+        if near:
+            raise UsageError(f"no variant {shown(text)}{near} Or say PATH.py:Class")
         raise UsageError(
             f"variant {shown(text)} is none of {', '.join(BUILT_IN)}, nor PATH.py:Class"
         )

@@ -18,6 +18,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.running.errors import UsageError
+from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, simulate
@@ -149,9 +150,8 @@ class Scenario(Generic[P]):
         known = [f.encode_name for f in msgspec.structs.fields(self.parameters)]
         for name in given:
             if name not in known:
-                raise UsageError(
-                    f"scenario {self.name!r} has no parameter {name!r}; it has {', '.join(known)}"
-                )
+                hint = parameter_hint(name, known)
+                raise UsageError(f"scenario {self.name!r} has no parameter {name!r}{hint}")
         try:
             parameters = msgspec.convert(dict(given), self.parameters, strict=False)
         except msgspec.ValidationError as error:

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.surveys.records import Records
-from scenarios.cli import main
+from scenarios.cli import commands, main
 from scenarios.datasets.adult import ADULT, COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,11 @@ def sottovoce(*arguments: object) -> Said:
             code = end.code
     assert isinstance(code, int)
     return Said(code, out.getvalue(), err.getvalue())
+
+
+def command_of(name: str) -> click.Command | None:
+    """A command by its name, imported; None if there is none such."""
+    return commands.get_command(click.Context(commands), name)
 
 
 def python(*arguments: object, cwd: Path = ROOT) -> Said:

@@ -41,11 +41,19 @@ def set_(*settings: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("nonsense",), "No such command 'nonsense'"),
+        (("nonsense",), "no command 'nonsense'; 'sottovoce --help' names all"),
+        (("rnu", "quickstart"), "no command 'rnu'; did you mean 'run'?"),
         (("run",), "Missing argument 'SCENARIO'"),
-        (("run", "nosuch"), "no scenario 'nosuch'; there are quickstart, adult-independent"),
+        (("run", "nosuch"), "no scenario 'nosuch'; 'sottovoce list' names all"),
+        (("run", "quikstart"), "no scenario 'quikstart'; did you mean 'quickstart'? 'sottovoce"),
+        (("attack", "rr-jont"), "no variant 'rr-jont'; did you mean 'rr-joint'? Or say PATH.py"),
+        (("attack", "rr-joint", *set_("qorum=1")), "'qorum'; did you mean 'quorum'? It has max_"),
         (("run", "quickstart", "--nosuch"), "No such option"),
         ((*QUICK, *set_("nosuch=1")), "no parameter 'nosuch'; it has p, residents, parties"),
+        (
+            (*QUICK, *set_("residnts=1")),
+            "'residnts'; did you mean 'residents'? It has p, residents",
+        ),
         ((*QUICK, *set_("p")), "expected NAME=VALUE"),
         ((*QUICK, *set_("=1")), "expected NAME=VALUE"),
         ((*QUICK, *set_("p=")), "'p' = ''"),
@@ -178,12 +186,14 @@ def test_of_a_scenario_file(content: str | None, says: str, tmp_path: Path) -> N
 
 def test_of_a_name_in_a_scenario_file() -> None:
     assert "no scenario 'nosuch'; there are plain" in complaint(sottovoce("run", f"{OWN}:nosuch"))
+    assert "'rollcall'; did you mean 'roll-call'?" in complaint(sottovoce("run", f"{OWN}:rollcall"))
 
 
 @pytest.mark.parametrize(
     ("variant", "says"),
     [
         ("nosuch", "is none of rr-independent, rr-joint"),
+        ("privkvn", "no variant 'privkvn'; did you mean 'privkv'? Or say PATH.py:Class"),
         (f"{OWN}", "which class?"),
         (f"{OWN}:", "which class?"),
         (f"{OWN}:Nosuch", "no variant class 'Nosuch'"),

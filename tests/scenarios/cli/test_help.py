@@ -1,22 +1,65 @@
-"""Every option of every command says what it is, and what it takes."""
+"""Every command and option says what it is, and help imports nothing large."""
 
 from __future__ import annotations
+
+import importlib
 
 import click
 import pytest
 
-from scenarios.cli import commands
-from tests.scenarios.command import sottovoce
+from scenarios.cli import COMMANDS
+from scenarios.running.names import MODULES
+from scenarios.running.scenario import scenarios_in
+from tests.scenarios.command import command_of, python, sottovoce
+
+LARGE = ("numpy", "scipy", "trio", "cryptography", "rich", "sqlite3", "ssl")
 
 
-@pytest.mark.parametrize("name", sorted(commands.commands))
+def imported(program: str, among: tuple[str, ...]) -> set[str]:
+    """Which of these modules a fresh process has imported after this program."""
+    seen = f"print(*(name for name in {among} if name in sys.modules), file=sys.stderr)"
+    said = python("-c", f"import sys\ntry:\n    {program}\nfinally:\n    {seen}")
+    assert said.code == 0, said
+    return set(said.err.split())
+
+
+def test_help_imports_nothing_large() -> None:
+    program = "from scenarios.cli import main; main(['--help'])"
+    assert imported(program, (*LARGE, *MODULES)) == set()
+    assert imported(program, ("click", "scenarios.cli")) == {"click", "scenarios.cli"}
+
+
+def test_a_run_imports_its_own_scenario_alone() -> None:
+    program = (
+        "from scenarios.cli import main; "
+        "main(['run', 'quickstart', '--set', 'residents=4', '--json', '--transport', 'local'])"
+    )
+    assert imported(program, tuple(MODULES)) == {"scenarios.quickstart"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_scenarios_are_called_what_the_table_says(module: str) -> None:
+    found = scenarios_in(importlib.import_module(module))
+    assert tuple(scenario.name for scenario in found) == MODULES[module]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_says_what_it_is(name: str) -> None:
-    command = commands.commands[name]
+    command = command_of(name)
+    assert command is not None
+    assert command.name == name
     assert command.help
     options = [param for param in command.params if isinstance(param, click.Option)]
     assert [option.name for option in options if not option.help] == []
     said = " ".join(sottovoce(name, "--help").out.split())
     assert all(f"{option.opts[-1]} " in said for option in options)
+
+
+def test_help_names_every_command_in_one_line() -> None:
+    lines = sottovoce("--help").out.partition("Commands:\n")[2].splitlines()
+    said = [tuple(line.split(maxsplit=1)) for line in lines]
+    assert said == [(name, place.summary) for name, place in COMMANDS.items()]
+    assert list(COMMANDS) == sorted(COMMANDS)
 
 
 def test_help_names_the_folder_of_data() -> None:

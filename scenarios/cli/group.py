@@ -1,0 +1,65 @@
+"""A group of commands that imports a command's module when the command is called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from scenarios.running.errors import UsageError
+from scenarios.running.names import did_you_mean
+
+
+class Place(NamedTuple):
+    """Where a command is, and what it does in one line."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """Commands that are named, summed up and completed without importing them.
+
+    Args:
+        places: by the name of a command.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._places]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = self._places.get(cmd_name)
+        if place is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and name not in self._places and not ctx.resilient_parsing:
+            hint = did_you_mean(name, self._places) or "; 'sottovoce --help' names all"
+            raise UsageError(f"no command {name!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.summary) for name, place in self._places.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=place.summary)
+            for name, place in self._places.items()
+            if name.startswith(incomplete)
+        ]

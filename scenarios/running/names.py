@@ -1,0 +1,50 @@
+"""The names of the scenarios, known without importing one, and the nearest to a mistyped name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "scenarios.quickstart": ("quickstart",),
+    "scenarios.adult": ("adult-independent", "adult-joint"),
+    "scenarios.clusters": ("adult-clusters", "adult-ind-joint"),
+    "scenarios.counts": ("adult-counts",),
+    "scenarios.rrba": ("rrba-survey", "rrba-alarm", "rrba-child"),
+    "scenarios.marginals": ("taxi-marginals", "taxi-independence", "taxi-tree"),
+    "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens"),
+    "scenarios.reproductions.rr.tables": ("rr-table-1", "rr-table-2"),
+    "scenarios.reproductions.rr.figures": ("rr-figure-1", "rr-figure-2", "rr-figure-3"),
+    "scenarios.reproductions.rr.adjustment": ("rr-adjustment-example",),
+    "scenarios.reproductions.ind_joint.example": ("ind-joint-example", "ind-joint-table-1"),
+    "scenarios.reproductions.ind_joint.figures": ("ind-joint-figures",),
+    "scenarios.reproductions.rrba.costs": ("rrba-figure-4",),
+    "scenarios.reproductions.rrba.convergence": ("rrba-figure-5", "rrba-figure-6"),
+    "scenarios.reproductions.rrba.independence": ("rrba-table-4",),
+    "scenarios.reproductions.rrba.errors": ("rrba-table-5", "rrba-table-6", "rrba-figure-7"),
+    "scenarios.reproductions.rrba.honest": ("rrba-honest",),
+    "scenarios.reproductions.marginals.figures": ("marginals-figure-6", "marginals-figure-7"),
+    "scenarios.reproductions.privkv.tables": (
+        "privkv-table-2",
+        "privkv-table-4",
+        "privkv-table-5",
+    ),
+    "scenarios.reproductions.privkv.figures": ("privkv-figures",),
+}
+"""The modules of this project that define scenarios and reproductions, and what they call them."""
+
+SCENARIOS: Mapping[str, str] = {name: module for module in MODULES for name in MODULES[module]}
+"""The module that defines a scenario, by the scenario's name."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a complaint about an unknown name: the nearest known one, or an empty text."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def parameter_hint(name: str, known: Sequence[str]) -> str:
+    """The end of a complaint about an unknown parameter: the nearest known one, if any, and all."""
+    near = did_you_mean(name, known)
+    return f"{near} It has {', '.join(known)}" if near else f"; it has {', '.join(known)}"
