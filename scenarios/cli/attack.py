@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from protocol.messages import AGGREGATOR, PartyId
+from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.survey import Amount
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_variant
@@ -25,7 +26,7 @@ MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
 
 
 @click.command()
-@click.argument("variant")
+@click.argument("variant", shell_complete=complete_variant)
 @click.option(
     "--trials",
     type=click.IntRange(2, MOST_TRIALS),
@@ -41,7 +42,14 @@ MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
     "--copies", type=click.IntRange(2, MOST_COPIES), help="How many respondents share a run."
 )
 @click.option("--observer", default=AGGREGATOR, show_default=True, help="Whose view.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_variant_setting,
+    help="Set a parameter.",
+)
 @click.option(
     "--survey",
     "survey_file",

@@ -19,6 +19,7 @@ from protocol.estimators.synthetic import synthesize, synthesize_weighted
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
+from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.transcripts import (
     PARTIAL,
@@ -57,12 +58,13 @@ def list_() -> None:
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=complete_scenario)
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
+    shell_complete=complete_scenario_setting,
     help="Set a parameter, one of those that 'sottovoce list' names; repeat for each.",
 )
 @click.option(

@@ -1,0 +1,67 @@
+"""What a shell completes: scenarios, variants, parameters; it runs no file of a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from protocol.variants import BUILT_IN
+from scenarios.running.loading import find_scenario
+from scenarios.running.names import SCENARIOS
+
+
+def complete_scenario(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names of scenarios; files, if it is none of these."""
+    return _names(SCENARIOS, incomplete)
+
+
+def complete_variant(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names of variants; files, if it is none of these."""
+    return _names(BUILT_IN, incomplete)
+
+
+def complete_scenario_setting(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The parameters of the scenario that is named before."""
+    name = _named_before(ctx, "scenario")
+    if name not in SCENARIOS:
+        return []
+    described = find_scenario(name).describe()
+    return [
+        CompletionItem(f"{parameter}=", help=description)
+        for parameter, _, description in described
+        if f"{parameter}=".startswith(incomplete)
+    ]
+
+
+def complete_variant_setting(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The parameters of the variant that is named before."""
+    cls = BUILT_IN.get(_named_before(ctx, "variant"))
+    if cls is None:
+        return []
+    fields = [info.name for info in msgspec.structs.fields(cls) if info.name != "survey"]
+    makers = {"p": "with_keep", "epsilon": "with_epsilon"}
+    made = [name for name, maker in makers.items() if hasattr(cls, maker)]
+    known = sorted({*fields, *made})
+    return [CompletionItem(f"{name}=") for name in known if f"{name}=".startswith(incomplete)]
+
+
+def _named_before(ctx: click.Context, argument: str) -> str:
+    # While an option waits for its value, click has not told the arguments by name yet.
+    given = ctx.params.get(argument) or next(iter(ctx.args), "")
+    return str(given)
+
+
+def _names(known: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
