@@ -1,1 +1,232 @@
-"""The protocols themselves: pure computation, without I/O, clocks or hidden randomness."""
+"""The protocols themselves: pure computation, without I/O, clocks or hidden randomness.
+
+What the author of a variant needs is imported from here; the variants are in
+``protocol.variants``, and what her tests run in ``protocol.testing``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from protocol.accounting.composition import ExactAccountant, exact_epsilon
+    from protocol.accounting.events import (
+        Composed,
+        Derived,
+        ExactCounts,
+        Masked,
+        OneOf,
+        Plain,
+        PrivacyEvent,
+        Public,
+        Randomized,
+    )
+    from protocol.accounting.filters import Filter
+    from protocol.audit.coalition.coalition import Coalition
+    from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
+    from protocol.crypto.randomness import Stream, secret_of
+    from protocol.errors import (
+        LocalProtocolError,
+        PrivacyError,
+        ProtocolError,
+        QuorumError,
+        RemoteProtocolError,
+        SurveyError,
+        TranscriptError,
+        UnsupportedEventError,
+    )
+    from protocol.estimators.adjustment import AdjustedEstimate
+    from protocol.estimators.counts import Counts
+    from protocol.estimators.dependence.association import exact_test, noise_aware_test
+    from protocol.estimators.dependence.dependence import debiased_dependences
+    from protocol.estimators.estimate import Estimate
+    from protocol.estimators.independent import ProductEstimate
+    from protocol.estimators.joint import Block, JointEstimate
+    from protocol.estimators.overlapping.consistency import disagreement, higher_marginal, reconcile
+    from protocol.estimators.projection import Projection
+    from protocol.estimators.synthetic import synthesize, synthesize_weighted
+    from protocol.estimators.tables import Estimated, Table
+    from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
+    from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
+    from protocol.randomizers import (
+        AnyRandomizer,
+        KeepElseTable,
+        KeepUniform,
+        MatrixRandomizer,
+        OneHot,
+        PrivKV,
+        PrivKVM,
+        Randomizer,
+        join_codes,
+        randomize_columns,
+        split_codes,
+    )
+    from protocol.session.roles import Me, Seen
+    from protocol.session.variant import Claim, Variant
+    from protocol.sharing.sums import SecureSum
+    from protocol.surveys.limits import Workload
+    from protocol.surveys.records import Records
+    from protocol.surveys.survey import Attribute, Survey
+    from protocol.variants.keyvalue.records import key_records, key_survey
+    from protocol.variants.rrba.grouped import GroupedEstimate
+    from protocol.wire.arrays import Array, ArraySpec, Bounds
+    from protocol.wire.codec import Kind
+
+__all__ = [
+    "AGGREGATOR",
+    "RECORD",
+    "AdjustedEstimate",
+    "AnyRandomizer",
+    "Array",
+    "ArraySpec",
+    "Attribute",
+    "Block",
+    "Bounds",
+    "Claim",
+    "Coalition",
+    "Composed",
+    "Counts",
+    "Derived",
+    "Estimate",
+    "Estimated",
+    "ExactAccountant",
+    "ExactCounts",
+    "ExactEstimate",
+    "Filter",
+    "GroupedEstimate",
+    "JointEstimate",
+    "KeepElseTable",
+    "KeepUniform",
+    "Kind",
+    "LocalProtocolError",
+    "Masked",
+    "MatrixRandomizer",
+    "Me",
+    "Message",
+    "OneHot",
+    "OneOf",
+    "PairwiseEstimate",
+    "PartyId",
+    "Plain",
+    "PrivKV",
+    "PrivKVM",
+    "PrivacyError",
+    "PrivacyEvent",
+    "ProductEstimate",
+    "Projection",
+    "ProtocolError",
+    "Public",
+    "QuorumError",
+    "Randomized",
+    "Randomizer",
+    "Records",
+    "RemoteProtocolError",
+    "SecureSum",
+    "Seen",
+    "Stream",
+    "Survey",
+    "SurveyError",
+    "Table",
+    "TranscriptError",
+    "UnsupportedEventError",
+    "Variant",
+    "Workload",
+    "debiased_dependences",
+    "disagreement",
+    "exact_epsilon",
+    "exact_test",
+    "higher_marginal",
+    "join_codes",
+    "judge_coalition",
+    "judge_sessions",
+    "key_records",
+    "key_survey",
+    "noise_aware_test",
+    "party_id",
+    "randomize_columns",
+    "reconcile",
+    "secret_of",
+    "split_codes",
+    "synthesize",
+    "synthesize_weighted",
+    "worst_coalition",
+]
+
+_HOMES = {
+    "protocol.accounting.composition": ("ExactAccountant", "exact_epsilon"),
+    "protocol.accounting.events": (
+        "Composed",
+        "Derived",
+        "ExactCounts",
+        "Masked",
+        "OneOf",
+        "Plain",
+        "PrivacyEvent",
+        "Public",
+        "Randomized",
+    ),
+    "protocol.accounting.filters": ("Filter",),
+    "protocol.audit.coalition.coalition": ("Coalition",),
+    "protocol.audit.coalition.judge": ("judge_coalition", "judge_sessions", "worst_coalition"),
+    "protocol.crypto.randomness": ("Stream", "secret_of"),
+    "protocol.errors": (
+        "LocalProtocolError",
+        "PrivacyError",
+        "ProtocolError",
+        "QuorumError",
+        "RemoteProtocolError",
+        "SurveyError",
+        "TranscriptError",
+        "UnsupportedEventError",
+    ),
+    "protocol.estimators.adjustment": ("AdjustedEstimate",),
+    "protocol.estimators.counts": ("Counts",),
+    "protocol.estimators.dependence.association": ("exact_test", "noise_aware_test"),
+    "protocol.estimators.dependence.dependence": ("debiased_dependences",),
+    "protocol.estimators.estimate": ("Estimate",),
+    "protocol.estimators.independent": ("ProductEstimate",),
+    "protocol.estimators.joint": ("Block", "JointEstimate"),
+    "protocol.estimators.overlapping.consistency": ("disagreement", "higher_marginal", "reconcile"),
+    "protocol.estimators.projection": ("Projection",),
+    "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
+    "protocol.estimators.tables": ("Estimated", "Table"),
+    "protocol.estimators.tabulated": ("ExactEstimate", "PairwiseEstimate"),
+    "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
+    "protocol.randomizers": (
+        "AnyRandomizer",
+        "KeepElseTable",
+        "KeepUniform",
+        "MatrixRandomizer",
+        "OneHot",
+        "PrivKV",
+        "PrivKVM",
+        "Randomizer",
+        "join_codes",
+        "randomize_columns",
+        "split_codes",
+    ),
+    "protocol.session.roles": ("Me", "Seen"),
+    "protocol.session.variant": ("Claim", "Variant"),
+    "protocol.sharing.sums": ("SecureSum",),
+    "protocol.surveys.limits": ("Workload",),
+    "protocol.surveys.records": ("Records",),
+    "protocol.surveys.survey": ("Attribute", "Survey"),
+    "protocol.variants.keyvalue.records": ("key_records", "key_survey"),
+    "protocol.variants.rrba.grouped": ("GroupedEstimate",),
+    "protocol.wire.arrays": ("Array", "ArraySpec", "Bounds"),
+    "protocol.wire.codec": ("Kind",),
+}
+"""Where each name is defined. Its module is imported when the name is first asked for."""
+
+if not TYPE_CHECKING:  # To a type checker, a name that is not imported above is unknown.
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(home), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,7 @@
-"""Experiments, datasets, reports and the command line."""
+"""Experiments, datasets, reports and the command line.
+
+What a user needs who runs protocols or writes scenarios is imported from here.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,86 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from scenarios.cli import script
+    from scenarios.datasets import DatasetError
+    from scenarios.datasets.adult import adult
+    from scenarios.datasets.adult_age import adult_with_age
+    from scenarios.datasets.correlated import correlated
+    from scenarios.datasets.keyvalue import synthetic
+    from scenarios.datasets.networks import alarm_network, child_network, survey_network
+    from scenarios.datasets.ratings import movielens
+    from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_trips
+    from scenarios.datasets.town import town, town_distribution
+    from scenarios.files.transcripts import Transcript, open_transcript
+    from scenarios.running.errors import UsageError
+    from scenarios.running.loading import find_scenario, find_variant
     from scenarios.running.outcomes import Outcome
+    from scenarios.running.reproduction import Reproduced, Row, Runs
+    from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
     from scenarios.running.simulation import EXECUTORS, simulate, simulate_async
+    from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
-__all__ = ["EXECUTORS", "Outcome", "simulate", "simulate_async"]
+__all__ = [
+    "EXECUTORS",
+    "Context",
+    "DatasetError",
+    "Fault",
+    "Finished",
+    "Outcome",
+    "Reproduced",
+    "Row",
+    "Runs",
+    "Scenario",
+    "Transcript",
+    "UsageError",
+    "adult",
+    "adult_with_age",
+    "alarm_network",
+    "child_network",
+    "correlated",
+    "crash",
+    "cut",
+    "delay",
+    "drop",
+    "duplicate",
+    "find_scenario",
+    "find_variant",
+    "movielens",
+    "open_transcript",
+    "parameters_checked",
+    "script",
+    "simulate",
+    "simulate_async",
+    "survey_network",
+    "synthetic",
+    "taxi",
+    "taxi_distribution",
+    "taxi_trips",
+    "town",
+    "town_distribution",
+]
 
 _HOMES = {
+    "scenarios.cli": ("script",),
+    "scenarios.datasets": ("DatasetError",),
+    "scenarios.datasets.adult": ("adult",),
+    "scenarios.datasets.adult_age": ("adult_with_age",),
+    "scenarios.datasets.correlated": ("correlated",),
+    "scenarios.datasets.keyvalue": ("synthetic",),
+    "scenarios.datasets.networks": ("alarm_network", "child_network", "survey_network"),
+    "scenarios.datasets.ratings": ("movielens",),
+    "scenarios.datasets.taxi": ("taxi", "taxi_distribution", "taxi_trips"),
+    "scenarios.datasets.town": ("town", "town_distribution"),
+    "scenarios.files.transcripts": ("Transcript", "open_transcript"),
+    "scenarios.running.errors": ("UsageError",),
+    "scenarios.running.loading": ("find_scenario", "find_variant"),
     "scenarios.running.outcomes": ("Outcome",),
+    "scenarios.running.reproduction": ("Reproduced", "Row", "Runs"),
+    "scenarios.running.scenario": ("Context", "Finished", "Scenario", "parameters_checked"),
     "scenarios.running.simulation": ("EXECUTORS", "simulate", "simulate_async"),
+    "transports.faults": ("Fault", "crash", "cut", "delay", "drop", "duplicate"),
 }
+"""Where each name is defined. Its module is imported when the name is first asked for."""
 
 if not TYPE_CHECKING:  # To a type checker, a name that is not imported above is unknown.
 

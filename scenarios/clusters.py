@@ -19,7 +19,7 @@ from protocol.sharing.sums import Profile, SecureSum
 from protocol.surveys.records import Records
 from protocol.variants import RRClusters, RRIndJoint
 from protocol.variants.clusters.negotiation import Dependence
-from scenarios.adult import DEFAULT_P, Keep, Positive, adult_records
+from scenarios.adult_reports import DEFAULT_P, Keep, Positive, adult_records
 from scenarios.reproductions.rr.queries import evaluate, median
 from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash

@@ -11,7 +11,7 @@ from protocol.estimators.projection import Projection
 from protocol.sharing.sums import Profile, SecureSum
 from protocol.variants import PairCounts, PairRR, SecureSumVariant
 from protocol.variants.sums.tallies import Tallied
-from scenarios.adult import DEFAULT_P, Keep, Positive, adult_records
+from scenarios.adult_reports import DEFAULT_P, Keep, Positive, adult_records
 from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
 from transports.faults import crash
 

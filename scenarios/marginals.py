@@ -28,7 +28,7 @@ from protocol.variants.marginals.variant import (
     MargPS,
     MargRR,
 )
-from scenarios.adult import Epsilon, Positive
+from scenarios.adult_reports import Epsilon, Positive
 from scenarios.datasets.taxi import BITS, taxi, taxi_independent, taxi_survey, taxi_trips
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome

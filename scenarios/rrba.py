@@ -22,7 +22,7 @@ from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.plan import Extent, Mode, Stopping, Tail
 from protocol.variants.rrba.rrba import RRBA, Block
 from protocol.wire.codec import decode_envelope
-from scenarios.adult import Epsilon, Keep, Positive
+from scenarios.adult_reports import Epsilon, Keep, Positive
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.quickstart": ("quickstart",),
-    "scenarios.adult": ("adult-independent", "adult-joint"),
+    "scenarios.adult_reports": ("adult-independent", "adult-joint"),
     "scenarios.clusters": ("adult-clusters", "adult-ind-joint"),
     "scenarios.counts": ("adult-counts",),
     "scenarios.rrba": ("rrba-survey", "rrba-alarm", "rrba-child"),

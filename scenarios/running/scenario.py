@@ -204,7 +204,5 @@ def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
     """
     found = getattr(module, "SCENARIOS", None)
     if not isinstance(found, tuple) or not all(isinstance(s, Scenario) for s in found) or not found:
-        raise UsageError(
-            f"{module.__file__}: expected SCENARIOS, a tuple of scenarios.running.scenario.Scenario"
-        )
+        raise UsageError(f"{module.__file__}: expected SCENARIOS, a tuple of scenarios.Scenario")
     return found

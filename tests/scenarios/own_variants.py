@@ -7,16 +7,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from protocol.accounting.events import Plain, PrivacyEvent, Public
-from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.session.roles import Me, Seen
-from protocol.surveys.records import Records
+from protocol import (
+    AGGREGATOR,
+    Kind,
+    Me,
+    Message,
+    PartyId,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Records,
+    Seen,
+)
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
-from protocol.wire.codec import Kind
-from scenarios.datasets.town import town
-from scenarios.running.scenario import Context, Finished, Scenario
-from transports.faults import crash, delay, duplicate
+from scenarios import Context, Finished, Scenario, crash, delay, duplicate, town
 
 
 class PlainAnswers(RRIndependent, frozen=True):
