@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from protocol.errors import ProtocolError, SurveyError
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
 from scenarios.running.errors import UsageError, printable
+from scenarios.running.shadows import file_in_the_way
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
@@ -64,6 +64,12 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit."""
+    in_the_way = file_in_the_way()
+    if in_the_way is not None:
+        _complain(in_the_way)
+        sys.exit(2)
+    from protocol.errors import ProtocolError, SurveyError
+
     try:
         code = commands.main(
             args=None if arguments is None else list(arguments), standalone_mode=False
