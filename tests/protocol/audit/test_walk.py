@@ -24,7 +24,7 @@ from protocol.transcript.verification import verify
 from protocol.wire import codec as wire
 from protocol.wire.codec import Codec, encode_envelope
 from tests.every_variant import Example, examples
-from tests.protocol.simulation import Numbers, Word, answers, charter_of, talk
+from tests.protocol.sessions import Numbers, Word, answers, charter_of, talk
 
 CHARTER = charter_of(talk())
 ONE, TWO = (PartyId(f"party-{i}") for i in (1, 2))
