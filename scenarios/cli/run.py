@@ -281,10 +281,13 @@ def _progress(
     Args:
         transport: what carries the messages; None if there will be none.
     """
+    if silent:
+        yield None, lambda done, total: None
+        return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if silent or not console.is_terminal:
+    if not console.is_terminal:
         yield None, lambda done, total: None
         return
     from rich.progress import (
