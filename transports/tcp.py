@@ -326,10 +326,14 @@ async def open_tcp(
         The hub and the port it listens at.
 
     Raises:
-        OSError: one cannot listen there.
+        OSError: one cannot listen there; it says where.
     """
     hub = TcpHub(switch, identity, tls=tls)
-    listeners = await trio.open_tcp_listeners(port, host=host)
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise OSError(error.errno, error.strerror or str(error), where) from error
     try:
         serving = [functools.partial(hub.serve, listener) for listener in listeners]
         async with running(switch.run, *serving):
