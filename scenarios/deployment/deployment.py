@@ -55,7 +55,14 @@ from protocol.wire.codec import Codec
 from scenarios.deployment.notices import Notebook, noting
 from scenarios.deployment.retries import Memory, SameAgain, remembering
 from scenarios.files.transcripts import Transcript, growing
-from scenarios.files.writing import PRIVATE_FOLDER, make_folder, naming, open_private, write_once
+from scenarios.files.writing import (
+    PRIVATE_FOLDER,
+    make_folder,
+    naming,
+    not_ordinary,
+    open_private,
+    write_once,
+)
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import built_in_variant
 from scenarios.running.outcomes import Outcome
@@ -422,6 +429,8 @@ def _own_secret(folder: Path) -> bytes:
         # Half a secret would lock the party out.
         with contextlib.suppress(FileExistsError):
             write_once(path, os.urandom(SECRET_BYTES))
+    elif not path.is_file():
+        raise not_ordinary(path)
     secret = path.read_bytes()
     if len(secret) != SECRET_BYTES:
         raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")

@@ -51,9 +51,10 @@ def noting(path: Path) -> Generator[Notebook]:
         path: the file; it is made at the first time.
 
     Raises:
+        UsageError: it is no ordinary file, or has another name too.
         OSError: it cannot be opened.
     """
-    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, sole=True)
     try:
         yield Notebook(GrowingFile(descriptor, path))
     finally:

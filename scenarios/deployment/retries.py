@@ -55,10 +55,11 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
         key: 32 bytes that stand for the records answered with, without telling them.
 
     Raises:
-        UsageError: other records have answered in this session, or another program is answering.
+        UsageError: other records have answered in this session, or another program is answering;
+            or the file is no ordinary one, or has another name too.
         OSError: the file cannot be written; it says which one, whatever the block made of it.
     """
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT, sole=True)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         lock(descriptor, path, f"{path.parent}: another program is answering from this folder")
         with naming(path):

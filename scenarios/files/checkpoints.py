@@ -16,7 +16,7 @@ from protocol.transcript.entries import Checkpoint
 from protocol.transcript.evidence import Equivocation
 from protocol.transcript.extension import MAGIC as EXTENSION
 from protocol.transcript.reader import TranscriptReader
-from scenarios.files.writing import write_whole
+from scenarios.files.writing import not_ordinary, write_whole
 from scenarios.running.errors import UsageError
 
 SUFFIX = ".checkpoint.json"
@@ -53,7 +53,7 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
     What is there already stays as it is: it may have been published.
 
     Raises:
-        UsageError: another checkpoint is there under the number of one of these.
+        UsageError: another checkpoint is there under the number of one of these, or no file.
     """
     contents = {
         folder / f"checkpoint-{checkpoint.statement.number}.json": _published(checkpoint)
@@ -61,6 +61,8 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
     }
     there = [path for path in contents if path.exists()]
     for path in there:
+        if not path.is_file():
+            raise not_ordinary(path)
         if path.read_bytes() != contents[path]:
             raise UsageError(
                 f"{path}: another checkpoint than the record's; to publish both would be to tell "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ _OTHERS = 0o077
 _TRANSCRIPTS = (".svt", ".svt.partial")
 
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
 
 @contextmanager
@@ -156,14 +159,41 @@ def sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a file that, if it is made here, only its owner may read.
+def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
+    """A descriptor of an ordinary file that, if it is made here, only its owner may read.
+
+    Args:
+        sole: it has no other name; what is added to it is added to nothing else.
 
     Raises:
+        UsageError: it is no such file.
         OSError: it cannot be opened; a symbolic link never is.
     """
     with naming(path):
-        return os.open(path, flags | _NOFOLLOW, PRIVATE_FILE)
+        try:
+            # Without waiting at a pipe for whoever is at its other end.
+            descriptor = os.open(path, flags | _NOFOLLOW | _NONBLOCK, PRIVATE_FILE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            raise not_ordinary(path) from error
+        status = os.fstat(descriptor)
+        try:
+            if not stat.S_ISREG(status.st_mode):
+                raise not_ordinary(path)
+            if sole and status.st_nlink > 1:
+                raise UsageError(
+                    f"{path}: has another name too, and what is written here would be written there"
+                )
+        except UsageError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def not_ordinary(path: Path) -> UsageError:
+    """What to say of a pipe, a folder or a device in the place of a file."""
+    return UsageError(f"{path}: is no ordinary file")
 
 
 def lock(descriptor: int, path: Path, busy: str) -> None:

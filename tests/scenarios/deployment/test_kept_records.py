@@ -514,7 +514,11 @@ def test_of_a_survey_that_could_not_begin_nothing_stays(keys: Path, tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = ("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--out", tmp_path)
         said = sottovoce("aggregate", keys / "aggregator", *listen)
-    assert "in use" in complaint(said)
+    assert complaint(said) == f"{listen[1]}: Address already in use"
+    # Set aside for examples: nobody's address.
+    for where in ("192.0.2.1:0", "[2001:db8::1]:0"):
+        said = sottovoce("aggregate", keys / "aggregator", "--listen", where, "--out", tmp_path)
+        assert complaint(said).startswith(f"{where}: ")
     assert contents(tmp_path) == {}
 
 
@@ -725,6 +729,57 @@ def test_a_memory_behind_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=str(path)), remembering(path, bytes(KEY_BYTES)):
         pass
     assert target.read_bytes() == b"kept"
+
+
+def piped(path: Path) -> None:
+    """A pipe at a path, that nobody writes into or reads from."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def said_alone(*arguments: object) -> tuple[int, str]:
+    """A command in a program of its own, that is ended if it waits at a pipe."""
+    with start(*arguments) as asked:
+        try:
+            _, complained = asked.communicate(timeout=20)
+        finally:
+            asked.kill()
+    return asked.returncode, complained
+
+
+@pytest.mark.parametrize("name", ["heard", "notices", "secret"])
+def test_a_pipe_in_a_partys_folder_is_refused(name: str, keys: Path, tmp_path: Path) -> None:
+    anna = Path(shutil.copytree(keys / "anna", tmp_path / "anna"))
+    session = read_member(anna).charter.session.hex()
+    path = anna / (name if name == "secret" else f"{name}-{session}")
+    piped(path)
+    answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
+    assert said_alone(*answer, "127.0.0.1:1") == (2, f"sottovoce: {path}: is no ordinary file\n")
+
+
+def test_a_pipe_among_checkpoints_is_refused(held: Path, tmp_path: Path) -> None:
+    path = tmp_path / FIRST
+    piped(path)
+    code, complained = said_alone("verify", held / RECORD, "--checkpoints", tmp_path)
+    assert (code, complained) == (2, f"sottovoce: {path}: is no ordinary file\n")
+
+
+@pytest.mark.parametrize("name", ["heard", "notices"])
+def test_a_file_of_a_party_with_a_second_name_is_refused(
+    name: str, keys: Path, tmp_path: Path
+) -> None:
+    anna = Path(shutil.copytree(keys / "anna", tmp_path / "anna"))
+    path = anna / f"{name}-{read_member(anna).charter.session.hex()}"
+    path.unlink(missing_ok=True)
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"")
+    path.hardlink_to(kept)
+    answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
+    said = sottovoce(*answer, "127.0.0.1:1")
+    assert complaint(said) == (
+        f"{path}: has another name too, and what is written here would be written there"
+    )
+    assert kept.read_bytes() == b""
 
 
 def test_what_is_written_is_for_its_owner_alone(keys: Path, held: Path, tmp_path: Path) -> None:
