@@ -21,7 +21,7 @@ JOINING = 60.0
 LINGER = 30.0
 
 Disguise = Callable[[Machine], Driven]
-"""Turns a party's machine into another that behaves otherwise (``parties.adversaries``)."""
+"""Wraps a party's machine in one that misbehaves (``parties.adversaries``)."""
 
 
 class Hub(Protocol):

@@ -1,4 +1,4 @@
-"""Ids, messages and envelopes: the nouns of every protocol, without encoding and without rules."""
+"""Ids, messages and envelopes: the nouns of every protocol."""
 
 from __future__ import annotations
 
@@ -127,11 +127,11 @@ ROLE_STREAM = "role"
 
 
 DONE = "done"
-"""How a role ends that ends as it should."""
+"""The ending of a role that came to its end."""
 
 
 LINK_CLOSED = "closed its link"
-"""What the others learn of a member that has ended by itself, well or badly."""
+"""The reason that others get when a member has ended by itself, well or badly."""
 
 
 IDENTITY_STREAM = "identity"

@@ -103,7 +103,7 @@ class Connection:
         was_in_frame = reader.in_frame
         if not received:
             if was_in_frame:
-                raise trio.BrokenResourceError("ended inside a frame")
+                raise trio.BrokenResourceError("the connection ended inside a frame")
             raise trio.EndOfChannel
         whole = reader.feed(received)
         self._whole.extend(whole)

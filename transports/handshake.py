@@ -1,4 +1,4 @@
-"""HELLO and WELCOME: how two ends make sure of each other before any envelope passes. No I/O.
+"""HELLO and WELCOME: how two ends authenticate each other before any envelope passes.
 
 1. The party: ``Hello`` with protocol version, session, its id and a nonce.
 2. The hub: ``Challenge`` with its own nonce and the aggregator's signature over both.
@@ -114,7 +114,9 @@ def prove(identity: Identity, roster: Roster, hello: Hello, challenged: Challeng
     if len(challenged.nonce) != NONCE_BYTES or not roster.verify(
         AGGREGATOR, challenged.signature, statement
     ):
-        raise RemoteProtocolError("not signed by the aggregator", field="challenge")
+        raise RemoteProtocolError(
+            "the challenge is not signed by the aggregator", field="challenge"
+        )
     return Proof(identity.sign(_statement(b"proof", hello, challenged.nonce)))
 
 
@@ -125,7 +127,7 @@ def check_proof(roster: Roster, hello: Hello, nonce: bytes, proof: Proof) -> Non
         RemoteProtocolError: the proof is not the party's.
     """
     if not roster.verify(hello.party, proof.signature, _statement(b"proof", hello, nonce)):
-        raise RemoteProtocolError(f"not signed by {hello.party!r}", field="proof")
+        raise RemoteProtocolError(f"the proof is not signed by {hello.party!r}", field="proof")
 
 
 def _statement(purpose: bytes, hello: Hello, nonce: bytes) -> bytes:

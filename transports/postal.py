@@ -1,4 +1,4 @@
-"""Sessions in which members exchange parcels: what transports are checked with."""
+"""Sessions in which members exchange parcels, to check transports with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from transports.base import Hub, Limits, Link
 from transports.switch import Switch
 
 MEMBERS = 50
-"""How many members are on the roster of a check."""
+"""The number of members on the roster of a check."""
 
 LARGE = 4 * 1024 * 1024
 """The largest parcel, in bytes."""
@@ -105,7 +105,7 @@ class Post:
         """What was recorded, once the session is over."""
         self._recorder.close()
         verification = verify(self._content)
-        require(verification.intact, f"the record breaks rules: {verification.faults[:3]}")
+        require(verification.intact, f"the record is not intact: {verification.faults[:3]}")
         return list(TranscriptReader(self._content))
 
 

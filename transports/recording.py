@@ -12,7 +12,7 @@ from protocol.transcript.recorder import Recorder
 from transports.background import running
 
 EVERY = 0.3
-"""How often what waits is written, in seconds: the most that a crash can lose."""
+"""The seconds between two writes: the most that a crash can lose."""
 
 
 @asynccontextmanager

@@ -300,10 +300,10 @@ class TcpHub:
 def _why_ended(error: BaseException) -> str:
     """Why a connection ended, for the record."""
     if isinstance(error, trio.TooSlowError):
-        return "its handshake took too long"
+        return "the handshake took too long"
     if isinstance(error, trio.EndOfChannel):
-        return "its connection ended"
-    return str(error) or str(error.__cause__ or "") or "its connection broke"
+        return "the connection ended"
+    return str(error) or str(error.__cause__ or "") or "the connection broke"
 
 
 @asynccontextmanager

@@ -87,7 +87,7 @@ class TcpLink(Link):
             while not len(connection):
                 await connection.fill()
         except RemoteProtocolError as error:
-            raise trio.BrokenResourceError(f"the switch sent no frame: {error}") from error
+            raise trio.BrokenResourceError(f"the switch sent a malformed frame: {error}") from error
         except (trio.EndOfChannel, trio.BrokenResourceError):
             self._check()
             raise
@@ -117,4 +117,4 @@ def _opened(payload: bytes) -> Envelope:
     try:
         return decode_envelope(payload)
     except RemoteProtocolError as error:
-        raise trio.BrokenResourceError(f"the switch sent no envelope: {error}") from error
+        raise trio.BrokenResourceError(f"the switch sent a malformed envelope: {error}") from error

@@ -29,7 +29,7 @@ from transports.postal import (
 __all__ = ["charter_of", "check_transport", "identity_of"]
 
 HANGS = 120.0
-"""After how many seconds a check is taken to hang."""
+"""The seconds after which a check is taken to hang."""
 
 _ENDS = (trio.EndOfChannel, trio.BrokenResourceError)
 
@@ -62,7 +62,10 @@ async def check_transport(open_hub: OpenHub) -> None:
     ):
         with trio.move_on_after(HANGS) as scope:
             await check(open_hub)
-        require(not scope.cancelled_caught, f"{check.__name__.lstrip('_')}: it hangs")
+        require(
+            not scope.cancelled_caught,
+            f"{check.__name__.lstrip('_')}: no end after {HANGS:g} seconds",
+        )
 
 
 async def _receive(link: Link, count: int) -> list[Envelope]:

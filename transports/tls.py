@@ -53,7 +53,7 @@ def check_peer(stream: trio.SSLStream[trio.SocketStream], claimed: PartyId) -> N
     if claimed not in names:
         shown = ", ".join(sorted(names)) or "nobody"
         raise RemoteProtocolError(
-            f"the certificate is of {shown:.80}, not of {claimed!r}", field="certificate"
+            f"the certificate names {shown:.80}, expected {claimed!r}", field="certificate"
         )
 
 

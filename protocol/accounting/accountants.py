@@ -87,7 +87,8 @@ class PureAccountant:
             loss = self._judged.get(event)
         except TypeError as error:
             raise UnsupportedEventError(
-                f"{type(event).__name__!r} cannot be judged: {error}; expected a frozen randomizer"
+                f"{type(event).__name__!r} cannot be judged: {error}; expected a hashable, frozen "
+                "randomizer"
             ) from error
         if loss is None:
             loss = self._judged[event] = self._judge(event)

@@ -30,25 +30,25 @@ from protocol.accounting.losses import LossDistribution, ThreePoint
 from protocol.errors import UnsupportedEventError
 
 RELATION = "any two records of one respondent (replace one)"
-"""The neighbours: the local relation, as of the pure accountant."""
+"""The neighbouring relation: the local one, as of the pure accountant."""
 
 PURE_ASSUMPTION = "none: every randomizer draws by itself, whatever was told before"
-"""What the sum of the pure epsilons rests on."""
+"""The assumption of the sum of the pure epsilons."""
 
 ASSUMPTION = (
     "every draw is independent, and which randomizers were used was settled without regard to "
     "what this respondent had reported"
 )
-"""What a composition at a delta rests on beyond what the pure one does."""
+"""The further assumption of a composition at a delta."""
 
 IN_TURN = (
     "every draw is independent, and how much each message may cost was settled without regard to "
     "what this respondent had reported; how it was drawn need not be"
 )
-"""What a composition rests on where messages may be drawn with regard to earlier ones."""
+"""The assumption of a composition where messages may be drawn with regard to earlier ones."""
 
 MOST_ALTERNATIVES = 64
-"""The most ways in which alternatives may combine before one bound stands for all of them."""
+"""The most ways in which alternatives may combine before one bound replaces them all."""
 
 # The share of delta that the tails of losses on a grid may take.
 _SPARE = 1e-12
@@ -105,7 +105,7 @@ class Told(msgspec.Struct, frozen=True):
         return Told(frozenset([frozenset([(ThreePoint.binary(ratio), 1)])]), False)
 
     def times(self, count: int) -> Told:
-        """The same so many times; which alternative it is may differ from time to time."""
+        """These pairs ``count`` times; which alternative it is may differ from time to time."""
         several, tight = self.alternatives, self.tight
         if several is None:
             return self

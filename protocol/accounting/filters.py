@@ -3,8 +3,8 @@
 Filters hold under full adaptivity: what is asked next may depend on every answer so far. A sum of
 pure epsilons is such a filter, and so is a sum of Renyi divergences of one order that was chosen
 beforehand (Feldman and Zrnic, Individual Privacy Accounting via a Renyi Filter, 2021). The exact
-composition at a delta is none: its curve is that of randomizers that were settled beforehand, and
-whoever may choose the next one by the loss so far can do worse than each fixed choice.
+composition at a delta is not one: its curve is that of randomizers that were settled beforehand,
+and whoever may choose the next one by the loss so far can do worse than each fixed choice.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Filter:
 
     def __init__(self, epsilon: float, *, delta: float = 0.0) -> None:
         if not (epsilon >= 0 and math.isfinite(epsilon)):
-            raise ValueError(f"a budget of {epsilon}: expected a finite number, at least 0")
+            raise ValueError(f"a budget of {epsilon}: expected a finite number of at least 0")
         self._accountant = ExactAccountant(delta)
         self.epsilon = epsilon
         self.delta = delta
         self._order = 1.0 if delta == 0 else _order(epsilon, delta)
         self._capacity = epsilon if delta == 0 else _capacity(epsilon, delta, self._order)
         if not self._capacity >= 0:
-            raise ValueError(f"a budget of {epsilon} at delta {delta} leaves nothing to tell")
+            raise ValueError(f"a budget of {epsilon} at delta {delta}: too small for any message")
         self._spent: list[float] = []
 
     def __repr__(self) -> str:

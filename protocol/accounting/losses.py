@@ -24,10 +24,10 @@ from protocol.randomizers.keep import log_ratio
 Floats = NDArray[np.float64]
 
 MOST_ATOMS = 2**20
-"""The most different losses that are kept apart."""
+"""The most distinct losses of a distribution before they go onto a grid."""
 
 CELLS = 2**14
-"""The cells of the grid that losses go onto if they are more than that."""
+"""The number of cells of that grid."""
 
 MOST_DRAWS = 10**6
 """The most draws of one mechanism in a composition."""
@@ -60,9 +60,12 @@ class ThreePoint:
 
     def __post_init__(self) -> None:
         if not self.ratio > 1:
-            raise ValueError(f"a ratio of {self.ratio}: expected more than 1")
+            raise ValueError(f"ratio {self.ratio}: expected more than 1")
         if not 0 < self.distance <= (self.ratio - 1) / (self.ratio + 1):
-            raise ValueError(f"a distance of {self.distance}, more than epsilon allows")
+            raise ValueError(
+                f"distance {self.distance}: expected more than 0 and at most (ratio - 1) / (ratio "
+                "+ 1)"
+            )
 
     @classmethod
     def binary(cls, ratio: Fraction) -> ThreePoint:

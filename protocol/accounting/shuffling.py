@@ -1,7 +1,6 @@
 """Amplification by shuffling: what n reports tell if nobody knows whose is whose.
 
-Two upper bounds on the central epsilon, for any randomizer and for randomized response; how the
-reports become unlinkable lives elsewhere.
+Two upper bounds on the central epsilon, for any randomizer and for randomized response.
 
 Both come down to one game. T independent uniform draws from k values are tallied, where one of the
 draws, the respondent's, is replaced by her report: value 0 (under Q value 1) with probability p,
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 from protocol.randomizers.keep import KeepUniform
 
 RELATION = "any two records of one respondent, the others' the same (replace one)"
-"""The neighbours of the central figure."""
+"""The neighbouring relation of the central figure."""
 
 ASSUMPTION = (
     "the reports reach the observer unlinkable (shuffled or summed), all n are drawn with this "
     "randomizer, and the other n-1 respondents are honest"
 )
-"""What amplification rests on."""
+"""The assumption that amplification rests on."""
 
 MOST_RESPONDENTS = 10**8
 """The most respondents for whom the arithmetic has been checked."""

@@ -37,42 +37,43 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 
 ALPHA = 1e-9
-"""The chance, at most, that an attack accuses a variant whose ledger is right."""
+"""The largest probability that an attack accuses a variant whose ledger is right."""
 
 TRIALS = 1_000
-"""How many parties are trials, at least, where no row of an array is one,"""
+"""Minimum number of trials when a trial is a whole party."""
 
 ROW_TRIALS = 100_000
-"""how many rows where every row of an array is one,"""
+"""Minimum number of trials when each array row is a trial."""
 
 CROWDS = 500
-"""how many parties that speak for many,"""
+"""Minimum number of trials when a trial is a party of many respondents."""
 
 EXCHANGES = 400
-"""and how many couples of parties, who exchange their records."""
+"""Minimum number of trials when a trial is two parties who exchange their records."""
 
 RUNS = 200
-"""How many whole runs there are, at least."""
+"""Minimum number of trials when a trial is a whole run."""
 
 ENVELOPES = 24_000
-"""How many envelopes the runs of one sort may take if that decides; else the least has to do."""
+"""Most envelopes in the runs of one sort; if more are needed, only the minimum of trials is
+made."""
 
 ROWS = 1 << 16
-"""How many respondents share a run where every row of an array is one."""
+"""Respondents per run when each array row is a trial."""
 
 PARTIES = 8
-"""How many parties share a run else."""
+"""Parties per run when a trial is a party."""
 
 HELD = 64
-"""For how many respondents a party speaks where it is looked at what becomes of all of them."""
+"""Respondents per party when a trial is a party of many respondents."""
 
 PILOTS = 8
-"""How many trials show what the ledger's bound is like, before it is decided how many there are."""
+"""Trials made first, to estimate the ledger's bound before the number of trials is decided."""
 
 _SLACK = 1.1
 _ATTEMPTS = 3
 _SORTS = 4
-"""Whole runs, parties, parties of many, rows: each is tried with declared and learned guesses."""
+"""The sorts of trials: whole runs, parties, parties of many respondents, and rows."""
 
 
 class Attack(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +165,7 @@ def attack(
         ProtocolError: the variant does not run.
     """
     if not 0 <= target < len(records):
-        raise ValueError(f"target {target}: there are respondents 0 to {len(records) - 1}")
+        raise ValueError(f"target {target}: expected 0 to {len(records) - 1}")
     if min(2 if number is None else number for number in (runs, trials, copies)) < 2:
         raise ValueError("trials, runs and copies: expected at least 2")
     clopper_pearson(0, 1, alpha=alpha)
@@ -318,9 +319,9 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_observer(observer: PartyId, roster: Roster, target: PartyId) -> None:
     if observer != RECORD and observer not in roster:
-        raise ValueError(f"observer {observer!r} is not among {len(roster)} members")
+        raise ValueError(f"observer {observer!r} is not on the roster of {len(roster)} members")
     if observer == target:
-        raise ValueError(f"observer {observer!r} is the target: she knows her record")
+        raise ValueError(f"observer {observer!r} is the target: expected another member")
 
 
 def _mate_of(study: Study, roster: Roster) -> int | None:

@@ -1,4 +1,4 @@
-"""What counts of right guesses prove about epsilon: exact intervals, no views and no guessing."""
+"""What counts of right guesses prove about epsilon, by exact intervals."""
 
 from __future__ import annotations
 
@@ -116,6 +116,6 @@ def trials_to_exceed(epsilon: float, *, alpha: float, delta: float) -> float:
 
 def _check(hits: int, trials: int, alpha: float) -> None:
     if not 0 <= hits <= trials:
-        raise ValueError(f"{hits} hits of {trials} trials")
+        raise ValueError(f"{hits} hits: expected 0 to {trials}, the number of trials")
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha {alpha}: expected more than 0 and less than 1")

@@ -1,4 +1,4 @@
-"""What an attacker looks at: the arrays of all trials' views as columns of integers; no guessing.
+"""What an attacker looks at: the arrays of all trials' views as columns of integers.
 
 A column holds one number of every trial's view: an element of an array that was sent, a hash of
 all of it, or the difference of two arrays of one sender.
@@ -20,19 +20,19 @@ from protocol.attack.views import View
 Codes: TypeAlias = NDArray[np.int64]
 
 MISSING = -(1 << 62)
-"""What a column holds where a view has no such number."""
+"""The value of a column where a view has no such number."""
 
 ELEMENTS = 4096
-"""How many elements of an array are looked at one by one; the rest is hashed into a number."""
+"""The most elements of an array that are columns of their own; the rest is hashed into one."""
 
 FEWEST = 32
-"""As many are looked at however many trials there are, and of two arrays that are compared."""
+"""The elements of each array that are columns of their own, however many trials there are."""
 
 CELLS = 1 << 24
-"""How many elements of all trials together are looked at, if more than ``FEWEST`` of each array."""
+"""The most elements of all trials together that are columns beyond ``FEWEST`` of each array."""
 
 RELATED = 48
-"""How many pairs of arrays are compared, those of one kind and field first."""
+"""The most pairs of arrays that are compared, those of one kind and field first."""
 
 ALL, REST, EXACT, SHAPE = "all of ", "rest of ", "last bits of ", "shape of "
 

@@ -1,4 +1,4 @@
-"""How an attacker guesses by the laws that a variant declares; nothing is learned here."""
+"""How an attacker guesses by the laws that a variant declares."""
 
 from __future__ import annotations
 

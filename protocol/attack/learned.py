@@ -14,22 +14,22 @@ from protocol.attack.columns import MISSING, Codes
 from protocol.attack.declared import Floats, Guess, Guesses
 
 CATEGORIES = 128
-"""The most values of a column that are told apart; the rare ones are one."""
+"""The most values of a column that are distinguished; all rarer ones count as one."""
 
 COMBINED = 24
-"""How many columns are tried in pairs."""
+"""The number of columns that are tried in pairs."""
 
 SUMMED = 64
-"""How many columns add up to one score."""
+"""The most columns that add up to one score."""
 
 SCREENED = 200
-"""How many columns are looked at closely."""
+"""The number of columns that guesses are learned on."""
 
 MARGIN = 0.05
-"""By how much two columns, or a score, must be worth more than one column by itself."""
+"""The factor by which two columns, or a score, must be worth more than a single column."""
 
 SHOWN = 3
-"""How many values an event names."""
+"""The most values that an event names."""
 
 _DENSE = 4096
 _STEPS = 64
@@ -249,7 +249,7 @@ def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesso
 
 
 def _to_combine(ranked: list[_Learned], found: list[_Learned]) -> list[_Learned]:
-    """The best columns, and the first of those with few values, whatever they are by themselves."""
+    """Columns to try in pairs: the best ones, plus the first few with few distinct values."""
     few = [one for one in found if one.coding.size <= math.isqrt(_DENSE)]
     chosen = {id(one): one for one in (*ranked[: COMBINED // 2], *few[: COMBINED // 2])}
     return list(chosen.values())

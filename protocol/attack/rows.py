@@ -16,7 +16,7 @@ from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD
 
 ROW_ELEMENTS = 256
-"""How many elements of a row are looked at one by one; the rest is hashed into a number."""
+"""The most elements of a row that are columns of their own; the rest is hashed into one."""
 
 _WIDEST = 62
 # With more than 8 rows no two widths of packed rows take equally many octets.

@@ -1,4 +1,4 @@
-"""What an attacker sees of each trial: messages by name, and facts about how they came; no columns.
+"""What an attacker sees of each trial: messages by name, and facts about how they came.
 
 A trial is a whole run, or one of many respondents in a run.
 """
@@ -15,7 +15,7 @@ from protocol.messages import Envelope, Head, Message, PartyId
 from protocol.simulation.rehearsal import Rehearsal, Slot
 
 KEYS = 256
-"""How many different messages of a view are looked at."""
+"""The most different messages of a view that are looked at."""
 
 _SPREAD, _KEPT = 1_000_003, (1 << 62) - 1
 

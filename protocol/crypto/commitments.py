@@ -1,4 +1,4 @@
-"""Salted commitments to shares, so that who opens one cannot open another; no key is here."""
+"""Salted commitments to shares: whoever opens one cannot open another."""
 
 from __future__ import annotations
 

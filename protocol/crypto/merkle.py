@@ -1,4 +1,4 @@
-"""Merkle tree hashes of RFC 9162 over SHA-256; the tree knows nothing of what its leaves say."""
+"""Merkle tree hashes of RFC 9162 over SHA-256."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def levels_of(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
         ValueError: no leaf.
     """
     if not hashes:
-        raise ValueError("a tree without leaves has no levels")
+        raise ValueError("expected at least one leaf")
     levels = [tuple(hashes)]
     while len(level := levels[-1]) > 1:
         paired = [inner_hash(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]

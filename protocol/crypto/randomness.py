@@ -1,4 +1,4 @@
-"""Keystream randomness, the only source of draws that protect a person; no entropy of the system.
+"""Keystream randomness, the only source of draws that protect a person.
 
 A stream is the AES-256 counter-mode keystream of a key that HKDF-SHA256 (RFC 5869) derives from a
 32-byte secret, one key per session, party and purpose. So a draw is reproducible to the bit on

@@ -1,4 +1,4 @@
-"""Shamir's secret sharing, byte by byte, over GF(256); who holds which share is not here.
+"""Shamir's secret sharing, byte by byte, over GF(256).
 
 The field is GF(2)[x] modulo the AES polynomial x^8 + x^4 + x^3 + x + 1 (0x11b). Each byte of a
 secret is the value at 0 of a polynomial of degree below the threshold that is otherwise uniform,
@@ -45,7 +45,7 @@ def _powers() -> Octets:
 
 
 def _logarithms(powers: Octets) -> NDArray[np.intp]:
-    """To the generator's base; that of 0, which has none, is 0."""
+    """Logarithms to the generator's base, with 0 in place of the logarithm of 0."""
     logarithms = np.zeros(256, np.intp)
     logarithms[powers] = np.arange(_ORDER)
     return logarithms
@@ -105,7 +105,7 @@ def share(secrets: Octets, *, shares: int, threshold: int, stream: Stream) -> Oc
         shape (shares, L); row s is the values at s + 1.
 
     Raises:
-        ValueError: the secret is no row of bytes, or a number is out of its range.
+        ValueError: the secret is not a row of bytes, or a number is out of range.
     """
     if secrets.dtype != np.uint8 or secrets.ndim != 1:
         raise ValueError(f"a secret of {secrets.dtype}, {secrets.shape}: expected a row of bytes")
@@ -179,7 +179,7 @@ def _weights_at_zero(points: NDArray[np.intp]) -> Octets:
     held = np.zeros((len(points), 256), np.float32)
     np.put_along_axis(held, points, 1, axis=1)
     if np.any(np.count_nonzero(held, axis=1) < points.shape[1]):
-        raise ValueError("a share that is given twice: expected distinct places")
+        raise ValueError("a share is given twice: expected distinct places")
     # The sum of log(x_j - x) over a row's points j, for every x at once.
     sums = held @ _LOGARITHMS_OF_DIFFERENCES
     below = np.take_along_axis(sums, points, axis=1).astype(np.intp)

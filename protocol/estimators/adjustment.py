@@ -1,4 +1,4 @@
-"""RR-Adjustment: weights that give randomized records the estimated margins; no randomizing.
+"""RR-Adjustment: weights that give randomized records the estimated margins.
 
 Algorithm 2 of Domingo-Ferrer and Soria-Comas, section 5, which is iterative proportional fitting
 on the randomized records, and the estimate that consists of the records and their weights.
@@ -27,10 +27,10 @@ Floats = NDArray[np.float64]
 Entry = TypeVar("Entry", bound=np.generic)
 
 SWEEPS = 100
-"""The most sweeps by default: margins that are compatible with the reports need about ten."""
+"""The most sweeps by default. Margins that are compatible with the reports need about ten."""
 
 TOLERANCE = 1e-6
-"""The margin error that is small enough by default."""
+"""The margin error at which sweeps stop by default."""
 
 # How far the total of a target may be from 1: far more than rounding leaves.
 _TOTAL_TOLERANCE = 1e-9
@@ -54,7 +54,7 @@ class Target:
             raise ValueError(f"axes {self.axes}: expected at least one, and none repeated")
         if self.proportions.ndim != len(self.axes):
             raise ValueError(
-                f"a target of shape {self.proportions.shape} for {len(self.axes)} attributes"
+                f"target of shape {self.proportions.shape}: expected {len(self.axes)} axes"
             )
         _check_target(self.proportions)
 
@@ -131,7 +131,7 @@ def adjust_records(
     for cell, target in zip(cells, wanted, strict=True):
         alive &= (target > 0)[cell]
     if not alive.any():
-        raise ValueError("the targets leave no record a weight")
+        raise ValueError("every record is in a cell whose target is 0")
     everyone = bool(alive.all())
     places: list[NDArray[np.intp]] = []
     shares: list[Floats] = []
@@ -175,7 +175,7 @@ def adjust_table(
     """
     counts = np.asarray(table, np.float64)
     if not counts.ndim or not np.isfinite(counts).all() or counts.min(initial=0) < 0:
-        raise ValueError("a table: expected finite non-negative entries and at least one axis")
+        raise ValueError("table: expected finite non-negative entries and at least one axis")
     wanted = [np.asarray(target, np.float64) for target in targets]
     if tuple(target.shape for target in wanted) != tuple((size,) for size in counts.shape):
         raise ValueError(
@@ -188,7 +188,7 @@ def adjust_table(
     for axis, target in enumerate(wanted):
         alive &= _along(target > 0, axis, counts.ndim)
     if not alive.any():
-        raise ValueError("the targets leave no cell a weight")
+        raise ValueError("every cell that is not empty has a target of 0")
     grid = _Grid(np.where(alive, counts, 0.0) / counts.sum())
     shares = [np.where(alive.any(axis=grid.others(a)), t, 0.0) for a, t in enumerate(wanted)]
     return _fit(grid, shares, sweeps=sweeps, tolerance=tolerance)
@@ -279,7 +279,7 @@ def _fit(
 
 def _check_target(proportions: Floats) -> None:
     if not np.isfinite(proportions).all() or proportions.min(initial=0) < 0:
-        raise ValueError("a target is negative or not finite somewhere: project it first")
+        raise ValueError("a target has an entry that is negative or not finite: project it first")
     if abs(proportions.sum() - 1) > _TOTAL_TOLERANCE:
         raise ValueError(f"a target has a total of {proportions.sum()}, expected 1")
 

@@ -79,7 +79,7 @@ class Counts:
 
     @classmethod
     def from_table(cls, table: NDArray[np.integer]) -> Counts:
-        """The histogram that a contingency table is.
+        """A contingency table as a histogram.
 
         Args:
             table: counts of at least 0, one axis per attribute.
@@ -114,7 +114,9 @@ class Counts:
             raise ValueError(f"axes {tuple(places)}: expected 0 to {len(self.sizes) - 1}")
         shape = tuple(self.sizes[place] for place in places)
         if math.prod(shape) > MAX_TABLE_CELLS:
-            raise ValueError(f"a table of {math.prod(shape)} cells, more than {MAX_TABLE_CELLS}")
+            raise ValueError(
+                f"a table of {math.prod(shape)} cells, expected at most {MAX_TABLE_CELLS}"
+            )
         joint = join_codes(self.codes[:, places], shape).astype(np.intp)
         # The weights are added up as float64, exactly: no count reaches 2**53.
         table = np.bincount(joint, weights=self.counts, minlength=math.prod(shape))

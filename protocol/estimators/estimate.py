@@ -1,4 +1,4 @@
-"""What every estimate answers: tables, weighted means and counts; how is not said here."""
+"""What every estimate answers: tables, weighted means and counts."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Estimate(ABC):
         elif where is None and names is not None and subset is not None:
             weights = self._weights_subset(names, subset)
         else:
-            raise ValueError("expected either where, or names and subset")
+            raise ValueError("expected either where, or both names and subset")
         share, error = self.query(names, weights)
         return Estimated(share * self.n, None if error is None else error * self.n)
 

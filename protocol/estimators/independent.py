@@ -1,4 +1,4 @@
-"""The joint distribution as a product of margins (RR-Ind), with its errors; nothing is sampled."""
+"""The joint distribution as a product of margins (RR-Ind), with its errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ProductEstimate(Estimate):
 
     Raises:
         SurveyError: a group names an attribute that the survey does not have.
-        ValueError: the groups are no partition, or part what was randomized together.
+        ValueError: the groups are not a partition, or separate what was randomized together.
     """
 
     joint: JointEstimate
@@ -59,7 +59,7 @@ class ProductEstimate(Estimate):
         object.__setattr__(self, "groups", groups)
         group_of: dict[str, int] = {}
         for place, group in enumerate(groups):
-            # Also refuses what is no attribute of the survey.
+            # Also refuses names that are not attributes of the survey.
             self.survey.axes(group)
             group_of |= dict.fromkeys(group, place)
         named = sum(len(group) for group in groups)
@@ -208,7 +208,7 @@ def product_mean_squared_error(
         n: the number of reports.
 
     Raises:
-        ValueError: no randomizer, another number of axes or other lengths, or no report.
+        ValueError: no randomizer, axes that do not match the randomizers, or no report.
     """
     if not randomizers or truth.shape != tuple(keep.size for keep in randomizers):
         raise ValueError(
@@ -234,5 +234,5 @@ def _product(factors: Sequence[Floats]) -> Floats:
 def _known(error: E | None) -> E:
     # A joint estimate has all of its errors; other estimates may lack some.
     if error is None:
-        raise ValueError("the tables to be multiplied have no standard errors")
+        raise ValueError("expected an estimate whose tables have standard errors")
     return error

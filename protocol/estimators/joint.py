@@ -1,4 +1,4 @@
-"""Estimates of joint distributions from randomized records, with standard errors; no randomizing.
+"""Estimates of joint distributions from randomized records, with standard errors.
 
 One class covers RR-Independent (a block per attribute), RR-Joint (one block of all), RR-Clusters
 (anything between) and, for any choice of attributes, the composed estimator RR-Ind-Joint.
@@ -63,7 +63,7 @@ class JointEstimate(Estimate):
 
     Raises:
         SurveyError: a block names an attribute that the survey does not have.
-        ValueError: the blocks are no partition, a randomizer is not of its block's size, or the
+        ValueError: the blocks are not a partition, a randomizer is not of its block's size, or the
             counts are of other attributes or of no record at all.
     """
 
@@ -79,7 +79,7 @@ class JointEstimate(Estimate):
             raise ValueError(f"blocks {covered}: expected every attribute exactly once")
         for block in self.blocks:
             if not block.attributes:
-                raise ValueError("a block without attributes")
+                raise ValueError("a block is empty: expected at least one attribute")
             cells = math.prod(self.sizes_of(block.attributes))
             if block.randomizer.size != cells:
                 raise ValueError(
@@ -91,7 +91,7 @@ class JointEstimate(Estimate):
                 f"counts of sizes {self.counts.sizes}, expected {self.survey.sizes} by the survey"
             )
         if not self.counts.n:
-            raise ValueError("no report to estimate from")
+            raise ValueError("no reports: expected at least one")
 
     def __repr__(self) -> str:
         return f"<JointEstimate: n={self.n}, {len(self.blocks)} blocks>"

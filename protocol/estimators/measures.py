@@ -1,4 +1,4 @@
-"""How far one table is from another: error measures of estimates; no estimation and no tests.
+"""How far one table is from another: error measures of estimates.
 
 RRBA (Randomized Response Block Aggregation), section 3.2.1, as corrected. In every measure
 the last ``ways`` axes are one table and the axes before count pairs of tables; by default all axes
@@ -126,7 +126,7 @@ def shares(counts: ArrayLike, *, ways: int | None = None) -> Floats:
     table = np.asarray(counts, np.float64)
     total = table.sum(axis=table_axes(table, ways), keepdims=True)
     if not (total > 0).all():
-        raise ValueError("a table's total is not positive: it has no shares")
+        raise ValueError("a table's total is not positive")
     normalized: Floats = table / total
     return normalized
 
@@ -140,9 +140,11 @@ def table_axes(tables: NDArray[np.float64], ways: int | None) -> tuple[int, ...]
     """
     asked = tables.ndim if ways is None else ways
     if not 1 <= asked <= tables.ndim:
-        raise ValueError(f"{asked} ways in an array of shape {tables.shape}")
+        raise ValueError(
+            f"{asked} ways: expected 1 to {tables.ndim} for an array of shape {tables.shape}"
+        )
     if not tables.size:
-        raise ValueError(f"a table of shape {tables.shape} has no cell")
+        raise ValueError(f"table of shape {tables.shape}: expected at least one cell")
     if not np.isfinite(tables).all():
         raise ValueError("an entry is not finite")
     return tuple(range(-asked, 0))
@@ -155,7 +157,9 @@ def _pair(
     axes = table_axes(first, ways)
     table_axes(second, len(axes))
     if first.shape[axes[0] :] != second.shape[axes[0] :]:
-        raise ValueError(f"tables of shapes {first.shape} and {second.shape}")
+        raise ValueError(
+            f"tables of shapes {first.shape} and {second.shape}: expected the same shape"
+        )
     first, second = np.broadcast_arrays(first, second)
     return first, second, axes
 

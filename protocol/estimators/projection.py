@@ -25,7 +25,7 @@ def clip_and_rescale(values: NDArray[np.float64]) -> NDArray[np.float64]:
     clipped = np.maximum(values, 0.0)
     largest = clipped.max(initial=0.0)
     if not largest > 0:
-        raise ValueError("no entry is positive: nothing to rescale")
+        raise ValueError("no entry is positive: the total cannot be rescaled to 1")
     # Scaled first, so that the total can neither overflow nor vanish.
     clipped /= largest
     clipped /= clipped.sum()
@@ -43,7 +43,7 @@ def project_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     _check_finite(values)
     if not values.size:
-        raise ValueError("no entry to project")
+        raise ValueError("the table is empty: expected at least one entry")
     # A common shift does not change the projection; without it large entries would lose digits.
     shifted = values - values.max()
     falling = np.sort(shifted, axis=None)[::-1]

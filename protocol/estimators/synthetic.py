@@ -1,4 +1,4 @@
-"""Synthetic records that follow an estimate, or weights of records; no estimating of either."""
+"""Synthetic records that follow an estimate, or weights of records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def synthesize(
         raise ValueError(f"{n} records: expected at least 1")
     if clusters is None:
         if not isinstance(estimate, JointEstimate):
-            raise ValueError("clusters are needed: this estimate does not say what goes together")
+            raise ValueError("clusters are missing: only a JointEstimate has default ones")
         clusters = [block.attributes for block in estimate.blocks]
     survey = estimate.survey
     check_partition(survey, clusters)
@@ -82,7 +82,7 @@ def synthesize_weighted(
         stream: the source of the draws, n words.
 
     Raises:
-        SurveyError: codes that are no records of the survey.
+        SurveyError: codes that are not records of the survey.
         ValueError: ``n`` below 1, or weights as ``draw`` refuses them or not one per record.
     """
     if n < 1:

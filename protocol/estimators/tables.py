@@ -1,4 +1,4 @@
-"""Tables of estimated proportions with their standard errors; how to compute them is not here."""
+"""Tables of estimated proportions with their standard errors."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def standard_errors(
 
 
 def standard_error(variance: float, scale: float) -> float | None:
-    """The same of one variance; None where it is unknown."""
+    """The root of one estimated variance; None where it is not positive."""
     return math.sqrt(variance) if variance > _ROUNDING * scale else None
 
 
 class Estimated(NamedTuple):
-    """An estimate of one number, and its standard error given the data; None where none is known.
+    """An estimate of one number, and its standard error given the data; None where it is unknown.
 
     With a standard error the value is unbiased.
     """
@@ -81,12 +81,14 @@ class Table:
     def __post_init__(self) -> None:
         shape = tuple(map(len, self.categories))
         if len(shape) != len(self.names):
-            raise ValueError(f"{len(self.names)} names and the categories of {len(shape)}")
+            raise ValueError(
+                f"{len(self.names)} names, but the categories of {len(shape)} attributes"
+            )
         for array in (self.values, self.standard_errors, self.population_errors):
             if array is None:
                 continue
             if array.shape != shape:
-                raise ValueError(f"an array of shape {array.shape}, expected {shape}")
+                raise ValueError(f"array of shape {array.shape}, expected {shape}")
             array.flags.writeable = False
 
     def __repr__(self) -> str:
@@ -105,7 +107,7 @@ class Table:
         if projection == self.projection:
             return self
         if self.projection != "none":
-            raise ValueError(f"projected by {self.projection!r} before: project the raw table")
+            raise ValueError(f"already projected by {self.projection!r}: project the raw table")
         return replace(self, values=project(self.values, projection), projection=projection)
 
     def rows(self) -> list[dict[str, str | float | None]]:
@@ -118,7 +120,7 @@ class Table:
         """
         for name in _OWN_COLUMNS:
             if name in self.names:
-                raise ValueError(f"attribute {name!r} has the name of a column of its own")
+                raise ValueError(f"attribute {name!r} has the name of another column")
         return [
             {**dict(zip(self.names, cell, strict=True)), "value": value, "standard_error": error}
             for cell, value, error in zip(

@@ -1,6 +1,6 @@
 """Estimates that know some tables and no joint distribution: exact counts, and pairs by themselves.
 
-Reports of single respondents are not here; ``JointEstimate`` is made of those.
+``JointEstimate`` is for reports of single respondents.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ class ExactEstimate(Estimate):
             raise ValueError("expected at least one table")
         for names, table in self.counts.items():
             if table.shape != self.sizes_of(names):
-                raise ValueError(f"a table of {names} of shape {table.shape}")
+                raise ValueError(
+                    f"the table of {names} has shape {table.shape}, expected {self.sizes_of(names)}"
+                )
         if len({int(table.sum()) for table in self.counts.values()}) > 1 or self.n < 1:
-            raise ValueError("tables of different totals, or of nobody")
+            raise ValueError("tables must have one total, and it must be positive")
         margins: dict[str, NDArray[np.int64]] = {}
         for names, table in self.counts.items():
             for axis, name in enumerate(names):
                 margin = table.sum(axis=tuple(i for i in range(table.ndim) if i != axis))
                 if not np.array_equal(margins.setdefault(name, margin), margin):
-                    raise ValueError(f"tables that count {name!r} differently")
+                    raise ValueError(f"the tables disagree on the counts of {name!r}")
 
     def __repr__(self) -> str:
         return f"<ExactEstimate: n={self.n}, {len(self.counts)} tables>"
@@ -73,7 +75,11 @@ class ExactEstimate(Estimate):
                 kept = [name for name in known if name in names]
                 summed: NDArray[np.int64] = table.sum(axis=other)
                 return summed.transpose([kept.index(name) for name in names])
-        raise ValueError(f"no counts of {', '.join(names) or 'nothing'} together")
+        raise ValueError(
+            f"no table has {', '.join(names)} together"
+            if names
+            else "expected at least one attribute"
+        )
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """Exact shares; their standard error given the data is 0."""
@@ -133,7 +139,7 @@ class PairwiseEstimate(Estimate):
         return self.estimates[0].n
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
-        """Of one attribute or two: no more were randomized together."""
+        """The table of one attribute or two, since only pairs were randomized together."""
         tables = [estimate.table(*names) for estimate in self._holding(names)]
         values = np.mean([table.values for table in tables], axis=0)
         errors = _mean_error([table.standard_errors for table in tables])
@@ -152,7 +158,7 @@ class PairwiseEstimate(Estimate):
         return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
-        """Of one attribute or two."""
+        """The mean of a weight that depends on one attribute or two."""
         given = self.checked_weights(names, weights)
         found = [estimate.query(names, given) for estimate in self._holding(names)]
         value = float(np.mean([answer.value for answer in found]))
@@ -164,7 +170,9 @@ class PairwiseEstimate(Estimate):
     def _holding(self, names: Sequence[str]) -> list[JointEstimate]:
         self.survey.axes(names)
         if not 1 <= len(names) <= 2:
-            raise ValueError(f"{len(names)} attributes: only pairs were randomized together")
+            raise ValueError(
+                f"{len(names)} attributes: expected 1 or 2, since pairs were randomized together"
+            )
         return [e for e in self.estimates if set(names) <= set(e.survey.names)]
 
 

@@ -1,4 +1,4 @@
-"""Inverses of randomization matrices, as operators along one axis of a table; no sampling.
+"""Inverses of randomization matrices, as operators along one axis of a table.
 
 With Q the inverse of P, rows indexed by the report y and columns by the category v, an estimate is
 ``pi = lambda Q``. Independent blocks of attributes are combined by mode products: one operator per
@@ -166,10 +166,14 @@ def unmixing(randomizer: Randomizer, sizes: Sequence[int], kept: Sequence[int]) 
     """
     if randomizer.size != math.prod(sizes):
         raise ValueError(
-            f"randomizer of size {randomizer.size} on {math.prod(sizes)} combinations of categories"
+            f"randomizer of size {randomizer.size}, expected {math.prod(sizes)} combinations of "
+            "categories"
         )
     if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(range(len(sizes))):
-        raise ValueError(f"places {tuple(kept)} of a block of {len(sizes)} attributes")
+        raise ValueError(
+            f"places {tuple(kept)}: expected distinct numbers from 0 to {len(sizes) - 1}, at least "
+            "one"
+        )
     asked = tuple(sizes[place] for place in kept)
     match randomizer:
         case KeepUniform(threshold=threshold):

@@ -36,7 +36,7 @@ Randomizer: TypeAlias = KeepUniform | KeepElseTable | MatrixRandomizer
 """Any randomizer from codes to codes: a tagged union that msgspec encodes and decodes."""
 
 AnyRandomizer: TypeAlias = Randomizer | OneHot | PrivKV | PrivKVM
-"""These, and those whose reports are no codes of the same domain: what an event can be about."""
+"""Any randomizer that an event can be about."""
 
 # Up to so many rows one pass over the block is quicker than one call per column.
 _FEW_ROWS = 512

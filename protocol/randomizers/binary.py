@@ -1,4 +1,4 @@
-"""The one-hot randomizer, and cells and sets of binary attributes as bits; no estimation.
+"""The one-hot randomizer, and cells and sets of binary attributes as bits.
 
 A record of d binary attributes is one cell of ``2**d``, in row-major order: the first attribute is
 the highest bit. The same places make a set of attributes a mask.
@@ -102,7 +102,7 @@ class OneHot(msgspec.Struct, frozen=True, tag="one-hot"):
             ValueError: more than 12 cells.
         """
         if self.size > _LARGEST_MATRIX:
-            raise ValueError(f"size {self.size}: a matrix of more than {_LARGEST_MATRIX} cells")
+            raise ValueError(f"size {self.size}: expected at most {_LARGEST_MATRIX} for a matrix")
         codes = np.arange(self.size, dtype=np.uint64)[:, None]
         reports = np.arange(2**self.size, dtype=np.uint64)
         flipped = np.bitwise_count(reports ^ (np.uint64(1) << codes)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The randomizer that keeps an answer with probability a and else draws uniformly; no estimation.
+"""The randomizer that keeps an answer with probability a and else draws uniformly.
 
 Its randomization matrix is ``P = aI + (1-a)/r J`` over r categories, with a an exact multiple of
 2**-64, so every probability and epsilon follows from integers (Domingo-Ferrer and Soria-Comas,
@@ -179,5 +179,5 @@ def _nearest(keep: Fraction, what: str) -> int:
     """The threshold nearest to an exact probability."""
     threshold = round(keep * WORDS)
     if not 1 <= threshold < WORDS:
-        raise ValueError(f"{what}: nearer to 0 or 1 than 2**-64")
+        raise ValueError(f"{what}: rounds to 0 or 1 at a precision of 2**-64")
     return threshold

@@ -1,4 +1,4 @@
-"""The clients of PrivKV and PrivKVM: one key of many with its value, randomized; no estimation.
+"""The clients of PrivKV and PrivKVM: one key of many with its value, randomized.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, section 2.2, after Ye et al., PrivKV (2019). A client holds some of d
@@ -22,11 +22,11 @@ ABSENT, PLUS, MINUS = 0, 1, 2
 """The codes of the three symbols that a report on a key can have."""
 
 SYMBOLS = (0, 1, -1)
-"""What the codes stand for: the key is reported absent, or present with this binary value."""
+"""The symbols in the order of their codes: the key is absent, or present with value +1 or -1."""
 
 MAX_KEYS = 2**32
 ROUNDS = 3
-"""How many rounds of PrivKVM the paper has."""
+"""The number of rounds of PrivKVM in the paper."""
 
 _MAX_ROUNDS = 1000
 
@@ -69,7 +69,7 @@ class PrivKV(msgspec.Struct, frozen=True, kw_only=True, tag="privkv"):
             raise ValueError(f"{self.keys} keys: expected 1 to 2**32")
         for name in ("key_response", "value_response"):
             if (size := getattr(self, name).size) != 2:
-                raise ValueError(f"{name} of {size} categories: expected 2")
+                raise ValueError(f"{name}: {size} categories, expected 2")
 
     @classmethod
     def with_epsilon(cls, keys: int, *, key_epsilon: float, value_epsilon: float) -> PrivKV:

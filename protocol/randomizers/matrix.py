@@ -1,4 +1,4 @@
-"""The randomizer with any matrix of exact rationals, for small domains; no estimation."""
+"""The randomizer with any matrix of exact rationals, for small domains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.keep import Codes, check_codes, log_ratio
 
 MAX_SIZE = 2**10
-"""The most categories: whether a matrix has an inverse takes their cube."""
+"""The most categories: finding out whether a matrix has an inverse takes cubic time."""
 
 ROW_TOLERANCE = 1e-9
 """How far a row of given probabilities may be from a sum of 1."""
@@ -45,7 +45,9 @@ class MatrixRandomizer(msgspec.Struct, frozen=True, tag="matrix", dict=True):
             if sum(row) != WORDS:
                 raise ValueError(f"row {place}: the weights sum to {sum(row)}, expected 2**64")
             if max(row) == WORDS:
-                raise ValueError(f"row {place}: one category is certain, nothing is randomized")
+                raise ValueError(
+                    f"row {place}: one category has probability 1, expected a randomized report"
+                )
         if np.linalg.matrix_rank(self.matrix()) < size:
             raise ValueError("the matrix is singular: reports would not determine the answers")
 

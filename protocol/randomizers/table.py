@@ -1,4 +1,4 @@
-"""The randomizer that keeps an answer or else reports a fake from a public table; no estimation.
+"""The randomizer that keeps an answer or else reports a fake from a public table.
 
 Its randomization matrix is ``P = pI + (1-p) 1 T^T`` over r categories, with p and every T[v] an
 exact multiple of 2**-64 (RRBA, section 4.1 and equation 3). With the uniform T it is the law of
@@ -187,11 +187,16 @@ class KeepElseTable(
 
 
 def _check_places(cells: int, sizes: Sequence[int], kept: Sequence[int]) -> None:
-    """Refuse what is no choice of attributes of a product domain of ``cells`` combinations."""
+    """Refuse places that are not attributes of a product domain of ``cells`` combinations."""
     if math.prod(sizes) != cells:
-        raise ValueError(f"size {cells}, but {math.prod(sizes)} combinations of categories")
+        raise ValueError(
+            f"sizes {tuple(sizes)} have {math.prod(sizes)} combinations, expected {cells}"
+        )
     if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(range(len(sizes))):
-        raise ValueError(f"places {tuple(kept)} of a block of {len(sizes)} attributes")
+        raise ValueError(
+            f"places {tuple(kept)}: expected distinct numbers from 0 to {len(sizes) - 1}, at least "
+            "one"
+        )
 
 
 def _weights(table: list[float], mix: Fraction) -> tuple[int, ...]:

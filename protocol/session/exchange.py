@@ -1,4 +1,4 @@
-"""The exchange: the rules of the hub that all envelopes pass, without I/O.
+"""The exchange: the rules of the hub that all envelopes pass.
 
 It admits what members send, has it recorded, decides its fate, and gives notice of who has left.
 Memory transport, TCP switch and local executor differ only in how they carry out what it says.
@@ -219,41 +219,49 @@ class Exchange:
 
     def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:
         if envelope.session != self.charter.session:
-            raise RemoteProtocolError("of another session", field="session")
+            raise RemoteProtocolError("the envelope is of another session", field="session")
         if envelope.sender != link:
             raise RemoteProtocolError(
-                f"{envelope.sender!r:.80} on the link of {link!r}", field="sender"
+                f"{envelope.sender!r:.80}, but the link is {link!r}'s", field="sender"
             )
         if envelope.seq != expected:
             raise RemoteProtocolError(f"{envelope.seq}, expected {expected}", field="seq")
         recipient = envelope.recipient
         if recipient == link or (recipient != RECORD and recipient not in self.charter.roster):
-            raise RemoteProtocolError(f"{recipient!r:.80} is nobody to send to", field="recipient")
+            raise RemoteProtocolError(
+                f"recipient {recipient!r:.80} is not on the roster", field="recipient"
+            )
         self.charter.codec.check_size(envelope.kind, len(envelope.body))
         if link in self._headed:
-            raise RemoteProtocolError("something after the last word", field="seq")
+            raise RemoteProtocolError("an envelope after the sender's head", field="seq")
         if link in self._declined and envelope.kind != _HEAD:
-            raise RemoteProtocolError("something after a refusal", field="seq")
+            raise RemoteProtocolError("an envelope other than a head after a refusal", field="seq")
         if envelope.kind == _DECLINED:
             if recipient != AGGREGATOR:
-                raise RemoteProtocolError("a refusal is for the aggregator", field="recipient")
+                raise RemoteProtocolError(
+                    f"{recipient!r:.80}: a refusal is sent to the aggregator", field="recipient"
+                )
             self._declined.add(link)
         if envelope.kind == _HEAD:
             self._check_head(link, envelope)
             self._headed.add(link)
 
     def _check_head(self, link: PartyId, envelope: Envelope) -> None:
-        """A head that does not fit would be held against whoever recorded it."""
+        """Refuse a head that a verifier would report as a fault of the record."""
         head = self.charter.codec.decode(_HEAD, envelope.body)
         if envelope.recipient != RECORD or link == AGGREGATOR or not isinstance(head, Head):
-            raise RemoteProtocolError("a head is what a party says to the record", field=_HEAD)
+            raise RemoteProtocolError(
+                "malformed head: expected one sent by a party to the record", field=_HEAD
+            )
         if self._recorder is None:
             return
         if (head.count, head.root) != self._recorder.said_by(link):
-            raise RemoteProtocolError("of other words than came over this link", field=_HEAD)
+            raise RemoteProtocolError(
+                "the head does not match the envelopes received on this link", field=_HEAD
+            )
         session, key = self.charter.session, self.charter.roster.key(link)
         if self._check_signatures and not is_signed(head, session=session, sender=link, key=key):
-            raise RemoteProtocolError("not signed by its sender", field=_HEAD)
+            raise RemoteProtocolError("the head is not signed by its sender", field=_HEAD)
 
     def _due(self, sender: PartyId, recipient: PartyId, now: float, delay: float) -> float:
         pair = (sender, recipient)

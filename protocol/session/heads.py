@@ -78,9 +78,9 @@ class Heads:
         self._ended.add(sender)
         head = head_of(envelope)
         if head is None or envelope.recipient != RECORD or sender == AGGREGATOR:
-            return "its head is none"
+            return "malformed head"
         if (head.count, head.root) != (said.count, said.root()):
-            return f"its head is of {head.count} other envelopes than the {said.count} on record"
+            return f"its head over {head.count} envelopes does not match the {said.count} on record"
         key = self._keys[sender]
         if not is_signed(head, session=self._session, sender=sender, key=key):
             return "its head is not signed by it"

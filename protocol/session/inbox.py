@@ -101,7 +101,7 @@ class Inbox:
             return None
 
     def notice(self, envelope: Envelope) -> Left | None:
-        """Decode what the switch says; None, and kept, if it is no notice of a departure."""
+        """Decode a notice of the switch; None, and kept, if it is not of a departure."""
         try:
             notice = self._charter.codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as refusal:
@@ -109,7 +109,7 @@ class Inbox:
             return None
         if isinstance(notice, Left):
             return notice
-        self.keep(envelope, "the switch gives notice of departures only")
+        self.keep(envelope, "unexpected: the switch sends notices of departures only")
         return None
 
     def accept(self, envelope: Envelope, message: Message) -> bool:
@@ -142,7 +142,8 @@ class Inbox:
             self.keep(envelope, "too many messages of this kind and sender are waiting")
             if sender == AGGREGATOR:
                 raise RemoteProtocolError(
-                    f"the aggregator sent more than {EARLY_PER_SENDER} that were not awaited",
+                    f"the aggregator sent more than {EARLY_PER_SENDER} messages that were not "
+                    "awaited",
                     field=envelope.kind,
                 )
             return True
@@ -163,8 +164,8 @@ class Inbox:
         senders = waiting.pending
         if len(senders) != len(effect.senders) or not asked.isdisjoint(senders):
             raise LocalProtocolError(
-                f"{topic[0]!r} (round {topic[1]}) is awaited twice from one sender; "
-                "a kind that comes more than once carries a round"
+                f"{topic[0]!r} (round {topic[1]}) is awaited twice from one sender; a kind that "
+                "comes more than once needs a field 'round'"
             )
         asked |= senders
         early = self._early.get(topic)
@@ -194,32 +195,34 @@ class Inbox:
     def _decoded(self, envelope: Envelope, over: bool) -> Message:
         sender = envelope.sender
         if envelope.session != self._charter.session:
-            raise RemoteProtocolError("of another session", field="session")
+            raise RemoteProtocolError("the envelope is of another session", field="session")
         if envelope.recipient != self._me:
-            raise RemoteProtocolError("meant for somebody else", field="recipient")
+            raise RemoteProtocolError(
+                f"{envelope.recipient!r:.80}: addressed to another member", field="recipient"
+            )
         if sender not in self._charter.roster or sender == self._me:
-            raise RemoteProtocolError("not from another member", field="sender")
+            raise RemoteProtocolError(f"{sender!r:.80} is not another member", field="sender")
         if envelope.seq <= self._heard.get(sender, -1):
             raise RemoteProtocolError("repeated: this number has been seen", field="seq")
         self._heard[sender] = envelope.seq
         if over:
-            raise RemoteProtocolError("after the end of the role")
+            raise RemoteProtocolError("the role has ended")
         if envelope.kind in _NOT_BETWEEN_MEMBERS:
             raise RemoteProtocolError("not a kind that members send each other", field="kind")
         if envelope.kind == Declined.kind() and self._me != AGGREGATOR:
-            raise RemoteProtocolError("a refusal is for the aggregator", field="kind")
+            raise RemoteProtocolError("a refusal is sent to the aggregator", field="kind")
         return self._charter.codec.decode(envelope.kind, envelope.body)
 
     def _check(self, effect: Gather) -> None:
         kind = effect.kind
         if kind in KERNEL_KINDS or kind.kind() not in self._charter.codec.names:
-            raise LocalProtocolError(f"{kind.kind()!r} is no kind that members send each other")
+            raise LocalProtocolError(f"{kind.kind()!r} is not a kind that members send each other")
         check_round(kind, effect.round)
         if effect.within is not None and not effect.within >= 0.0:
-            raise LocalProtocolError(f"cannot wait for {effect.within} seconds")
+            raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
         for sender in effect.senders:
             if sender == self._me or sender not in self._charter.roster:
-                raise LocalProtocolError(f"{sender!r} is no member that one can hear from")
+                raise LocalProtocolError(f"sender {sender!r} is not another member of the roster")
 
 
 def _deadline(effect: Gather, now: float) -> float | None:

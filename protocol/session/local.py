@@ -1,4 +1,4 @@
-"""The local executor: all machines of a session in one loop, in simulated time, without I/O."""
+"""The local executor: all machines of a session in one loop, in simulated time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_locally(
     to the next delayed delivery or the earliest deadline. Parties without records never come.
 
     Raises:
-        ProtocolError: the aggregator's role failed, or everybody waits for somebody else.
+        ProtocolError: the aggregator's role failed, or all members wait for each other.
     """
     return _Loop(exchange, streams, holdings, identities or {}, budget).run()
 
@@ -85,7 +85,7 @@ class _Loop:
                 continue
             awaited = machine.awaited
             what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
-            machine.abandon(f"everybody waits for somebody else{what}")
+            machine.abandon(f"deadlock: all members wait for each other{what}")
         endings = {
             name: ending_of(machines[name]) if name in machines else "never came"
             for name in exchange.charter.roster.parties

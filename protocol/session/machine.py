@@ -1,10 +1,10 @@
-"""The machine: runs one role by its effects, without I/O. Time goes in as a number.
+"""The machine: runs one role by its effects. Time goes in as a number.
 
 Rules
 1. Whatever a role does not wait for yet, waits: one message per (kind, round, sender).
 2. Late, repeated, unexpected and malformed messages are kept with the reason, away from the role.
    Nothing that the aggregator says is dropped for want of room: a party's role ends first.
-3. A role that raises, or awaits what is no effect, ends as a ``LocalProtocolError``.
+3. A role that raises, or awaits anything but an effect, ends as a ``LocalProtocolError``.
 4. The same stream and the same received envelopes give the same messages.
 5. A party that has its key ends, well or declining, with the signed head of all that it has said.
 """
@@ -101,7 +101,7 @@ class Machine:
         if budget is not None and not budget >= 0.0:
             raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
         if records is None and me != AGGREGATOR:
-            raise LocalProtocolError("a party needs records", party=me)
+            raise LocalProtocolError("a party's machine needs records", party=me)
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else f"round {self._rounds}"
@@ -158,7 +158,7 @@ class Machine:
     def start(self, now: float) -> None:
         """Run the role up to its first wait."""
         if self.finished:
-            return  # What came before the start was too much.
+            return  # Too many messages came before the start.
         variant = self.charter.variant
         if self._records is None:
             self._role = variant.aggregator(self._side, self.charter.roster.parties)
@@ -256,7 +256,7 @@ class Machine:
                     outcome = self._outcome(waiting)
                 else:
                     raise LocalProtocolError(
-                        f"awaited {type(effect).__name__!r}, which is no effect of a protocol"
+                        f"awaited {type(effect).__name__!r}; expected Send or Gather"
                     )
             except PrivacyError as error:
                 outcome = error
@@ -316,7 +316,9 @@ class Machine:
         recipients = send.recipients
         for recipient in recipients:
             if recipient == self.me or (recipient != RECORD and recipient not in charter.roster):
-                raise LocalProtocolError(f"{recipient!r} is no member that one can send to")
+                raise LocalProtocolError(
+                    f"recipient {recipient!r} is not another member of the roster"
+                )
         if self._records is not None:
             self._charge(send.message)
         body = charter.codec.encode(send.message)

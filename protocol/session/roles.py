@@ -1,6 +1,6 @@
 """What a role may await. A role says what it sends and what it waits for; a machine runs it.
 
-Nothing here performs I/O, and a role that awaits anything else is at fault.
+A role that awaits anything else is at fault.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def topic_of(message: Message) -> Topic:
 
 
 def check_round(kind: type[Message], round_: int | None) -> None:
-    """A kind that comes in rounds is asked for by its round, and no other is.
+    """Refuse a missing round for a kind with a field ``round``, and a round for any other.
 
     Raises:
-        LocalProtocolError: it is not so.
+        LocalProtocolError: the round is missing, or the kind has none.
     """
     if ("round" in kind.__struct_fields__) != (round_ is not None):
         raise LocalProtocolError(
-            f"{kind.kind()!r} must be asked for by round if, and only if, it has a field 'round'"
+            f"{kind.kind()!r}: give a round if, and only if, the kind has a field 'round'"
         )
 
 
@@ -125,11 +125,11 @@ class Seen:
 
 
 def _anything(event: PrivacyEvent) -> None:
-    """What a member without a budget can afford."""
+    """``afford`` of a member without a budget."""
 
 
 def _unread(text: str) -> None:
-    """Where notices go that nobody keeps."""
+    """Drops a notice."""
 
 
 class Me:
@@ -201,7 +201,9 @@ class Me:
 
     def _own_identity(self) -> Identity:
         if self._identity is None:
-            raise LocalProtocolError("this role needs its member's identity key", party=self.id)
+            raise LocalProtocolError(
+                "this role signs or agrees on keys: its member needs an identity key", party=self.id
+            )
         return self._identity
 
     def stream_for(self, question: Message, purpose: str = "answer") -> Stream:

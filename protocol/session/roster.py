@@ -53,7 +53,7 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
         first: dict[int, PartyId] = {}
         for (name, _), y in zip(members, ys, strict=True):
             if first.setdefault(y, name) is not name:
-                raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have one key")
+                raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have the same key")
 
 
 @functools.lru_cache(maxsize=1 << 17)
@@ -71,7 +71,7 @@ def agreement_key(key: bytes) -> X25519PublicKey:
 
 
 def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
-    """Whether the holder of a public Ed25519 key signed ``content``; a key that is none did not."""
+    """Whether the holder of a public Ed25519 key signed ``content``; False for a malformed key."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
     except (InvalidSignature, ValueError):
@@ -147,7 +147,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def position(self) -> dict[PartyId, int]:
-        """Each member's place."""
+        """Each member's place on the roster, from 0."""
         return {name: i for i, (name, _) in enumerate(self.members)}
 
     @functools.cached_property
@@ -197,8 +197,13 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
             ValueError: the bitmap is of another roster's length, or sets bits past its end.
         """
         if len(bitmap) != (len(self.members) + 7) // 8:
-            raise ValueError(f"a bitmap of {len(bitmap)} bytes for {len(self.members)} members")
+            raise ValueError(
+                f"bitmap of {len(bitmap)} bytes: expected {(len(self.members) + 7) // 8}, one bit "
+                f"for each of {len(self.members)} members"
+            )
         value = int.from_bytes(bitmap, "little")
         if value >> len(self.members):
-            raise ValueError("the bitmap names members that the roster does not have")
+            raise ValueError(
+                f"the bitmap has bits set beyond the {len(self.members)} members of the roster"
+            )
         return [name for i, (name, _) in enumerate(self.members) if bitmap[i >> 3] >> (i & 7) & 1]

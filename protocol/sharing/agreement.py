@@ -1,9 +1,9 @@
-"""Neighbours tell each other what they hold: nobody goes on where others were told another thing.
+"""Neighbours compare what they hold, and stop if the aggregator told them different things.
 
 Each tags a digest for each of its neighbours with what the two of them share, so the aggregator,
-who carries the tags, cannot make two different things look the same. Everybody needs the word of so
-many neighbours that two camps that hold different things find no border to meet at: the honest
-parties hold one thing, or some of them refuse.
+who carries the tags, cannot make two different things look the same. Everybody needs the
+confirmation of so many neighbours that the honest parties cannot be split in two camps: all hold
+the same thing, or some of them refuse.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import Tagged, Tags
 
 SURVIVORS, TOTALS = 0, 1
-"""The rounds: what a party is to agree on before it unmasks, and after."""
+"""The rounds: a party agrees on the survivors before it unmasks, and on the totals afterwards."""
 
 
 async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree) -> None:
@@ -37,7 +37,7 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
         degree: how many neighbours there are, and how many must hold the same.
 
     Raises:
-        RemoteProtocolError: neighbours hold another thing, or too few gave their word.
+        RemoteProtocolError: neighbours hold something else, or too few confirmed.
     """
     tags = np.zeros((len(hood.names), TAG_BYTES), np.uint8)
     for row in hood.rows():
@@ -53,13 +53,12 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
     agreeing = len(given) - len(other)
     if len(other) > degree.tolerated or (other and agreeing < degree.threshold):
         raise RemoteProtocolError(
-            f"{', '.join(other[:5])} {'was' if len(other) == 1 else 'were'} told something else, "
-            f"or will not say the same (here: {digest.hex()[:16]})",
+            f"digest {digest.hex()[:16]} is not confirmed by {', '.join(other[:5])}",
             field="Tagged.tags",
         )
     if agreeing < degree.threshold:
         raise RemoteProtocolError(
-            f"{agreeing} neighbours gave their word, {degree.threshold} needed",
+            f"{agreeing} neighbours confirmed it, at least {degree.threshold} needed",
             field="Tagged.given",
         )
 

@@ -80,7 +80,7 @@ async def deal(
         ],
         axis=1,
     )
-    # Nothing is said of what nobody can open.
+    # A box that cannot be opened gets no commitment.
     commitments[~hood.there] = 0
     await me.send(
         AGGREGATOR,
@@ -92,7 +92,7 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
     """Hear what the neighbours have dealt, open it and check it against the commitments.
 
     Raises:
-        RemoteProtocolError: somebody has dealt who has not joined.
+        RemoteProtocolError: a party has dealt that has not joined.
     """
     message = await me.receive(Dealt, AGGREGATOR)
     k = len(hood.names)
@@ -102,7 +102,7 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
     good = np.zeros(k, np.bool_)
     dealt = message.dealt.astype(np.bool_)
     if (dealt & ~hood.there).any():
-        raise RemoteProtocolError("a share of one who has not joined", field="Dealt.dealt")
+        raise RemoteProtocolError("shares from a party that has not joined", field="Dealt.dealt")
     for row in np.flatnonzero(dealt).tolist():
         edge = hood.edge(row)
         bound = hood.context + hood.mask_keys[row].tobytes() + own_key

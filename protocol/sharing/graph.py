@@ -1,4 +1,4 @@
-"""Who is whose neighbour in a secure sum, and how many neighbours are enough; no keys, no shares.
+"""Who is whose neighbour in a secure sum, and how many neighbours are enough.
 
 Each of n parties deals shares to k neighbours, t of which suffice to reconstruct, and agrees on
 masks with them (Bell et al., Secure Single-Server Aggregation with (Poly)Logarithmic Overhead,
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Stream
 
 COMPLETE = 24
-"""Up to so many parties all are neighbours."""
+"""Up to this many parties, all are neighbours of each other."""
 
 _LEAST_BITS = 2
 _MOST_BITS = 1000
@@ -128,7 +128,9 @@ def degree_of(parties: int, bound: Bound) -> Degree:
         ValueError: fewer than two parties, or so many corrupt or gone that no t will do.
     """
     if parties < 2:
-        raise ValueError(f"{parties} parties: a sum of one is no secret")
+        raise ValueError(
+            f"{parties} parties: expected at least 2, since a sum over one party shows its values"
+        )
     corrupt, dropped = bound.corrupt_of(parties), bound.dropped_of(parties)
     # The complete graph has a t if and only if k + C < 2(k - D). Where it has none, no k has. For
     # let X neighbours be corrupt and Y gone: X <= 2t - k - 1 and Y <= k - t, each but for 1/(4n) at
@@ -283,7 +285,7 @@ def neighbours_of(place: int, parties: int, k: int, order: NDArray[np.int64]) ->
         ValueError: no such place or number of neighbours, or an order of another length.
     """
     if order.shape != (parties,):
-        raise ValueError(f"an order of shape {order.shape} of {parties} parties")
+        raise ValueError(f"order of shape {order.shape}: expected ({parties},)")
     if not 0 <= place < parties:
         raise ValueError(f"place {place}: expected 0 to {parties - 1}")
     rank = int(np.argmax(order == place))

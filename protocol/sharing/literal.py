@@ -36,7 +36,7 @@ class Heard(NamedTuple):
     Args:
         totals: (cells,), int64.
         respondents: for how many they stand.
-        digest: of all broadcasts; who was told others has another.
+        digest: of all broadcasts, to be compared with other parties.
     """
 
     hood: Hood
@@ -76,13 +76,15 @@ async def contribute(
     hood = await join(me, begin, respondents=respondents, mask_key=_NO_KEY, neighbours=parties - 1)
     if not hood.there.all():
         raise RemoteProtocolError(
-            "somebody has not joined, and nobody may be missing", field="Graph"
+            "a party has not joined: the literal profile needs all of them", field="Graph"
         )
     stream, context = hood.stream, hood.context
     modulus = hood.respondents + 1
     # A sum by a larger modulus might not fit its message, and whether it does follows from counts.
     if hood.respondents > most:
-        raise RemoteProtocolError("more respondents than there can be", field="Graph.respondents")
+        raise RemoteProtocolError(
+            f"{hood.respondents} respondents, at most {most} possible", field="Graph.respondents"
+        )
     dtype = dtype_of(most)
     held = values.astype(dtype)
     shares = deal_shares(np.zeros_like(held), parties=parties, modulus=modulus, stream=stream)
@@ -98,17 +100,19 @@ async def contribute(
     received = await receive(me, hood, own_key=_NO_KEY, parts=1)
     if not received.good.all():
         bad = [hood.names[row] for row in np.flatnonzero(~received.good).tolist()]
-        raise RemoteProtocolError(f"no good share of {', '.join(bad[:5])}", field="Dealt.boxes")
+        raise RemoteProtocolError(f"invalid shares from {', '.join(bad[:5])}", field="Dealt.boxes")
     given = received.shares.reshape(parties - 1, -1).view(dtype)
     if (given >= modulus).any():
-        raise RemoteProtocolError("a share that is no share", field="Dealt.boxes")
+        raise RemoteProtocolError("share out of range", field="Dealt.boxes")
     partial = sum_modulo(np.concatenate([given, [kept.astype(dtype), held]]), modulus).astype(dtype)
     await me.send(AGGREGATOR, Partial(partial, me.sign(_signed(context, partial))))
     partials = await me.receive(Partials, AGGREGATOR)
     if not np.array_equal(partials.values[hood.place], partial):
-        raise RemoteProtocolError("what this party broadcast was changed", field="Partials.values")
+        raise RemoteProtocolError("this party's broadcast was altered", field="Partials.values")
     if (partials.values >= modulus).any():
-        raise RemoteProtocolError("a broadcast that is no sum", field="Partials.values")
+        raise RemoteProtocolError(
+            f"broadcast out of range: expected values below {modulus}", field="Partials.values"
+        )
     totals = sum_modulo(partials.values, modulus).astype(np.int64)
     return Heard(hood, totals, hood.respondents, _digest_of(context, partials))
 
@@ -124,7 +128,7 @@ async def collect(
 
     Raises:
         QuorumError: somebody is missing; it says who.
-        ProtocolError: a broadcast is no sum, or not signed; it says whose.
+        ProtocolError: a broadcast is out of range or not signed; it says whose.
     """
     parties = me.roster.parties
     meeting = await meet(me, begin, joins, neighbours=len(parties) - 1)
@@ -137,7 +141,9 @@ async def collect(
         if not me.roster.verify(name, partial.signature, _signed(context, partial.values)):
             raise ProtocolError(f"the broadcast of {name} is not signed by it")
         if (partial.values > respondents).any():
-            raise ProtocolError(f"the broadcast of {name} is no sum modulo {respondents + 1}")
+            raise ProtocolError(
+                f"the broadcast of {name} is out of range: expected values below {respondents + 1}"
+            )
     values = np.stack([partial.values for partial in said.values()])
     await me.broadcast(parties, Partials(values))
     totals = sum_modulo(values, respondents + 1).astype(np.int64)
@@ -145,5 +151,5 @@ async def collect(
 
 
 def dtype_of(respondents: int) -> np.dtype[np.unsignedinteger]:
-    """Of the numbers modulo n + 1, for at most so many respondents."""
+    """The type of numbers modulo n + 1, for at most this many respondents."""
     return smallest_dtype(respondents + 1)

@@ -1,4 +1,4 @@
-"""Masks and additive shares that cancel in a sum; whom they are agreed with is not here.
+"""Masks and additive shares that cancel in a sum.
 
 A mask is a keystream, so two parties that know its seed add and subtract the same (Bonawitz et al.,
 Practical Secure Aggregation for Privacy-Preserving Machine Learning, 2017, section 4.0.1). An
@@ -87,7 +87,7 @@ def deal_shares(
         shape (parties, cells), of the smallest unsigned type that holds ``modulus - 1``.
 
     Raises:
-        ValueError: values that are no row of integers, or a number out of its range.
+        ValueError: values that are not a row of integers, or a number out of range.
     """
     _check_row(values)
     _check_modulus(modulus)

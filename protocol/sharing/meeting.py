@@ -38,7 +38,7 @@ from protocol.sharing.messages import Begin, Graph, Join
 Bytes = NDArray[np.uint8]
 
 _MANY = 2**32
-# Whose key it is does not matter: what is of low order is so for every one.
+# Any secret will do: a key of low order is one for all of them.
 _PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
 
 
@@ -111,7 +111,10 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     await me.send(AGGREGATOR, Join(respondents, np.frombuffer(mask_key, np.uint8)))
     graph = await me.receive(Graph, AGGREGATOR)
     if not (0 < graph.joined <= _MANY and 0 < graph.respondents <= _MANY):
-        raise RemoteProtocolError("numbers that cannot be", field="Graph.respondents")
+        raise RemoteProtocolError(
+            f"{graph.joined} parties and {graph.respondents} respondents: out of range",
+            field="Graph.respondents",
+        )
     path = [bytes(vertex) for vertex in graph.path]
     leaf = _leaf(me.id, mask_key, respondents)
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
@@ -137,7 +140,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
             secret = me.agree(graph.keys[row].tobytes())
         except ValueError:
             raise RemoteProtocolError(
-                f"the key of {graph.names[row]} is no key", field="Graph.keys"
+                f"{graph.names[row]}'s identity key is not a valid Ed25519 key", field="Graph.keys"
             ) from None
         shared[row] = np.frombuffer(edge_key(secret, context=context), np.uint8)
     return Hood(
@@ -216,7 +219,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
 
 
 def is_mask_key(key: bytes) -> bool:
-    """Whether a key can be agreed with: one of low order gives everybody the same."""
+    """False for a key of low order, with which agreement gives everybody the same secret."""
     try:
         _PROBE.exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:

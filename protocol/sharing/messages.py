@@ -1,4 +1,4 @@
-"""The messages of a secure sum, for both profiles; what they are for stands in the dialogues.
+"""The messages of a secure sum, for both profiles.
 
 Every party has k neighbours, in an order that it computes by itself: the rows of all arrays here.
 Secrets are only in sealed boxes, so no repr shows one.
@@ -61,7 +61,7 @@ class Graph(Message, frozen=True):
 
 
 class Deal(Message, frozen=True):
-    """A party's shares, one sealed box per neighbour, with commitments to what is in them.
+    """A party's shares, one sealed box per neighbour, with commitments to their content.
 
     Args:
         salt: of these boxes alone.
@@ -84,7 +84,7 @@ class Dealt(Message, frozen=True):
 
 
 class Upload(Message, frozen=True):
-    """A party's values under all its masks; ``rejected`` marks neighbours whose box was no good."""
+    """A party's values under all its masks; ``rejected`` marks neighbours whose box was invalid."""
 
     values: Array
     rejected: Array

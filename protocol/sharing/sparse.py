@@ -76,7 +76,9 @@ def _mask_seed(
     try:
         shared = secret.exchange(_public_key(key))
     except ValueError:
-        raise RemoteProtocolError("a mask key of low order", field="Graph.mask_keys") from None
+        raise RemoteProtocolError(
+            "a neighbour's mask key is of low order", field="Graph.mask_keys"
+        ) from None
     return expand(shared, context + b"mask\0" + names)
 
 
@@ -95,7 +97,10 @@ def _among(places: NDArray[np.int64], message: Survivors, *, parties: int) -> ND
     """
     numbers = sorted(set((places // (8 * PART_BYTES)).tolist()))
     if len(numbers) != len(message.parts):
-        raise RemoteProtocolError("other parts than those needed", field="Survivors.parts")
+        raise RemoteProtocolError(
+            f"expected Merkle parts {', '.join(map(str, numbers))}; got {len(message.parts)} parts",
+            field="Survivors.parts",
+        )
     hashes = {
         number: leaf_hash(part.tobytes())
         for number, part in zip(numbers, message.parts, strict=True)
@@ -103,7 +108,9 @@ def _among(places: NDArray[np.int64], message: Survivors, *, parties: int) -> ND
     count = -(-parties // (8 * PART_BYTES))
     path = [vertex.tobytes() for vertex in message.path]
     if joint_root(hashes, count=count, path=path) != message.root.tobytes():
-        raise RemoteProtocolError("the survivors are not under their root", field="Survivors.path")
+        raise RemoteProtocolError(
+            "the survivor set does not match its Merkle root", field="Survivors.path"
+        )
     bits = np.unpackbits(message.parts, axis=1, bitorder="little")
     rows = np.searchsorted(numbers, places // (8 * PART_BYTES))
     there: NDArray[np.bool_] = bits[rows, places % (8 * PART_BYTES)].astype(np.bool_)
@@ -162,7 +169,7 @@ async def contribute(
         key = hood.mask_keys[row].tobytes()
         seed = _mask_seed(mask_secret, key, context, (me.id, hood.names[row]))
         mask = expand_mask(seed, len(values), bits=bits)
-        # Who comes first adds what the other takes away.
+        # Of two neighbours the first adds their mask and the second subtracts it.
         if hood.place < places[row]:
             masked += mask
         else:
@@ -174,7 +181,8 @@ async def contribute(
     uploaded, counted = among[:-1], bool(among[-1])
     if not counted or (uploaded & ~received.dealt).any():
         raise RemoteProtocolError(
-            "survivors without this party, or with one that has not dealt", field="Survivors.parts"
+            "the survivors leave out this party, or include a neighbour that has not dealt",
+            field="Survivors.parts",
         )
     # Masks that a neighbour does not vouch for hide nothing, so it does not count.
     vouched = int((uploaded & received.good).sum())
@@ -183,8 +191,8 @@ async def contribute(
     said = min(survivors.survivors, vouched + 1) if complete else survivors.survivors
     if said < quorum or vouched < degree.threshold:
         raise RemoteProtocolError(
-            f"{said} survivors, {vouched} of them good neighbours: "
-            f"at least {quorum} and {degree.threshold} needed",
+            f"{said} survivors and {vouched} neighbours with valid shares among them: at least "
+            f"{quorum} and {degree.threshold} needed",
             field="Survivors",
         )
     # All must unmask one set: by shares for different ones, one party's values could be had.
@@ -211,12 +219,10 @@ def _check_dealt(
     # The bound allows for so many corrupt neighbours; a box that does not open may hide a
     # mask key that is not the neighbour's.
     if len(bad) > degree.tolerated:
-        raise RemoteProtocolError(
-            f"shares that are no good, of {', '.join(bad[:5])}", field="Dealt.boxes"
-        )
+        raise RemoteProtocolError(f"invalid shares from {', '.join(bad[:5])}", field="Dealt.boxes")
     if good.sum() < degree.threshold:
         raise RemoteProtocolError(
-            f"{good.sum()} neighbours have dealt well, {degree.threshold} needed",
+            f"{good.sum()} neighbours dealt valid shares, at least {degree.threshold} needed",
             field="Dealt.dealt",
         )
 

@@ -54,17 +54,17 @@ __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "d
 Profile: TypeAlias = Literal["literal", "sparse"]
 
 Groups: TypeAlias = tuple[int, ...]
-"""How many cells each table of a vector has, in order: every respondent is in one cell of each."""
+"""The number of cells of each table of a vector; a respondent is in one cell of each table."""
 
 
 MAX_LITERAL = 500
 """The most parties of a literal sum: its traffic grows with their square."""
 
 CONTRADICTED = (
-    "The totals that this party was told hold less in some cell than what it put in: they are "
-    "false, or somebody has changed them."
+    "Some cell of the totals is smaller than this party's own count: the totals are false, or "
+    "somebody has altered them."
 )
-"""What a party notes of such totals, and tells nobody."""
+"""The private notice of a party whose own counts exceed the totals."""
 
 
 class Summed(NamedTuple):
@@ -74,7 +74,7 @@ class Summed(NamedTuple):
         totals: (cells,), int64.
         respondents: for how many they stand.
         hood: the neighbours that are in it.
-        digest: of what this party was told.
+        digest: of the totals as this party received them.
     """
 
     totals: NDArray[np.int64]
@@ -215,7 +215,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             also: what else must be the same.
 
         Raises:
-            RemoteProtocolError: somebody was told another thing; it says who.
+            RemoteProtocolError: a neighbour received other totals; it says who.
         """
         degree = self.degree(len(me.roster) - 1)
         digest = hashlib.sha256(summed.digest + also).digest()
@@ -240,7 +240,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Raises:
             QuorumError: too few answered; it says who is missing.
-            ProtocolError: there is no sum, and why.
+            ProtocolError: the sum failed; it says why.
         """
         parties = me.roster.parties
         begin = Begin(self.attempt, survey)
@@ -250,7 +250,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         fit = {name: join for name, join in joins.items() if self._fits(join, max_records)}
         unfit = tuple(name for name in joins if name not in fit)
         if unfit and (self.profile == "literal" or len(fit) < quorum):
-            raise ProtocolError(f"what {', '.join(unfit[:5])} joined with is not valid")
+            raise ProtocolError(
+                f"invalid number of respondents or mask key from {', '.join(unfit[:5])}"
+            )
         if self.profile == "literal":
             summed = await literal.collect(me, begin, fit, within=within)
         else:
@@ -270,8 +272,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             check_totals(summed.totals, summed.respondents, groups)
         except RemoteProtocolError as error:
             raise ProtocolError(
-                f"the total is no count of {summed.respondents} respondents ({error}): "
-                "some party has contributed what is no count"
+                f"the totals are not counts of {summed.respondents} respondents ({error}): some "
+                "party contributed invalid values"
             ) from error
         if everyone and self.profile == "sparse":
             totals = summed.totals.astype(np.uint32)
@@ -288,7 +290,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def reveals(self, message: Message, told: PrivacyEvent) -> PrivacyEvent | None:
-        """What a message of the dialogue tells; None if it is of no such kind.
+        """What a message of the dialogue tells; None for other kinds.
 
         Args:
             told: what a party's contribution tells in the end, whoever puts it together.
@@ -316,11 +318,13 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def _degree(sums: SecureSum, parties: int) -> Degree:
     if sums.profile == "literal":
         if parties < 2:
-            raise ValueError("a secure sum takes at least 2 parties: a sum of one is no secret")
+            raise ValueError(
+                "a secure sum needs at least 2 parties: a sum over one party shows its values"
+            )
         if parties > MAX_LITERAL:
             raise ValueError(
-                f"{parties} parties: in the literal profile each deals every other one a share of "
-                f"every cell, so at most {MAX_LITERAL} can take part; use the sparse one"
+                f"{parties} parties: the literal profile allows at most {MAX_LITERAL}, since each "
+                "deals to all others; use the sparse profile"
             )
         return Degree(
             neighbours=parties - 1,
@@ -338,8 +342,8 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     degree = degree_of(parties, bound)
     if degree.neighbours > MAX_SHARES:
         raise ValueError(
-            f"{parties} parties within this bound take {degree.neighbours} neighbours each, more "
-            f"than {MAX_SHARES}: allow for fewer corrupt or vanishing parties"
+            f"{parties} parties: this bound needs {degree.neighbours} neighbours each, at most "
+            f"{MAX_SHARES} possible; allow for fewer corrupt or vanishing parties"
         )
     return degree
 
@@ -360,7 +364,9 @@ def check_totals(
         RemoteProtocolError: says which table.
     """
     if respondents < least:
-        raise RemoteProtocolError("less than what went into it", field="totals")
+        raise RemoteProtocolError(
+            f"{respondents} respondents, expected at least {least}", field="totals"
+        )
     start = 0
     for place, cells in enumerate(groups):
         table = totals[start : start + cells]
@@ -378,6 +384,6 @@ def _compare(me: Me, totals: NDArray[np.int64], own: NDArray[np.unsignedinteger]
 
 
 def digest_of(totals: NDArray[np.int64], respondents: int) -> bytes:
-    """Names a total."""
+    """The digest of a total."""
     numbers = totals.astype("<i8").tobytes() + respondents.to_bytes(8, "big")
     return hashlib.sha256(b"totals" + numbers).digest()

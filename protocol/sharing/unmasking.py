@@ -18,10 +18,10 @@ from protocol.sharing.messages import Unmask
 
 SECRET_BYTES = 32
 REVEALED = SECRET_BYTES + SALT_BYTES
-"""What a party reveals of one neighbour: a share of one secret, and the salt of its commitment."""
+"""The bytes that a party reveals for one neighbour: a share of one secret, and its salt."""
 
 OWN, PAIRWISE = 0, 1
-"""The parts of what is dealt: shares of the own mask's seed, shares of the mask key."""
+"""The two parts of a dealt share: of the dealer's own mask seed, and of its mask key."""
 
 
 def signed(context: bytes, root: bytes) -> bytes:
@@ -72,7 +72,7 @@ class Opened:
         """By place, the secret of everybody who has dealt: the one that is to be known.
 
         Raises:
-            ProtocolError: too few good shares of somebody's; it says whose, and who is to blame.
+            ProtocolError: too few valid shares of a secret; it says whose, and who is to blame.
         """
         names, hoods = self._meeting.names, self._meeting.hoods
         back = mirror(np.arange(degree.neighbours), degree.neighbours)
@@ -96,7 +96,7 @@ class Opened:
                 blamed = ", ".join(name for name in names if name in accused)
                 raise ProtocolError(
                     f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
-                    f"{names[place]}'s secret; nothing usable of {silent}"
+                    f"{names[place]}'s secret; no valid share from {silent}"
                     + (f"; accused: {blamed}" if blamed else "")
                 )
             chosen[i] = rows[: degree.threshold]

@@ -1,4 +1,4 @@
-"""A rehearsal: one recorded run on the local executor, read back; no judgement of what was said."""
+"""A rehearsal: one recorded run on the local executor, read back."""
 
 from __future__ import annotations
 

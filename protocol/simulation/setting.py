@@ -51,7 +51,7 @@ def setting_of(
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties.
-        TypeError: something else than a variant, records or an integer.
+        TypeError: an argument is not a variant, records or an integer.
         ValueError: the seed is negative, or 2**64 or more.
     """
     if not isinstance(variant, Variant) or not isinstance(records, Records):
@@ -94,7 +94,7 @@ def _what(given: object) -> str:
 
 
 def _integer(name: str, given: object) -> int:
-    """An integer of any type that is one, as the built-in one."""
+    """An integer of any integer type, as the built-in one."""
     try:
         return operator.index(given)  # type: ignore[arg-type]
     except TypeError:

@@ -32,19 +32,19 @@ MAX_RESPONDENTS = 2**27
 """The most respondents that all parties together may speak for."""
 
 FREE_BYTES = 2**27
-"""What a reader may hold of any file's messages, however short the file is."""
+"""The bytes of messages that a reader may hold of any file, however short it is."""
 
 BYTES_PER_STORED = 4
-"""How much more it may hold for every byte of the file."""
+"""The further bytes of messages that a reader may hold for every byte of the file."""
 
 OVERHEAD = 512
-"""What holding a message takes beside its bytes."""
+"""The bytes that a held message takes beside its content."""
 
 FREE_ENTRIES = 2**16
-"""How many entries any file may have, however short it is."""
+"""The number of entries that any file may have, however short it is."""
 
 STORED_PER_ENTRY = 2
-"""How many bytes of the file there have to be for every entry more."""
+"""The bytes of the file that allow one further entry."""
 
 
 class Workload(NamedTuple):
@@ -124,21 +124,21 @@ class Held:
         self._bytes = 0
 
     def take(self, size: int) -> None:
-        """Something more is held.
+        """Count something more.
 
         Args:
             size: its length in bytes.
 
         Raises:
-            TooMuchError: that is more than there may be.
+            TooMuchError: the total is above the cap.
         """
         self._bytes += size + OVERHEAD
         if self._bytes > self._free:
             most = self._free + BYTES_PER_STORED * self._stored()
             if self._bytes > most:
                 raise TooMuchError(
-                    f"what is kept of the messages takes {self._bytes:,} bytes, at most {most:,} "
-                    "for a file of this length"
+                    f"the messages to keep take {self._bytes:,} bytes, at most {most:,} for a file "
+                    "of this length"
                 )
 
     def drop(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""The true answers of respondents, encoded, and their exact counts. No noise, no randomness."""
+"""The true answers of respondents, encoded, and their exact counts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from protocol.surveys.survey import Attribute, Survey, listed, shown
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
 _BLOCK = 2**16
-"""Rows that are held as text at one time while records are read."""
+"""The number of rows held as text at one time while records are read."""
 
 _UNKNOWN = -1
 
 Cells = tuple[str | None, ...]
-"""Text that is not encoded yet: a row or a column."""
+"""A row or a column of text, not yet encoded."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -191,7 +191,7 @@ class Records:
 
 
 class _Text:
-    """What ``csv.writer`` writes to."""
+    """The target of ``csv.writer``."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []

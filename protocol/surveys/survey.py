@@ -1,4 +1,4 @@
-"""What is asked: attributes, their categories and the codes of these. No answers (see records)."""
+"""What is asked: attributes, their categories and the codes of these."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unk
                 f"the missing category {shown(self.missing)} is not a category", column=self.name
             )
         if not isinstance(self.ordinal, bool | np.bool_):
-            raise SurveyError(f"ordinal {shown(self.ordinal)}: not a bool", column=self.name)
+            raise SurveyError(
+                f"ordinal {shown(self.ordinal)}: expected True or False", column=self.name
+            )
         force_setattr(self, "name", plain_text(self.name))
         force_setattr(self, "categories", tuple(map(plain_text, self.categories)))
         force_setattr(self, "ordinal", bool(self.ordinal))
@@ -247,7 +249,7 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
 
 def check_partition(survey: Survey, clusters: Sequence[Sequence[str]]) -> None:
-    """Refuse what is no partition of a survey's attributes into clusters.
+    """Refuse clusters that are not a partition of a survey's attributes.
 
     Raises:
         SurveyError: a name that the survey does not have, or twice in one cluster.
@@ -256,7 +258,7 @@ def check_partition(survey: Survey, clusters: Sequence[Sequence[str]]) -> None:
     for names in clusters:
         survey.axes(names)
         if not names:
-            raise ValueError("a cluster without attributes")
+            raise ValueError("a cluster is empty: expected at least one attribute")
     covered = sorted(name for names in clusters for name in names)
     if covered != sorted(survey.names):
         raise ValueError(f"clusters of {covered}: expected every attribute exactly once")

@@ -38,7 +38,7 @@ from protocol.testing.faults import SCHEDULES, check_under_faults
 
 MUTILATIONS = 200
 ROWS = 8
-"""For how many respondents non-interference is checked: the first ones and the last."""
+"""The most respondents for whom non-interference is checked: the first ones and the last."""
 
 
 class Execution(Protocol):
@@ -192,7 +192,7 @@ def check_variant(
     setting = setting_of(variant, records, seed=seed, parties=parties)
     rehearsal = _rehearsed(setting)
     for party, ending in rehearsal.endings.items():
-        _require(ending == DONE, f"{party} did not come to the end of its role: {ending}")
+        _require(ending == DONE, f"{party} did not end as done: {ending}")
     _check_codec(rehearsal)
     _check_kinds(rehearsal, rare)
     _check_replay(rehearsal)
@@ -214,7 +214,7 @@ def _rehearsed(setting: Setting) -> Rehearsal:
 def _check_parameters(variant: Variant) -> None:
     _require(bool(variant.name), "the variant has no name")
     survey = msgspec.to_builtins(variant.survey)
-    complaint = "the variant does not come back from its parameters as it was"
+    complaint = "the variant rebuilt from its parameters differs"
     try:
         written = msgspec.msgpack.decode(msgspec.msgpack.encode(parameters_of(variant)))
         again = build(type(variant), parameters=written, survey=survey)
@@ -251,7 +251,10 @@ def _check_codec(rehearsal: Rehearsal) -> None:
     examples = {envelope.kind: envelope.body for envelope in rehearsal.sent.values()}
     for kind, body in examples.items():
         message = codec.decode(kind, body)
-        _require(codec.encode(message) == body, f"{kind!r} does not keep its bytes")
+        _require(
+            codec.encode(message) == body,
+            f"{kind!r} has other bytes when it is decoded and encoded again",
+        )
         for mutilated in _mutilated(body, stream):
             try:
                 decoded = codec.decode(kind, mutilated)
@@ -259,7 +262,7 @@ def _check_codec(rehearsal: Rehearsal) -> None:
                 continue
             _require(
                 codec.encode(decoded) == mutilated,
-                f"{kind!r} accepts bytes that are not the encoding of what they say",
+                f"{kind!r} accepts bytes that are not canonical",
             )
     try:
         codec.decode("NoSuchKind", b"\x90")
@@ -288,7 +291,7 @@ def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
     for kind in rehearsal.charter.codec.names:
         _require(
             kind in occurred or kind in excused,
-            f"{kind!r} is declared and never sent; name it in rare if that takes a fault",
+            f"{kind!r} is declared and never sent; name it in rare if only a fault causes it",
         )
 
 
@@ -306,8 +309,8 @@ def _check_replay(rehearsal: Rehearsal) -> None:
             recorded = rehearsal.sent.get((member, envelope.seq))
             _require(
                 recorded == envelope,
-                f"{member} #{envelope.seq} ({envelope.kind!r}) differs when it is said again: a "
-                "role may depend on its records, its stream and what it hears, and on nothing else",
+                f"{member} #{envelope.seq} ({envelope.kind!r}) differs in a second run: a role may "
+                "depend on its records, its stream and what it hears only",
             )
 
 

@@ -19,9 +19,9 @@ from protocol.surveys.records import Records
 from protocol.transcript.verification import verify
 
 SCHEDULES = 20
-"""How many are tried by default."""
+"""The number of schedules that are tried by default."""
 
-_STUCK = "everybody waits for somebody else"
+_STUCK = "deadlock: all members wait for each other"
 _LAST_WORDS = 6
 _LATE = 2.0
 
@@ -146,16 +146,16 @@ def check_under_faults(
 def _check_ends(run: Rehearsal) -> None:
     failure = run.failure
     if isinstance(failure, LocalProtocolError):
-        raise AssertionError(f"the aggregator's role is not up to it: {failure}") from failure
+        raise AssertionError(f"the aggregator's role fails under faults: {failure}") from failure
     endings = {**run.endings, AGGREGATOR: str(failure or "")}
     for member, ending in endings.items():
         if _STUCK in ending and run.charter.variant.patience is not None:
             raise AssertionError(
                 f"{member}: {ending}; a wait for what may be lost says `within`"
             ) from failure
-        # How a machine words what a role raised that is no error of the protocol.
+        # The start of a machine's message for an exception of a role that is not a ProtocolError.
         if ending.startswith(f"party {member!r}, role"):
-            raise AssertionError(f"{member} is not up to it: {ending}")
+            raise AssertionError(f"{member} fails under faults: {ending}")
 
 
 def _check_record(run: Rehearsal) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: what the recorder signs, as the aggregator, of the record so far; no reading."""
+"""Checkpoints: what the recorder signs, as the aggregator, of the record so far."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CHECKPOINT_PURPOSE = b"sottovoce checkpoint 1\0"
 """What every signed checkpoint begins with: no other signature of this program does."""
 
 FIRST = bytes(HASH_BYTES)
-"""What stands for the checkpoint before the first one."""
+"""The hash of the previous checkpoint in the first one."""
 
 SIGNATURE_BYTES = 64
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
 _Session = Annotated[bytes, msgspec.Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-"""How many of something are stated: what every reader has an integer for."""
+"""A number in a statement: one that every reader has an integer type for."""
 
 Ended = tuple[bool, bytes]
 """How a run ended: whether it came to its end, and the hash of the reason why not."""
@@ -189,7 +189,7 @@ class Progress:
         ending: Ended | None = None,
         content: bytes | bytearray = b"",
     ) -> Statement:
-        """What the next checkpoint says.
+        """The statement of the next checkpoint.
 
         Args:
             trees: all members' trees.

@@ -1,4 +1,4 @@
-"""Header, entries, blocks and canonical digest as bytes; no order of reading or writing them."""
+"""Header, entries, blocks and canonical digest as bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADER, ENTRIES, CLOSING = b"H", b"E", b"C"
 """The types of block."""
 
 HEAD_BYTES = 13
-"""What a block begins with: its type, the stored length and the guard."""
+"""The bytes at the start of a block: its type, the stored length and the guard."""
 
 CHAIN_BYTES = 32
 EXCERPT_BYTES = 256
@@ -42,20 +42,20 @@ STATEMENT_BYTES = 512
 """The most bytes of a checkpoint's statement."""
 
 MAX_BODY = (1 << 26) + (1 << 16)
-"""The largest body cap that a header may declare: 2**24 numbers of 4 bytes, and what is beside."""
+"""The largest body cap that a header may declare: 2**24 numbers of 4 bytes and 64 KiB more."""
 
 SLACK_BYTES = 1 << 24
-"""What a block may expand to beside one body: a file cannot make its reader allocate more."""
+"""The most bytes that a block may expand to beside one body."""
 
 HEADER_BYTES = 1 << 22
-"""What any header may expand to."""
+"""The most bytes that a header may expand to, however short it is stored."""
 
 HEADER_RATIO = 8
-"""How many times its stored length a longer one may expand to. Keys cannot be compressed, so a
-roster is hardly longer than what it is stored in."""
+"""How many times its stored length a longer header may expand to: keys cannot be compressed, so a
+roster hardly shrinks."""
 
 MAX_HEADER = 1 << 26
-"""What no header may exceed."""
+"""The most bytes that any header may expand to."""
 
 MAX_STORED = (SLACK_BYTES + MAX_BODY) + ((SLACK_BYTES + MAX_BODY) >> 8) + 1024
 """The most bytes a block can be stored in: zstandard's bound for incompressible content."""
@@ -228,17 +228,26 @@ def problems_of(header: Header) -> tuple[str, ...]:
     kernel = {kind.kind() for kind in KERNEL_KINDS}
     checks = (
         (header.format == FORMAT, f"format {header.format}, expected {FORMAT}"),
-        (len(header.session) == SESSION_BYTES, f"a session of {len(header.session)} bytes"),
+        (
+            len(header.session) == SESSION_BYTES,
+            f"session of {len(header.session)} bytes, expected {SESSION_BYTES}",
+        ),
         (names[:1] == [AGGREGATOR], "the aggregator is not the first of the roster"),
         (len(set(names)) == len(names), "a member of the roster occurs twice"),
-        (all(map(_is_party_id, names)), "a member of the roster has no valid id"),
+        (all(map(_is_party_id, names)), "a member of the roster has an invalid id"),
         *_keys_problem(header.roster),
         (len(set(header.kinds)) == len(header.kinds), "a kind occurs twice"),
-        (kernel <= set(header.kinds), "a kind of the kernel is missing"),
-        (0 < header.max_body <= MAX_BODY, f"a cap of {header.max_body} bytes on bodies"),
-        (header.recording == "full", f"a recording of unknown profile {header.recording!r:.40}"),
+        (kernel <= set(header.kinds), "a kernel kind is missing"),
+        (
+            0 < header.max_body <= MAX_BODY,
+            f"cap on bodies of {header.max_body} bytes: out of range",
+        ),
+        (header.recording == "full", f"unknown recording profile {header.recording!r:.40}"),
         (header.seed is None or header.seed >= 0, "a negative seed"),
-        (_is_plain(header.parameters) and _is_plain(header.survey), "values that are not plain"),
+        (
+            _is_plain(header.parameters) and _is_plain(header.survey),
+            "parameters or survey hold more than plain values",
+        ),
     )
     return tuple(problem for sound, problem in checks if not sound)
 
@@ -259,7 +268,7 @@ def _is_party_id(name: str) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether it consists of what JSON knows, and bytes."""
+    """Whether a value consists of JSON types and bytes."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -318,7 +327,7 @@ def split_entries(content: bytes) -> Iterator[bytes]:
         TranscriptError: there is none, or the last one is cut short.
     """
     if not content:
-        raise TranscriptError("a block without entries")
+        raise TranscriptError("the block is empty: expected at least one entry")
     start = 0
     while start < len(content):
         if start + _U32.size > len(content):
@@ -355,19 +364,19 @@ def expand(stored: bytes, *, limit: int) -> bytes:
         TranscriptError: not exactly one frame that states its size, or more than ``limit`` bytes.
     """
     if not stored.startswith(_ZSTD_FRAME):
-        raise TranscriptError("a block that is no zstandard frame")
+        raise TranscriptError("the block is not a zstandard frame")
     try:
         size = zstandard.get_frame_parameters(stored).content_size
         if size == zstandard.CONTENTSIZE_UNKNOWN:
-            raise TranscriptError("a block that does not state the size of its content")
+            raise TranscriptError("the block does not state the size of its content")
         if size > limit:
-            raise TranscriptError(f"a block that expands to {size} B, at most {limit} allowed")
+            raise TranscriptError(f"the block expands to {size} B, at most {limit} allowed")
         # For empty content the library would not look at the rest of the frame.
         if size == 0:
-            raise TranscriptError("a block without content")
+            raise TranscriptError("the block is empty")
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise TranscriptError(f"a broken zstandard frame: {error}") from error
+        raise TranscriptError(f"malformed zstandard frame: {error}") from error
 
 
 def party_leaf(name: str, count: int, root: bytes) -> bytes:

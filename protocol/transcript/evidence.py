@@ -1,4 +1,4 @@
-"""Evidence: two signatures of one signer for one slot, which no honest member gives."""
+"""Evidence: two contradicting statements signed by one member, which no honest member signs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     second_signature: bytes
 
     def check(self) -> str | None:
-        """What was said twice, in words; None if this proves nothing."""
+        """What the statements contradict each other about; None if this proves nothing."""
         for statement, signature in (
             (self.first, self.first_signature),
             (self.second, self.second_signature),
@@ -42,7 +42,7 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def contradiction(first: bytes, second: bytes) -> str | None:
-    """In which slot two different statements stand, in words; None if both may be true.
+    """What two statements contradict each other about, in words; None if both may be true.
 
     A party signs one head over so many envelopes of a session. An aggregator signs one checkpoint
     of a session with a number, and one at the end.

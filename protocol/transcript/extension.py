@@ -1,4 +1,4 @@
-"""Extensions: proof that a later checkpoint keeps what an earlier one has; no reading of records.
+"""Extensions: proof that a later checkpoint keeps everything that an earlier one has.
 
 **What one proves.** Both checkpoints are the same aggregator's, of one session, and the later one
 stands on the earlier one through all that were signed between. Whatever record fits the earlier
@@ -7,12 +7,12 @@ the second, unchanged, in the same order and before anything else; the header (v
 survey, session, roster, kinds, seed) is the same; and who is not named has said nothing more. Like
 the digest, this is about each member's own words.
 
-**What not.** Times, deliveries, refusals, departures and the order in which different members spoke
-are in ``log`` alone. The chain of checkpoints commits the aggregator to an earlier log as well, but
-only the record shows that it kept to it. It says nothing of what a member has said and the
-aggregator had left out by the earlier checkpoint; a member who had not spoken by then may be given
-any words. It does not say that the words are a member's own (heads and receipts do), or that the
-result follows. What was said after the later checkpoint is not in it.
+**What it does not prove.** Times, deliveries, refusals, departures and the order in which different
+members spoke are in ``log`` alone. The chain of checkpoints commits the aggregator to an earlier
+log as well, but only the record shows that it kept to it. It says nothing of what a member has said
+and the aggregator had left out by the earlier checkpoint; a member who had not spoken by then may
+be given any words. It does not say that the words are a member's own (heads and receipts do), or
+that the result follows. What was said after the later checkpoint is not in it.
 
 **What it gives away**: who has spoken between, and how often. Its hashes have no salt, so that
 whoever holds it can test guesses of what they said, and their neighbours in the roster.
@@ -138,7 +138,7 @@ def decode_extension(content: bytes) -> Extension:
         ValueError: malformed, or not the one encoding of what it says.
     """
     if not content.startswith(MAGIC):
-        raise ValueError("no extension: it does not begin with the line that every one begins with")
+        raise ValueError("not an extension: its first line is not that of an extension file")
     return canonical(content[len(MAGIC) :], _decoder, what="extension")
 
 
@@ -180,19 +180,19 @@ def problems_of(
             first == last or first.number < last.number,
             "the earlier checkpoint does not come before the later one",
         ),
-        (chain[-1] == last, "it does not lead to the later checkpoint"),
+        (chain[-1] == last, "its last checkpoint is not the later one"),
         (
             all(_follows(one, other) for one, other in pairwise(chain)),
-            "the checkpoints in it do not follow from the earlier one, one from the other",
+            "the checkpoints in it are not a chain from the earlier one",
         ),
         (
             # Every checkpoint is an entry too, and so is every envelope.
             last.entries - first.entries >= len(extension.steps) + sum(g.added for g in grown),
-            "there are too few entries between the checkpoints for what was added",
+            "fewer entries were added between the checkpoints than envelopes and checkpoints",
         ),
         (
             _digests_of(extension.tree) == (first.digest, last.digest),
-            "the digests of the checkpoints do not follow from it",
+            "its tree does not have the digests of the checkpoints",
         ),
         *_changed(grown),
     )
@@ -233,5 +233,8 @@ def _digests_of(tree: Sequence[Node]) -> tuple[bytes, bytes] | None:
 def _changed(grown: Sequence[Grown]) -> Iterable[tuple[bool, str]]:
     changed = [member.member for member in grown if not member.holds]
     if changed:
-        more = f"; so it is with {len(changed)} members" if changed[1:] else ""
-        yield False, f"what {changed[0]!r:.80} said does not extend what it had said before{more}"
+        more = f"; the same holds for {len(changed)} members in all" if changed[1:] else ""
+        yield (
+            False,
+            f"the later envelopes of {changed[0]!r:.80} do not extend the earlier ones{more}",
+        )

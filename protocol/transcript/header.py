@@ -28,7 +28,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
         )
     if header.seed is not None and header.seed < 0:
-        raise SurveyError(f"the header is not sound: seed {header.seed}, expected at least 0")
+        raise SurveyError(f"invalid header: seed {header.seed}, expected at least 0")
     try:
         charter = Charter(
             session=header.session,
@@ -38,7 +38,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         # Made here, for hostile parameters may not fit together.
         codec = charter.codec
     except ValueError as error:
-        raise SurveyError(f"the header is not sound: {error}") from error
+        raise SurveyError(f"invalid header: {error}") from error
     if codec.names != header.kinds or codec.max_body != header.max_body:
         raise SurveyError(
             f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "

@@ -1,4 +1,4 @@
-"""Reads transcripts as streams; it judges how blocks are stored, not what entries say."""
+"""Reads transcripts as streams and checks how their blocks are stored."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ RULES = (
     "digest",
     "published",
 )
-"""The names of all rules; ``verification`` says what they ask."""
+"""The names of all rules, which ``verification`` explains."""
 
-TOO_MANY = "more entries than a file of this length can have"
+TOO_MANY = "more entries than allowed for a file of this length"
 
 _SLICE = 1 << 20
 _START_BYTES = 5
@@ -171,13 +171,13 @@ def read(chunks: bytes | Iterable[bytes]) -> Iterator[Block | Fault | Torn]:
         start, guard = head[:_START_BYTES], head[_START_BYTES:]
         guarded = tuple(link for link in links if guard_of(link, start) == guard)
         if not guarded:
-            yield Fault("guard", "type, length and guard of the block do not fit the chain", offset)
+            yield Fault("guard", "the block's type and length do not match its guard", offset)
             if not trusted:
                 return
         length = int.from_bytes(start[1:], "big")
         if length > MAX_STORED:
             if guarded:
-                message = f"a block of {length} B, at most {MAX_STORED} allowed"
+                message = f"the block has {length} B, at most {MAX_STORED} allowed"
                 yield Fault("frame", message, offset)
             return
         rest = source.take(length + CHAIN_BYTES)
@@ -189,7 +189,7 @@ def read(chunks: bytes | Iterable[bytes]) -> Iterator[Block | Fault | Torn]:
         computed = tuple(next_link(link, start, stored) for link in guarded or links)
         linked = written in computed
         if not linked:
-            yield Fault("chain", "the block's bytes do not fit its chain value", offset)
+            yield Fault("chain", "the block's bytes do not match its chain value", offset)
         links = (written,) if linked else (written, computed[0])
         trusted = bool(guarded) or linked
         yield Block(offset, start[:1], stored)
@@ -260,7 +260,7 @@ class TranscriptReader:
         if block is None:
             raise TranscriptError("the file ends before its header begins", offset=len(MAGIC))
         if block.kind != HEADER:
-            raise TranscriptError("the first block is no header", offset=block.offset)
+            raise TranscriptError("the first block is not a header", offset=block.offset)
         try:
             return decode_header(block.content())
         except TranscriptError as error:

@@ -107,9 +107,12 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
         (checkpoint.valid, "the checkpoint is not signed by the key in it"),
         (statement.final, "the checkpoint is not the last one of its run"),
         (statement.result is not None, "the run has published no result"),
-        (receipt.session == statement.session, "it is of another session than the checkpoint"),
-        (receipt.checkpoint == checkpoint.signature, "it was made for another checkpoint"),
-        (receipt.place > 0, "it is the aggregator's"),
+        (
+            receipt.session == statement.session,
+            "the receipt is of another session than the checkpoint",
+        ),
+        (receipt.checkpoint == checkpoint.signature, "the receipt was made for another checkpoint"),
+        (receipt.place > 0, "the receipt is for the aggregator, which has no reports"),
         (
             # The first leaf of the main tree is the header's.
             is_included(
@@ -119,7 +122,7 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
                 path=receipt.digest_path,
                 root=statement.digest,
             ),
-            "what the party said is not in the digest of the checkpoint",
+            "the party's envelopes are not in the digest of the checkpoint",
         ),
         (
             is_included(
@@ -128,21 +131,21 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
                 path=receipt.standing_path,
                 root=statement.standing or b"",
             ),
-            "where the party was counted is not what the checkpoint says",
+            "the closings that counted the party do not match the checkpoint",
         ),
-        (_reports_hold(receipt), "the reports are not among what the party said"),
-        (bool(receipt.reports), "it is about no report"),
+        (_reports_hold(receipt), "the reports are not among the party's envelopes"),
+        (bool(receipt.reports), "the receipt is empty: expected at least one report"),
         (topics.issubset(standing.counted), "a report was not counted"),
         (len(topics) == len(receipt.reports), "two reports are of one kind and round"),
         (
             not any(kind in _KERNEL for kind, _ in topics),
-            f"none of {', '.join(_KERNEL)} is a report",
+            f"a report is of a kernel kind ({', '.join(_KERNEL)})",
         ),
         (
             (receipt.head is not None) == standing.signed,
-            "whether the party has signed is not what the checkpoint says",
+            "the receipt and the checkpoint disagree on whether the party has signed a head",
         ),
-        (_head_holds(receipt), "what the party signed is not what is on record"),
+        (_head_holds(receipt), "the party's signed head does not match the record"),
     )
     return tuple(problem for sound, problem in checks if not sound)
 

@@ -1,4 +1,4 @@
-"""Writes a transcript, block by block, into a sink; it opens nothing and judges only its caller."""
+"""Writes a transcript, block by block, into a sink."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from protocol.transcript.entries import (
 from protocol.wire.codec import encode_envelope
 
 BLOCK_ENTRIES = 4096
-"""A block is written at the latest when it has this many entries,"""
+"""The number of entries at which a block is written."""
 
 BLOCK_BYTES = 1 << 20
-"""or when its entries take this many bytes."""
+"""The number of bytes of entries at which a block is written."""
 
 _LEVEL = 3
 _MICROSECONDS = 1e6
@@ -78,7 +78,7 @@ class Recorder:
         bytes: how many bytes their encodings take.
 
     Raises:
-        LocalProtocolError: the header is not sound, or the signer is not its aggregator.
+        LocalProtocolError: the header is invalid, or the signer is not its aggregator.
     """
 
     __slots__ = (
@@ -113,13 +113,13 @@ class Recorder:
     ) -> None:
         problems = problems_of(header)
         if problems:
-            raise LocalProtocolError(f"a header that no verifier accepts: {'; '.join(problems)}")
+            raise LocalProtocolError(f"invalid header: {'; '.join(problems)}")
         try:
             encoded = encode_header(header)
         except TranscriptError as error:
             raise LocalProtocolError(str(error)) from error
         if signer is not None and (signer.name, signer.public) != header.roster[0]:
-            raise LocalProtocolError("checkpoints are signed by the aggregator of the roster")
+            raise LocalProtocolError("the signer is not the aggregator of the roster")
         self._sink = sink
         self._signer = signer
         self._progress = Progress(
@@ -169,8 +169,8 @@ class Recorder:
             or sender in self._departed
         ):
             raise LocalProtocolError(
-                f"an envelope that should have been refused: seq {envelope.seq} of "
-                f"{envelope.kind!r} to {envelope.recipient!r}",
+                f"invalid envelope: seq {envelope.seq} of {envelope.kind!r} to "
+                f"{envelope.recipient!r}",
                 party=sender,
             )
         if encoded is None:
@@ -193,7 +193,7 @@ class Recorder:
         """An envelope was handed to its recipient; ``repeat`` says that the network duplicated it.
 
         Raises:
-            LocalProtocolError: the sender never sent it, or the recipient is no member.
+            LocalProtocolError: the sender never sent it, or the recipient is not on the roster.
         """
         tree = self._trees.get(envelope.sender)
         if tree is None or envelope.seq >= tree.count or envelope.recipient not in self._trees:
@@ -229,10 +229,10 @@ class Recorder:
         """A party is gone and nothing more will come from it.
 
         Raises:
-            LocalProtocolError: it is no member of the roster.
+            LocalProtocolError: it is not on the roster.
         """
         if party not in self._trees:
-            raise LocalProtocolError("departed, but is no member of the roster", party=party)
+            raise LocalProtocolError("departed, but is not on the roster", party=party)
         self._append(
             Departed(at=_microseconds(now), party=party, reason=_clean(reason)[:REASON_CHARACTERS])
         )
@@ -328,7 +328,7 @@ class Recorder:
 def _microseconds(now: float) -> int:
     at = round(now * _MICROSECONDS)
     if at < 0:
-        raise LocalProtocolError(f"an entry {-now} s before the start")
+        raise LocalProtocolError(f"time {now} s: expected at least 0")
     return at
 
 

@@ -26,10 +26,10 @@ from protocol.transcript.entries import (
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 
 Complaint = tuple[str, str]
-"""The rule that is broken, and how."""
+"""The name of a broken rule, and how it is broken."""
 
 _U32 = struct.Struct(">I")
-_DISAGREE = "do not say the same of how the run ended"
+_DISAGREE = "disagree on how the run ended"
 
 
 class Signatures:
@@ -111,7 +111,8 @@ class Signatures:
         wrong: str | None
         if not statement.final and since < len(self._header.roster):
             # So that nobody can make a verifier hash the whole roster again and again.
-            wrong = f"it is only {since} entries after the one before"
+            least = len(self._header.roster)
+            wrong = f"it comes {since} entries after the one before, expected at least {least}"
         elif not is_signature(entry.signature, CHECKPOINT_PURPOSE + entry.statement, key=self._key):
             wrong = "it is not signed by the aggregator"
         else:
@@ -146,14 +147,14 @@ class Signatures:
         if ending is not None:
             if last is None or not last.final:
                 if self._seen:
-                    yield "checkpoint", "the record is closed without a sound last checkpoint"
+                    yield "checkpoint", "the record is closed without a valid last checkpoint"
             elif not _fits(last, ending):
                 yield "checkpoint", f"the closing record and the last checkpoint {_DISAGREE}"
         if self._published is None:
             return
         published = self._published.statement
         if not self._judged:
-            message = f"about {published.entries} entries, there are {self._entries}"
+            message = f"over {published.entries} entries, the record has {self._entries}"
             yield "published", f"the checkpoint is {message}"
         elif self.met and ending is not None and published.final and not _fits(published, ending):
             self.met = False
@@ -198,7 +199,7 @@ class Signatures:
 
 
 def _fits(last: Statement, ending: Ending) -> bool:
-    """Whether a last checkpoint and a closing record tell the same end."""
+    """Whether a last checkpoint and a closing record agree on how the run ended."""
     how = ended(complete=ending.complete, reason=ending.reason)
     return (last.complete, last.reason) == how
 
@@ -210,4 +211,4 @@ def _difference(given: Statement, expected: Statement) -> str | None:
         for name in Statement.__struct_fields__
         if getattr(given, name) != getattr(expected, name)
     ]
-    return f"another {', '.join(fields)} than the record has" if fields else None
+    return f"{', '.join(fields)} not as in the record" if fields else None

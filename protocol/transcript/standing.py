@@ -12,19 +12,19 @@ from protocol.crypto.merkle import Tree, root_of
 from protocol.messages import Closed, PartyId
 
 Topic = tuple[str, int]
-"""What a closing was of: a kind of message and its round."""
+"""The topic of a closing: a kind of message and its round."""
 
 MAX_CLOSINGS = 1 << 16
-"""How many closings count anybody,"""
+"""The most closings that are counted."""
 
 MAX_BITMAP_BYTES = 1 << 24
-"""and what their bitmaps take together; so that no file makes a verifier remember more."""
+"""The most bytes of all bitmaps, so that no file makes a verifier remember more."""
 
 MAX_KIND_BYTES = 255
-"""What the kind that a closing is of takes as UTF-8."""
+"""The most bytes of the name of a closing's kind, as UTF-8."""
 
 _BLOCK = 128
-"""For so many members at once bitmaps are spread out, a multiple of 8."""
+"""The number of members whose bitmaps are spread out at once, a multiple of 8."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_closed = msgspec.msgpack.Decoder(Closed).decode

@@ -1,4 +1,4 @@
-"""Judges a transcript from its bytes alone; what its messages say or reveal is not judged here.
+"""Judges a transcript from its bytes alone.
 
 The rules, by the names that faults carry:
 
@@ -76,10 +76,10 @@ from protocol.transcript.signatures import Complaint, Signatures
 from protocol.wire.codec import decode_envelope
 
 MAX_FAULTS = 10_000
-"""How many faults are kept; a hostile file may have one for every entry."""
+"""The most faults that are kept, since a hostile file may have one for every entry."""
 
 Published = Literal["not given", "fits", "begins", "differs"]
-"""How a record stands to what was published of it elsewhere."""
+"""How a record compares with what was published of it elsewhere."""
 
 _SHOWN = 60
 
@@ -237,12 +237,12 @@ class _Verifier:
 
     def _check_open(self, offset: int | None) -> None:
         if self._closed:
-            self.report("closing", "there is more after the closing record", offset=offset)
+            self.report("closing", "the file goes on after the closing record", offset=offset)
 
     def take_block(self, block: Block) -> None:
         self._check_open(block.offset)
         if (self._blocks == 0) != (block.kind == HEADER):
-            what = "another header" if block.kind == HEADER else "the first block is no header"
+            what = "another header" if block.kind == HEADER else "the first block is not a header"
             self.report("header-first", what, offset=block.offset)
         self._blocks += 1
         try:
@@ -325,15 +325,18 @@ class _Verifier:
         position = self._positions.get(envelope.recipient)
         if self._header is not None:
             if envelope.session != self._header.session:
-                report("session", f"session {envelope.session.hex():.32} is not the header's")
+                report("session", f"session {envelope.session.hex():.32} does not match the header")
             if name not in self._positions:
                 report("sender", "the sender is not in the roster")
             if position is None and envelope.recipient != RECORD:
                 report("recipient", f"{_shown(envelope.recipient)} is not in the roster")
             if envelope.kind not in self._kinds:
-                report("kind", f"{_shown(envelope.kind)} is not declared")
+                report("kind", f"kind {_shown(envelope.kind)} is not declared in the header")
             if len(envelope.body) > self._header.max_body:
-                report("body-size", f"{len(envelope.body)} B, over {self._header.max_body}")
+                report(
+                    "body-size",
+                    f"body of {len(envelope.body)} B, at most {self._header.max_body} allowed",
+                )
         if sender.departed:
             report("departed", f"sent seq {seq} after it had departed")
         if seq < 0:
@@ -401,7 +404,9 @@ class _Verifier:
         if signatures is not None:
             self._complain(signatures.finish(self._ending), None)
         elif published is not None:
-            self.report("published", "there is no record to extend it")
+            self.report(
+                "published", "the file has no readable header, so it cannot extend the checkpoint"
+            )
         digest = None if self._canonical is None else self._canonical.digest()
         if expected is not None and digest != expected:
             found = "none" if digest is None else digest.hex()

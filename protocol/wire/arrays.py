@@ -89,7 +89,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not array.size:
             return
         if self.dtype == "f8" and not np.isfinite(array).all():
-            raise RemoteProtocolError("a value that is not finite", field=field)
+            raise RemoteProtocolError("expected finite values", field=field)
         if self.low > 0 or self.dtype[0] != "u":
             below = array < self.low
             if below.any():
@@ -156,7 +156,7 @@ def unpack(wanted: type, value: Any) -> Any:
         and all(type(n) is int and 0 <= n < 2**63 for n in shape)
         and isinstance(content, bytes)
     ):
-        raise ValueError("malformed shape or content")
+        raise ValueError("malformed shape or content of an array")
     if math.prod(shape) * _DTYPES[name].itemsize != len(content):
         raise ValueError(f"{len(content)} bytes do not fill shape {shape} of {name}")
     return np.frombuffer(content, dtype=_DTYPES[name]).reshape(shape)

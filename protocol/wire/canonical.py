@@ -18,7 +18,7 @@ def canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], *, what: str)
     Args:
         content: as stored.
         decoder: reads them.
-        what: they ought to be, for the error message.
+        what: the name of the content, for the error message.
 
     Raises:
         ValueError: malformed, or another encoding of what they say.

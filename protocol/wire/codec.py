@@ -14,10 +14,10 @@ from protocol.messages import KERNEL_KINDS, Envelope, Message
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
 
 SCALAR_BYTES = 4096
-"""What a message may take beside its arrays."""
+"""The most bytes of a message beside its arrays."""
 
 ENVELOPE_BYTES = 512
-"""What an envelope takes beside its body, at most."""
+"""The most bytes of an envelope beside its body."""
 
 _REMEMBERED = 16
 _REMEMBERED_BYTES = 1 << 25
@@ -58,8 +58,8 @@ class Kind:
         declared = {f.name for f in fields if _is_array(f.type)}
         if declared != arrays.keys():
             raise LocalProtocolError(
-                f"kind {message.kind()!r}: its arrays are {sorted(declared)}, "
-                f"but specifications are given for {sorted(arrays)}"
+                f"kind {message.kind()!r} has arrays {sorted(declared)}, but specifications for "
+                f"{sorted(arrays)}"
             )
         self.message = message
         self.name = message.kind()
@@ -73,9 +73,7 @@ class Kind:
         """Refuse arrays that do not fit and numbers that are not finite; says in which field."""
         for field in self._floats:
             if not math.isfinite(getattr(message, field)):
-                raise RemoteProtocolError(
-                    "a value that is not finite", field=f"{self.name}.{field}"
-                )
+                raise RemoteProtocolError("expected a finite number", field=f"{self.name}.{field}")
         for field, spec in self.arrays.items():
             spec.check(getattr(message, field), f"{self.name}.{field}")
 

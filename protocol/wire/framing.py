@@ -1,4 +1,4 @@
-"""Length-prefixed frames over a stream of bytes, without I/O."""
+"""Length-prefixed frames over a stream of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Adult data set with the respondents' age in five bins of twenty years; nothing is drawn."""
+"""The Adult data set with the respondents' age in five bins of twenty years."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bayesian networks as text in the BIF format of the public repositories; nothing is drawn here.
+"""Bayesian networks as text in the BIF format of the public repositories.
 
 What is read: ``network``, then ``variable`` with ``type discrete`` and ``probability`` with a
 ``table`` (no parents) or with one row per combination of the parents' categories, in any order of
@@ -25,10 +25,10 @@ MAX_CHARACTERS = 2**24
 
 MAX_VARIABLES = 2**12
 MAX_CATEGORIES = 2**8
-"""Of one variable."""
+"""The most categories of one variable."""
 
 MAX_PROBABILITIES = 2**19
-"""Entries of all tables together."""
+"""The most entries of all tables together."""
 
 ROW_TOLERANCE = Fraction(1, 10**6)
 """How far a row may be from a sum of 1: thirds are written with seven digits."""
@@ -87,7 +87,7 @@ def read_bif(text: str) -> tuple[Variable, ...]:
     """The variables of a network, in the order in which they are declared.
 
     Raises:
-        DatasetError: text that is too long or no BIF; an unknown, repeated or unfit name of a
+        DatasetError: text that is too long or not BIF; an unknown, repeated or unfit name of a
             variable, parent or category; a variable without a table; a missing or repeated row; a
             wrong number of probabilities, a negative one, or a row that does not sum to 1 within
             1e-6; a cycle. The message names the line.
@@ -158,7 +158,11 @@ class _Reader:
         )
         if len(order) < len(tables):
             variable, line = tables[min(set(places.values()) - set(order))]
-            raise _wrong(line, f"variable {shown(variable.name)} is on a cycle or depends on one")
+            raise _wrong(
+                line,
+                f"variable {shown(variable.name)} depends on itself through its parents, or on one "
+                "that does",
+            )
         return tuple(variable for variable, _ in tables)
 
     def _network(self) -> None:
@@ -203,7 +207,7 @@ class _Reader:
         try:
             attribute = Attribute(name=name, categories=tuple(categories))
         except SurveyError as error:
-            raise _wrong(line, f"not fit for a survey: {error}") from error
+            raise _wrong(line, f"not valid in a survey: {error}") from error
         self._declared[name] = _Declared(attribute, line)
 
     def _categories(self) -> list[str]:

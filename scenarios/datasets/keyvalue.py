@@ -54,9 +54,13 @@ class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def __post_init__(self) -> None:
         if self.shares.ndim != 2 or self.shares.shape[0] != len(self.keys):
-            raise ValueError(f"shares of shape {self.shares.shape} of {len(self.keys)} keys")
+            raise ValueError(
+                f"shares of shape {self.shares.shape}: expected ({len(self.keys)}, levels)"
+            )
         if self.values.shape != self.shares.shape:
-            raise ValueError(f"values of shape {self.values.shape}, shares {self.shares.shape}")
+            raise ValueError(
+                f"values of shape {self.values.shape}: expected {self.shares.shape}, as the shares"
+            )
         if not ((self.shares >= 0).all() and (self.frequencies <= 1 + 1e-12).all()):
             raise ValueError("the shares of a key are negative or sum to more than 1")
         if not (np.abs(self.values) <= 1).all():

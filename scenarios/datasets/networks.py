@@ -64,9 +64,9 @@ class Network(msgspec.Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         if not self.variables:
-            raise ValueError("a network without variables")
+            raise ValueError("the network is empty: expected at least one variable")
         if len(set(self.names)) < len(self.names):
-            raise ValueError("two variables have one name")
+            raise ValueError("two variables have the same name")
         known = set(self.names)
         for variable in self.variables:
             if not known.issuperset(variable.parents):
@@ -75,11 +75,18 @@ class Network(msgspec.Struct, frozen=True, dict=True):
         for variable in self.variables:
             if len(set(variable.parents)) < len(variable.parents):
                 raise ValueError(f"variable {shown(variable.name)}: a repeated parent")
-            if len(variable.rows) != math.prod(sizes[parent] for parent in variable.parents):
-                raise ValueError(f"variable {shown(variable.name)}: {len(variable.rows)} rows")
-            for row in variable.rows:
+            combinations = math.prod(sizes[parent] for parent in variable.parents)
+            if len(variable.rows) != combinations:
+                raise ValueError(
+                    f"variable {shown(variable.name)}: {len(variable.rows)} rows, expected "
+                    f"{combinations}"
+                )
+            for i, row in enumerate(variable.rows):
                 if len(row) != len(variable.categories) or min(row) < 0 or sum(row) != 1:
-                    raise ValueError(f"variable {shown(variable.name)}: a row that is no law")
+                    raise ValueError(
+                        f"variable {shown(variable.name)}: row {i} is not a probability "
+                        "distribution"
+                    )
         if len(self._order) < len(self.variables):
             raise ValueError("the parents form a cycle")
 
@@ -138,7 +145,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
         """One nominal attribute per variable, in the order of the file.
 
         Raises:
-            SurveyError: a name or category that no survey may have, or fewer than 2 categories.
+            SurveyError: an invalid name or category, or fewer than 2 categories.
         """
         return self._survey
 
@@ -316,7 +323,7 @@ def _loaded(title: str, file: str, data: Path | str | None) -> Network:
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from error
     except (DatasetError, EOFError, UnicodeError, zlib.error) as error:
-        raise DatasetError(f"{path} is no network in BIF format: {error}") from error
+        raise DatasetError(f"{path} is not a network in BIF format: {error}") from error
 
 
 def _text(path: Path) -> str:

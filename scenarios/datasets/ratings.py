@@ -28,7 +28,7 @@ from scenarios.datasets.sources import VARIABLE
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
 SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"
-"""Of ``ratings.csv`` with the line ends of Unix; the original has those of DOS."""
+"""The SHA-256 of ``ratings.csv`` with the line ends of Unix; the original has those of DOS."""
 
 FILE = "ratings.csv"
 HEADER = "userId,movieId,rating,timestamp"
@@ -68,7 +68,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             ValueError: there are no such users.
         """
         if not 0 <= first <= last <= self.users:
-            raise ValueError(f"users {first} to {last} of {self.users}")
+            raise ValueError(f"users {first} to {last}: expected a range within 0 to {self.users}")
         table = np.full((last - first, len(self.items)), math.nan)
         here = (self.rows >= first) & (self.rows < last)
         table[self.rows[here] - first, self.columns[here]] = self.values[here]
@@ -84,7 +84,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             ValueError: there are not so many items.
         """
         if not 1 <= most <= len(self.items):
-            raise ValueError(f"{most} of {len(self.items)} items")
+            raise ValueError(f"{most} items: expected 1 to {len(self.items)}")
         rated = np.bincount(self.columns, minlength=len(self.items))
         chosen = np.sort(np.argsort(-rated, kind="stable")[:most])
         place = np.full(len(self.items), -1)
@@ -126,7 +126,7 @@ def _ratings(
     people, rows = np.unique(users, return_inverse=True)
     things, columns = np.unique(items, return_inverse=True)
     if len(np.unique(rows * len(things) + columns)) < len(ratings):
-        raise ValueError("somebody rated something twice")
+        raise ValueError("a user rated the same item twice")
     return Ratings(
         name=name,
         items=tuple(map(str, things.tolist())),

@@ -25,7 +25,7 @@ SHA256 = {
     "alarm.bif": "701e6c561f71b55669070c29614f0724b761289aa2c4a35bcc97b638ee881fa2",
     "child.bif": "432c22e661cd0e8235c8d95599ac22ccc261002459f5c4e6e7235b057908fe6e",
 }
-"""Of the packaged files, decompressed: what a compressor writes may change with its version."""
+"""The SHA-256 of the packaged files, decompressed: compressors differ between versions."""
 
 
 def raw_file(data: Path | str | None, names: Sequence[str]) -> Path | None:

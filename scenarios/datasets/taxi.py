@@ -66,7 +66,7 @@ COLUMNS = (
     "tolls_amount",
     "total_amount",
 )
-"""What is read of the file of the real trips."""
+"""The columns that are read from the file of the real trips."""
 
 MANHATTAN = (
     (-74.0190, 40.7000),
@@ -162,7 +162,7 @@ def taxi_distribution(names: Sequence[str]) -> NDArray[np.float64]:
     if not names or len(set(names)) < len(names) or not set(names) <= set(known):
         raise ValueError(f"bits {', '.join(names) or 'none'}: expected some of {', '.join(known)}")
     if 2 ** len(names) > MAX_CELLS:
-        raise ValueError(f"{len(names)} bits: a table of more than 2**22 cells")
+        raise ValueError(f"{len(names)} bits: the table has more than 2**22 cells")
     needed = set(names)
     for name in (*reversed(known[len(BITS) :]), *reversed(tuple(LAWS))):
         if name in needed:
@@ -301,7 +301,7 @@ def _seconds(cell: str) -> float:
     try:
         time = datetime.strptime(cell, "%Y-%m-%d %H:%M:%S")
     except ValueError:
-        raise ValueError("no date and time like 2013-01-31 23:59:59") from None
+        raise ValueError("not a date and time like 2013-01-31 23:59:59") from None
     return 3600 * time.hour + 60 * time.minute + time.second
 
 
@@ -311,7 +311,7 @@ def _amount(cell: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise ValueError("no number of at least 0")
+        raise ValueError("not a number of at least 0")
     return value
 
 
@@ -321,7 +321,7 @@ def _degrees(cell: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError("no number of degrees")
+        raise ValueError("not a number of degrees")
     return value
 
 

@@ -1,4 +1,4 @@
-"""A small synthetic town: dependent attributes with a known joint distribution, and no download."""
+"""A small synthetic town: dependent attributes with a known joint distribution."""
 
 from __future__ import annotations
 

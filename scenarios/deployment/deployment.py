@@ -132,7 +132,7 @@ def read_plan(path: Path | str) -> Plan:
     """A survey's plan.
 
     Raises:
-        UsageError: not there, no TOML, or not a plan; says which field.
+        UsageError: the file is missing, is not TOML, or is not a plan; says which field.
     """
     try:
         return msgspec.toml.decode(Path(path).read_bytes(), type=Plan)
@@ -157,9 +157,11 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if len(set(names)) != len(names):
-        raise UsageError("a party is named twice, or is called like the aggregator")
+        raise UsageError("parties: a name is repeated, or is the aggregator's")
     if plan.quorum is not None and plan.quorum >= len(names):
-        raise UsageError(f"a quorum of {plan.quorum} among {len(names) - 1} parties")
+        raise UsageError(
+            f"quorum = {plan.quorum}: expected at most {len(names) - 1}, the number of parties"
+        )
     variant = plan.build()
     size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
     if size > MAX_BODY:
@@ -168,7 +170,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
             f"{MAX_BODY:,} that a transcript allows"
         )
     if out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out}: is there already and is not empty; keys are never overwritten")
+        raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
     identities = [Identity(name, os.urandom(SECRET_BYTES)) for name in names]
     charter = _CharterFile(
         variant.name,
@@ -215,7 +217,9 @@ def read_member(folder: Path | str) -> Member:
             roster=Roster(read.roster),
         )
     except FileNotFoundError as error:
-        raise UsageError(f"{error.filename}: no such file, {folder} is no member's") from error
+        raise UsageError(
+            f"{error.filename}: no such file, so {folder} is not a member's folder"
+        ) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error
     return Member(folder=folder, charter=charter, identity=_read_identity(folder, charter.roster))
@@ -341,7 +345,8 @@ def answer_survey(
         raise UsageError(f"{records}: {error}") from error
     if len(held) > charter.variant.max_records:
         raise UsageError(
-            f"{records}: {len(held)} records, the survey allows {charter.variant.max_records}"
+            f"{records}: {len(held)} records, at most {charter.variant.max_records} allowed by the "
+            "survey"
         )
     key = answering_key(_own_secret(member.folder), held)
     streams = Streams(key, charter.session)
@@ -397,7 +402,7 @@ def _tls_context(member: Member, make: Callable[..., ssl.SSLContext]) -> ssl.SSL
     files = {"authority": AUTHORITY, "certificate": CERTIFICATE, "key": KEY}
     for file in files.values():
         if not (folder / file).is_file():
-            raise UsageError(f"{folder / file}: no such file, {folder} is no member's")
+            raise UsageError(f"{folder / file}: no such file, so {folder} is not a member's folder")
     try:
         return make(**{what: folder / file for what, file in files.items()})
     except OSError as error:
@@ -410,11 +415,11 @@ def _read_identity(folder: Path, roster: Roster) -> Identity:
     try:
         key = load_pem_private_key(path.read_bytes(), None)
     except FileNotFoundError as error:
-        raise UsageError(f"{path}: no such file, {folder} is no member's") from error
+        raise UsageError(f"{path}: no such file, so {folder} is not a member's folder") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise UsageError(f"{path}: no private key in PEM, or one with a password") from error
+        raise UsageError(f"{path}: expected a private key in PEM without a password") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise UsageError(f"{path}: not an Ed25519 key")
+        raise UsageError(f"{path}: expected an Ed25519 key")
     secret = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
     anonymous = Identity(AGGREGATOR, secret)
     for name, public in roster.members:

@@ -38,7 +38,9 @@ def disclosures(
                 "nobody knows who holds which of them"
             )
         if by_party or folders:
-            raise UsageError(f"--records {everybody}: is of everybody, so give nothing beside it")
+            raise UsageError(
+                f"--records {everybody}: has everybody's records, so give no other --records"
+            )
         held = _read(everybody, charter.variant.survey)
         try:
             yield from disclosed_by_seed(charter, seed, held)
@@ -56,7 +58,7 @@ def _of_folders(
         member = read_member(folder)
         name = member.identity.name
         if member.charter.session != charter.session or member.charter.roster != charter.roster:
-            raise UsageError(f"{folder}: is of another survey than the transcript")
+            raise UsageError(f"{folder}: belongs to another survey than the transcript")
         if name == AGGREGATOR:
             yield Disclosure(member=name, identity=member.identity)
             continue
@@ -89,7 +91,7 @@ def _records_of(charter: Charter, given: Iterable[str]) -> tuple[Path | None, di
                 raise UsageError(f"--records {text}: {name} has records already")
             by_party[PartyId(name)] = Path(path)
         elif equals and not Path(text).exists():
-            raise UsageError(f"--records {text}: {name!r} is no party on the roster")
+            raise UsageError(f"--records {text}: {name!r} is not a party on the roster")
         elif everybody is not None:
             raise UsageError(f"--records {text}: everybody's records are in {everybody} already")
         else:

@@ -117,7 +117,7 @@ class SameAgain:
             # Who has left is no question.
             if envelope.sender != SWITCH and not self._memory.heard(envelope):
                 raise trio.BrokenResourceError(
-                    "it said something else than when this party answered before, "
-                    "and two answers would tell more than one"
+                    "it sent something else than when this party answered before, and two answers "
+                    "would reveal more than one"
                 )
         return envelopes

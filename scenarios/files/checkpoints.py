@@ -20,11 +20,11 @@ from scenarios.files.writing import not_ordinary, write_whole
 from scenarios.running.errors import UsageError
 
 SUFFIX = ".checkpoint.json"
-"""What takes the place of a transcript's suffix in the name of its checkpoint."""
+"""The suffix of a checkpoint's name, in place of the transcript's."""
 
 _FORMAT = "sottovoce checkpoint 1"
 _EVIDENCE = "sottovoce evidence 1"
-_NEITHER = "neither a receipt, nor an extension, nor evidence"
+_NEITHER = "expected a receipt, an extension or evidence"
 _HEX = re.compile(r"([0-9a-f]{2})*")
 _LARGEST = 1 << 16
 _LARGEST_EXTENSION = 1 << 26
@@ -65,8 +65,8 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
             raise not_ordinary(path)
         if path.read_bytes() != contents[path]:
             raise UsageError(
-                f"{path}: another checkpoint than the record's; to publish both would be to tell "
-                "two stories"
+                f"{path}: exists with another checkpoint than the record's; publishing both would "
+                "be a contradiction"
             )
     folder.mkdir(parents=True, exist_ok=True)
     for path in contents:
@@ -97,20 +97,20 @@ def checkpoint_values(checkpoint: SignedCheckpoint) -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path | str) -> SignedCheckpoint:
-    """A published checkpoint; whether it is signed is not checked here.
+    """A published checkpoint. Its signature is not checked.
 
     Raises:
-        UsageError: there is none, or it is malformed.
+        UsageError: the file cannot be read, or is not a checkpoint.
     """
     path = Path(path)
     try:
         values = _once(read_small(path))
         if values.pop("format", None) != _FORMAT:
-            raise UsageError(f"{path}: not a checkpoint")
+            raise UsageError(f"{path}: expected a checkpoint")
         plain = {k: _bytes(v) if isinstance(v, str) else v for k, v in values.items()}
         key, signature = plain.pop("key"), plain.pop("signature")
         if set(plain) != set(Statement.__struct_fields__):
-            raise UsageError(f"{path}: not the fields of a checkpoint")
+            raise UsageError(f"{path}: the checkpoint has missing or unknown fields")
         statement = msgspec.convert(
             [plain[name] for name in Statement.__struct_fields__], Statement
         )
@@ -118,9 +118,9 @@ def read_checkpoint(path: Path | str) -> SignedCheckpoint:
             {"statement": statement, "key": key, "signature": signature}, SignedCheckpoint
         )
     except KeyError as error:
-        raise UsageError(f"{path}: the checkpoint has no {error.args[0]!r}") from error
+        raise UsageError(f"{path}: the checkpoint lacks the field {error.args[0]!r}") from error
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-        raise UsageError(f"{path}: no checkpoint: {error}") from error
+        raise UsageError(f"{path}: malformed checkpoint: {error}") from error
 
 
 def write_evidence(evidence: Equivocation, path: Path) -> None:
@@ -131,10 +131,10 @@ def write_evidence(evidence: Equivocation, path: Path) -> None:
 
 
 def evidence_of(content: bytes, path: Path) -> Equivocation:
-    """The evidence in a file; whether it proves anything is not checked here.
+    """The evidence in a file. What it proves is not checked.
 
     Raises:
-        UsageError: it is none, or malformed.
+        UsageError: the content is not evidence, or malformed.
     """
     try:
         values = msgspec.convert(_once(content), dict[str, str])
@@ -149,7 +149,7 @@ def _once(content: bytes) -> dict[str, Any]:
     """A JSON object; no name occurs twice, or readers may disagree about what was published.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the content is not a JSON object, or a name occurs twice.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -191,5 +191,5 @@ def read_small(path: Path) -> bytes:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     if len(content) > most:
-        raise UsageError(f"{path}: too large for what it should be")
+        raise UsageError(f"{path}: too large for a checkpoint, a receipt, an extension or evidence")
     return content

@@ -41,13 +41,13 @@ from scenarios.running.errors import UsageError
 
 TRANSCRIPT = "transcript.svt"
 RESULT = "result.json"
-"""What the commands call a transcript, and beside it what was published."""
+"""The names that the commands give a transcript, and the published result beside it."""
 
 CHUNK = 1 << 20
 IN_MEMORY = 1 << 26
-"""Up to so many bytes a transcript without a file stays in memory."""
+"""The bytes up to which a transcript without a file stays in memory."""
 PARTIAL = ".partial"
-"""What the name of a transcript ends in while it grows, and for good if its run fails."""
+"""The suffix of a transcript's name while it grows, which stays if its run fails."""
 
 
 class Unfiled:
@@ -326,7 +326,7 @@ def _why_kept(path: Path, held: ExitStack) -> str | None:
     """Why a file must not be replaced by a transcript; None if nothing would be lost."""
     mode = os.lstat(path).st_mode
     if not stat.S_ISREG(mode):
-        return f"{path}: is {'a symbolic link' if stat.S_ISLNK(mode) else 'no file'}"
+        return f"{path}: is {'a symbolic link' if stat.S_ISLNK(mode) else 'not a regular file'}"
     # Some systems lock only what is open for writing.
     flags = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
     file = held.enter_context(os.fdopen(open_private(path, flags), "rb"))
@@ -363,7 +363,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
 def _why_result_kept(path: Path) -> str | None:
     """Why a result must not be replaced; None if nothing would be lost."""
     if path.is_symlink() or not path.is_file():
-        return f"{path}: is no file"
+        return f"{path}: is not a regular file"
     content = path.read_bytes()
     if not content:
         return None
@@ -374,7 +374,7 @@ def _why_result_kept(path: Path) -> str | None:
     simulated = isinstance(values, dict) and (
         isinstance(values.get("seed"), int) or "reproduction" in values
     )
-    return None if simulated else f"{path}: is the result of a real survey, or may be"
+    return None if simulated else f"{path}: may be the result of a real survey"
 
 
 def _companions(path: Path) -> tuple[Path, ...]:
@@ -402,7 +402,7 @@ def _move_aside(path: Path, there: list[Path]) -> Path:
 
 
 def _busy(path: Path) -> str:
-    return f"{path}: another program is writing this record"
+    return f"{path}: another program is writing this transcript"
 
 
 def open_transcript(path: Path | str) -> Transcript:

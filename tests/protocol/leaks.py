@@ -220,7 +220,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
 
     def estimate(self, result: Message) -> ExactEstimate:  # type: ignore[override]  # of that
         if not isinstance(result, Summed):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         parts = np.split(result.totals.astype(np.int64), 2)
         names = ((name,) for name in self.survey.names)
         return ExactEstimate(self.survey, dict(zip(names, parts, strict=True)))

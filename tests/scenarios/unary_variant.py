@@ -158,7 +158,7 @@ class Unary(Variant, frozen=True):
 
     def estimate(self, result: Message) -> Shares:
         if not isinstance(result, Ones):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         q = self.threshold / WORDS
         return Shares(self.survey, (result.ones / result.n - q) / (0.5 - q), result.n)
 

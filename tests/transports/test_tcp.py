@@ -207,7 +207,7 @@ def old_version(folder: Path) -> ssl.SSLContext:
         (other_authority, "CERTIFICATE_VERIFY_FAILED", ""),
         (unknown_certificate, "perhaps it does not accept this certificate", "VERIFY_FAILED"),
         (no_certificate, "perhaps it does not accept this certificate", "did not return"),
-        (anothers_certificate, "the certificate is of party-2, not of 'party-1'", "party-2"),
+        (anothers_certificate, "the certificate names party-2, expected 'party-1'", "party-2"),
         (old_version, "TLS", "PROTOCOL"),
         (lambda _: None, "without a word", "WRONG_VERSION_NUMBER"),
     ],
@@ -230,7 +230,7 @@ async def test_a_hub_with_a_partys_certificate_is_not_the_aggregator(tmp_path: P
             hub, port, post.charter, identity_of, certificates.client, post.switch.limits
         )
         line = await enter(loopback, tls=certificates.client(identity_of(A)))
-        assert "the certificate is of party-2, not of 'aggregator'" in line
+        assert "the certificate names party-2, expected 'aggregator'" in line
 
 
 async def test_a_tls_client_on_a_plain_port(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ async def test_ending_inside_a_frame_is_no_goodbye() -> None:
     async with listening() as (post, hub):
         async with inside(hub) as wire:
             await wire.send_all(framed(b"abc")[:-1])
-        assert await until_gone(post.switch) == "ended inside a frame"
+        assert await until_gone(post.switch) == "the connection ended inside a frame"
 
 
 async def test_beyond_the_cap_callers_wait_outside() -> None:
@@ -352,7 +352,7 @@ async def test_beyond_the_cap_callers_wait_outside() -> None:
         for wire in idlers:
             await wire.aclose()
     reasons = [entry.reason for entry in post.entries() if isinstance(entry, Refused)]
-    assert reasons[0] == "its handshake took too long"
+    assert reasons[0] == "the handshake took too long"
 
 
 async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,4 +392,4 @@ async def test_a_cancelled_send_breaks_the_link_and_does_not_garble_it() -> None
                     nursery.start_soon(read)
                     await a.aclose()
             assert nursery_done.is_set()
-        assert await until_gone(post.switch) == "ended inside a frame"
+        assert await until_gone(post.switch) == "the connection ended inside a frame"

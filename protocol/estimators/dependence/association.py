@@ -1,4 +1,4 @@
-"""Are attributes independent? Tests of exact, randomized and noisy tables; nothing is drawn here.
+"""Are attributes independent? Tests of exact, randomized and noisy tables.
 
 RRBA (Randomized Response Block Aggregation), section 6, as corrected. The hypothesis H0 is that all
 attributes of a table are independent of each other (mutually, where there are more than two). The
@@ -26,7 +26,7 @@ from protocol.estimators.measures import shares, table_axes
 from protocol.estimators.unmixing import Floats
 
 FEW = 5.0
-"""The rule of thumb: a table with a smaller count in any cell accepts H0 untested."""
+"""The smallest count that is tested: by rule of thumb, a table with less in any cell accepts H0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,7 +132,7 @@ def noise_aware_test(
         ways: the number of attributes of one table, at least 2.
 
     Raises:
-        ValueError: what is not so.
+        ValueError: an argument is not as described.
     """
     table, n, drawn, axes = _reported(reports, keep, fakes, ways)
     observed = table / n
@@ -200,7 +200,7 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
     axes = table_axes(table, ways)
     totals = np.broadcast_to(np.asarray(n, np.float64), table.shape[: table.ndim - len(axes)])
     if not (np.isfinite(totals).all() and (totals > 0).all()):
-        raise ValueError("a number of respondents is not positive and finite")
+        raise ValueError("numbers of respondents: expected positive finite numbers")
     totals = totals.reshape(totals.shape + (1,) * len(axes))
     flat = (table / totals).reshape(*table.shape[: table.ndim - len(axes)], -1)
     nearest = _nearest(flat).reshape(table.shape)
@@ -228,8 +228,8 @@ def drawn_fakes(shape: Sequence[int], *, keep: float, fakes: ArrayLike | None) -
     """The table T that fakes are drawn from, uniform if none is given.
 
     Raises:
-        ValueError: T is not finite, of another shape, negative somewhere or not of total 1; or a
-            keep probability that is not above 0 and at most 1.
+        ValueError: T is not a probability distribution or of another shape, or the keep probability
+            is not above 0 and at most 1.
     """
     if not 0 < keep <= 1:
         raise ValueError(f"keep probability {keep}: expected more than 0, at most 1")
@@ -240,7 +240,7 @@ def drawn_fakes(shape: Sequence[int], *, keep: float, fakes: ArrayLike | None) -
     if table.shape[axes[0] :] != tuple(shape):
         raise ValueError(f"fakes of shape {table.shape}: expected {tuple(shape)} for one table")
     if (table < 0).any() or (np.abs(table.sum(axis=axes) - 1) > 1e-9).any():
-        raise ValueError("fakes with a negative share or a total that is not 1")
+        raise ValueError("fakes: expected a probability distribution")
     return shares(table, ways=len(axes))
 
 
@@ -248,9 +248,9 @@ def _counts(counts: ArrayLike, ways: int | None) -> tuple[Floats, tuple[int, ...
     table = np.asarray(counts, np.float64)
     axes = table_axes(table, ways)
     if len(axes) < 2:
-        raise ValueError(f"a table of {len(axes)} axis: independence is of two or more attributes")
+        raise ValueError(f"table of {len(axes)} axis: expected at least 2 attributes")
     if (table < 0).any() or not (table.sum(axis=axes) > 0).all():
-        raise ValueError("a negative count, or a table that is empty")
+        raise ValueError("counts: expected no negative one, and a positive total")
     return table, axes
 
 

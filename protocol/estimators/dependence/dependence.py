@@ -1,4 +1,4 @@
-"""How strongly attributes depend on each other, from exact or from randomized tables; no clusters.
+"""How strongly attributes depend on each other, from exact or from randomized tables.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4 (Equations 8 and 9)
 and the three ways to learn dependences, sections 4.1 to 4.3, as corrected.
@@ -161,7 +161,7 @@ class Dependences:
         biased: why the mean of the matrix is not the true dependence; empty if it is.
 
     Raises:
-        ValueError: what is not so, or a negative deviation or epsilon.
+        ValueError: a field is not as described, or a deviation or epsilon is negative.
     """
 
     names: tuple[str, ...]
@@ -221,7 +221,7 @@ def dependences(
     method: str,
     epsilon: float,
 ) -> Dependences:
-    """From exact counts of every pair of attributes (section 4.2); nothing varies by chance.
+    """Dependences from exact counts of every pair of attributes (section 4.2).
 
     Args:
         tables: counts of shape (r_i, r_j) in the order of ``combinations(survey.names, 2)``.
@@ -281,7 +281,9 @@ def debiased_dependences(
         kept = 1.0
         for name in pair:
             if not isinstance(keep := own.get((name,)), KeepUniform):
-                raise ValueError(f"{name!r} has no keep randomizer of its own: use unmixed ones")
+                raise ValueError(
+                    f"{name!r} has no keep randomizer of its own: use unmixed_dependences"
+                )
             kept *= keep.keep
         return min(1.0, root / kept), min(1.0, wide / kept)
 
@@ -306,7 +308,7 @@ def unmixed_dependences(
     """
     if epsilon is None:
         if not isinstance(estimate, JointEstimate):
-            raise ValueError("epsilon is needed: this estimate does not say what it cost")
+            raise ValueError("epsilon is missing: only a JointEstimate knows what it cost")
         epsilon = epsilon_of(estimate)
     return _gathered(
         estimate.survey, measure, partial(_unmixed, estimate), "unmixed", epsilon, _NOISY
@@ -410,7 +412,7 @@ def _mean_of_reports(
 def _shares(table: ArrayLike) -> Floats:
     counts = np.asarray(table, np.float64)
     if counts.ndim != 2 or (counts < 0).any():
-        raise ValueError(f"a table of shape {counts.shape}: expected two axes, nothing negative")
+        raise ValueError(f"table of shape {counts.shape}: expected two axes and no negative entry")
     return project(counts, "clip")
 
 

@@ -1,7 +1,7 @@
 """What pairs of attributes tell of all of them: independence by Wald's test, Chow-Liu trees.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, use 2-way
-marginals for both. Nothing is drawn here, and no report is read.
+marginals for both.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
     if spread.shape != (*estimate.shape[:-2], cells, cells):
         raise ValueError(f"a covariance of shape {spread.shape} for a table of {estimate.shape}")
     if not (np.isfinite(estimate).all() and np.isfinite(spread).all()):
-        raise ValueError("an entry is not finite: a covariance is not known from so few reports")
+        raise ValueError("an entry is not finite: too few reports to estimate a covariance")
     total = estimate.sum(axis=(-2, -1))[..., None, None]
     first = estimate.sum(axis=-1, keepdims=True)
     second = estimate.sum(axis=-2, keepdims=True)
@@ -99,7 +99,7 @@ def mutual_information(table: ArrayLike) -> float:
     if shares.ndim != 2 or not np.isfinite(shares).all():
         raise ValueError(f"a table of shape {shares.shape}: expected two axes of finite shares")
     if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
-        raise ValueError("a negative share or a total that is not 1: project the estimate first")
+        raise ValueError("not a probability distribution: project the estimate first")
     expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
     # Two tiny margins have a product of 0, and what they add is as good as nothing.
     filled = (shares > 0) & (expected > 0)
@@ -142,7 +142,9 @@ class ChowLiuTree:
         """
         for attribute in self.survey.attributes:
             if records.survey.attribute(attribute.name).categories != attribute.categories:
-                raise ValueError(f"attribute {attribute.name!r}: other categories than the tree's")
+                raise ValueError(
+                    f"attribute {attribute.name!r}: the categories differ from the tree's"
+                )
         value = _expected_log(records.counts(self.survey.names[:1]), self.root)
         for edge, conditional in zip(self.edges, self.conditionals, strict=True):
             value += _expected_log(records.counts(edge), conditional)
@@ -155,7 +157,7 @@ class ChowLiuTree:
             ValueError: more than 2**22 cells.
         """
         if self.survey.cells > MAX_CELLS:
-            raise ValueError(f"{self.survey.cells} cells, more than 2**22")
+            raise ValueError(f"{self.survey.cells} cells, expected at most 2**22")
         sizes = self.survey.sizes
         joint = np.broadcast_to(self.root.reshape(-1, *(1 for _ in sizes[1:])), sizes)
         for edge, conditional in zip(self.edges, self.conditionals, strict=True):
@@ -187,13 +189,13 @@ def chow_liu(
     """
     survey = estimate.survey
     if len(survey.names) < 2:
-        raise ValueError("a tree of fewer than 2 attributes")
+        raise ValueError("expected at least 2 attributes")
     if not 0 <= mix < 1:
         raise ValueError(f"mix {mix}: expected at least 0, less than 1")
     pairs = list(combinations(survey.names, 2))
     raw = estimate.pairs()
     if [table.names for table in raw] != pairs:
-        raise ValueError("the estimate does not have the table of every pair")
+        raise ValueError("expected an estimate that has the table of every pair")
     tables = [_shares(table, projection, mix) for table in raw]
     gains = [mutual_information(table) for table in tables]
     edges = _spanning_tree(gains, len(survey.names))

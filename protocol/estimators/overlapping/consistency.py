@@ -1,4 +1,4 @@
-"""Overlapping tables made to agree, and tables of more attributes from them; no reports.
+"""Overlapping tables made to agree, and tables of more attributes from them.
 
 Randomized Response Block Aggregation (RRBA), section 4.3, as corrected. Tables estimated from
 different groups of respondents give different marginals of the attributes they share.
@@ -149,7 +149,7 @@ def reconcile(
     """
     _check_limits(iterations, tolerance)
     if weights is not None and set(weights) != set(tables):
-        raise ValueError("weights of other tables than those given")
+        raise ValueError("weights: expected one for each table")
     overlaps = Overlaps(
         tables.items(), survey, [weights[key] for key in tables] if weights is not None else None
     )
@@ -165,7 +165,7 @@ def reconcile(
             overlaps.values[:] = overlaps.mixed(nearest)
         case "ipf":
             if overlaps.values.min() < 0:
-                raise ValueError("a table is negative somewhere: project it first")
+                raise ValueError("a table has a negative entry: project it first")
             made, residual = _scaled(overlaps, iterations, tolerance)
         case _:
             raise ValueError(f"method {method!r}: expected 'least-squares' or 'ipf'")
@@ -260,7 +260,10 @@ def _known_marginals(tables: Mapping[Names, Floats], names: Names, survey: Surve
     overlaps = Overlaps(parts, survey)
     off = max(overlaps.disagreement(), *(abs(float(table.sum()) - 1) for _, table in parts))
     if overlaps.values.min() < 0 or off > _AGREEMENT:
-        raise ValueError("tables that are negative, do not agree or have no total of 1: reconcile")
+        raise ValueError(
+            "expected tables without negative entries, with a total of 1, that agree: reconcile "
+            "them first"
+        )
     overlaps.values[:] = np.maximum(overlaps.agreeing(overlaps.values), 0.0)
     largest = {frozenset(kept) for kept, _ in parts}
     return {
@@ -365,7 +368,7 @@ def _geometric_mean(marginals: Floats, weights: Floats) -> Floats:
     logarithms = np.log(marginals, out=np.full_like(marginals, -np.inf), where=marginals > 0)
     mean = (weights * logarithms).sum(axis=0) / weights.sum()
     if not np.isfinite(mean).any():
-        raise ValueError("tables without a common positive cell")
+        raise ValueError("the tables have no positive cell in common")
     positive: Floats = np.exp(mean - mean.max())
     positive /= positive.sum()
     return positive

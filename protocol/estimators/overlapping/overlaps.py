@@ -1,4 +1,4 @@
-"""What tables of overlapping attributes have in common; how they are made to agree is not here."""
+"""What tables of overlapping attributes have in common."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Overlaps:
             check_table(names, table, survey)
         if sum(table.size * 2**table.ndim for _, table in given) > MAX_TABLE_CELLS:
             raise ValueError(
-                f"tables too large: cells times sets of attributes exceed {MAX_TABLE_CELLS}"
+                "tables too large: cells times sets of attributes, expected at most "
+                f"{MAX_TABLE_CELLS}"
             )
         pulls = np.ones(len(given)) if weights is None else np.asarray(weights, np.float64)
         if not (np.isfinite(pulls).all() and pulls.min() > 0):
@@ -157,7 +158,7 @@ def subsets(axes: Sequence[int]) -> Iterable[tuple[int, ...]]:
 
 
 def check_table(names: Names, table: Floats, survey: Survey) -> None:
-    """Refuse what is no table of finite entries, shape ``(size of the first, ...)``.
+    """Refuse all but a table of finite entries, shape ``(size of the first, ...)``.
 
     Raises:
         SurveyError: an unknown or repeated name.
@@ -165,7 +166,7 @@ def check_table(names: Names, table: Floats, survey: Survey) -> None:
     """
     shape = tuple(survey.sizes[axis] for axis in survey.axes(names))
     if not names or table.shape != shape:
-        raise ValueError(f"a table of {names} of shape {table.shape}, expected {shape}")
+        raise ValueError(f"the table of {names} has shape {table.shape}, expected {shape}")
     if not np.isfinite(table).all():
         raise ValueError(f"the table of {names} has an entry that is not finite")
 

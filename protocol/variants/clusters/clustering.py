@@ -1,4 +1,4 @@
-"""Which attributes to randomize together, and how strongly; the protocol that asks is not here.
+"""Which attributes to randomize together, and how strongly.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, Algorithm 1 and section
 6.3.2, as corrected.
@@ -48,7 +48,7 @@ def cluster(
     if isinstance(sizes, Survey):
         sizes = dict(zip(sizes.names, sizes.sizes, strict=True))
     if set(sizes) != set(names):
-        raise ValueError(f"sizes of {sorted(sizes)}, expected those of {sorted(names)}")
+        raise ValueError(f"sizes of attributes {sorted(sizes)}, expected {sorted(names)}")
     matrix: list[list[float]] = dependences.matrix.tolist()
     clusters: list[tuple[int, ...]] = [(place,) for place in range(len(names))]
     while True:
@@ -68,7 +68,7 @@ def cluster(
 
 
 def matched_epsilon(survey: Survey, names: Sequence[str], *, p: float) -> float:
-    """What it costs to randomize each of these attributes by itself with keep probability p.
+    """The epsilon of randomizing each of these attributes by itself with keep probability p.
 
     ``E = sum over the attributes of ln(1 + r p / (1 - p))``, of the thresholds really used (6.3.1
     as corrected).

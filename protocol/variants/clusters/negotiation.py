@@ -1,4 +1,4 @@
-"""From counts to clusters that everybody who holds the counts computes alike; no messages.
+"""From counts to clusters that everybody who holds the counts computes alike.
 
 Three ways to learn the dependences (Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized
 Response, sections 4.1 to 4.3), one result, and Algorithm 1 on it.
@@ -53,7 +53,7 @@ class Negotiated(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """Names the clusters and how they are randomized."""
+        """The digest of the clusters and of how they are randomized."""
         return hashlib.sha256(b"clusters" + msgspec.msgpack.encode(self.blocks)).digest()
 
 
@@ -95,7 +95,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """From the counts of all pairs, in one vector: true ones, or of reports.
 
         Raises:
-            ValueError: they are no counts.
+            ValueError: they are not counts of the same respondents.
         """
         # Tens of thousands of parties in one process compute the same of the same.
         key = totals.astype("<u4").tobytes()

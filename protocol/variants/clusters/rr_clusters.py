@@ -122,7 +122,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError(f"td {self.td}: expected a finite number")
         # Made here, so that a keep probability that fits no domain is refused before it is used.
         if not (self.negotiation.pilot and self.negotiation.pairs):
-            raise ValueError("no pair to learn a dependence of")
+            raise ValueError("expected at least 2 attributes to learn a dependence of")
 
     def workload(self) -> Workload:
         return workload_of_groups(self.survey.sizes, 2)
@@ -171,9 +171,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         proposal = await me.receive(Proposal, AGGREGATOR)
         totals = proposal.totals.astype(np.int64)
         check_totals(totals, proposal.respondents, self.negotiation.layout.groups)
-        # The aggregator has these reports, so that it misses them tells it nothing.
+        # The aggregator has these reports, so a refusal tells it nothing about them.
         if (totals < self._pairs_of(codes)).any():
-            raise RemoteProtocolError("less than what went into it", field="totals")
+            raise RemoteProtocolError("smaller than this party's own counts", field="totals")
         negotiated = self._negotiated(totals)
         if negotiated.clusters != proposal.clusters:
             raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
@@ -188,7 +188,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """What follows from totals that somebody else has given.
 
         Raises:
-            RemoteProtocolError: they are no counts.
+            RemoteProtocolError: they are not counts of the same respondents.
         """
         try:
             return self.negotiation.from_totals(totals)
@@ -214,7 +214,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             everyone=True,
         )
         if summed is None:
-            raise LocalProtocolError("a sum for everyone that did not come")
+            raise LocalProtocolError("expected the totals, since the sum is for everyone")
         negotiated = self._negotiated(summed.totals)
         await sums.agree(me, summed, negotiated.digest)
         return negotiated
@@ -245,7 +245,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             try:
                 negotiated = self.negotiation.from_totals(totals)
             except ValueError as error:
-                raise ProtocolError(f"the total is no count: {error}") from error
+                raise ProtocolError(f"the totals are not counts: {error}") from error
             willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
         await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
         reports = await me.gather(Report, willing, within=self.patience, at_least=quorum)
@@ -359,10 +359,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """The dependences and the clusters that a published result stands on.
 
         Raises:
-            ValueError: the clusters do not follow from the counts beside them.
+            ValueError: the clusters do not follow from the published counts.
         """
         if not isinstance(result, Clustered):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         totals = result.totals.astype(np.int64)
         try:
             check_totals(totals, result.learned, self.negotiation.layout.groups)
@@ -370,7 +370,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError(str(error)) from error
         negotiated = self.negotiation.from_totals(totals)
         if negotiated.clusters != result.clusters:
-            raise ValueError("the clusters do not follow from the counts beside them")
+            raise ValueError("the clusters do not follow from the published counts")
         return negotiated
 
     def dependences(self, result: Message) -> Dependences:
@@ -384,7 +384,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     def estimate(self, result: Message) -> JointEstimate:
         blocks = self.negotiated(result).blocks
         if not isinstance(result, Clustered):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         counts = pooled(self.survey, result.codes, result.counts)
         return JointEstimate(self.survey, blocks, counts)
 

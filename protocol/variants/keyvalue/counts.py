@@ -1,4 +1,4 @@
-"""Counts of PrivKV's reports, and the arithmetic that its estimators share; no estimate is here."""
+"""Counts of PrivKV's reports, and the arithmetic that its estimators share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def tally(reports: KeyValueReports, *, keys: int) -> NDArray[np.int64]:
     """
     if reports.keys.shape != reports.symbols.shape or reports.keys.ndim != 1:
         raise ValueError(
-            f"keys of shape {reports.keys.shape}, symbols of shape {reports.symbols.shape}"
+            f"keys of shape {reports.keys.shape} and symbols of shape {reports.symbols.shape}: "
+            "expected (n,) for both"
         )
     if reports.keys.dtype.kind != "u" or reports.symbols.dtype.kind != "u":
         raise ValueError("keys and symbols: expected unsigned codes")
@@ -40,7 +41,7 @@ def checked(counts: ArrayLike) -> Floats:
     """Counts as floats.
 
     Raises:
-        ValueError: another shape than (..., d, 3), or one that is no count.
+        ValueError: another shape than (..., d, 3), or a count that is negative or not finite.
     """
     table = np.asarray(counts)
     if table.shape[-1:] != (3,) or table.ndim < 2 or table.dtype.kind not in "iuf":

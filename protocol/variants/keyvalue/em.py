@@ -1,4 +1,4 @@
-"""Expectation-maximization over counts of PrivKV's reports; other estimates are elsewhere.
+"""Expectation-maximization over counts of PrivKV's reports.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, sections 3.2 and 3.3, as corrected.
@@ -144,7 +144,7 @@ def em(
             likelihood has one maximum, that of ``maximum_likelihood``. By default the paper's four.
 
     Raises:
-        ValueError: counts of another shape or that are none, a tolerance that is negative or not
+        ValueError: malformed counts, a tolerance that is negative or not
             finite, or no iteration.
     """
     table = checked(counts)

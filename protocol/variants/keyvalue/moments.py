@@ -1,4 +1,4 @@
-"""Frequencies and means of keys from counts of PrivKV's reports; nothing is sampled here.
+"""Frequencies and means of keys from counts of PrivKV's reports.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape

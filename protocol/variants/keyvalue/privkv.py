@@ -88,7 +88,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         try:
             _ = self.values, self.client
         except SurveyError as error:
-            raise ValueError(f"no survey of keys: {error}") from error
+            raise ValueError(f"not a survey of keys: {error}") from error
 
     def workload(self) -> Workload:
         """One table, of the values of all keys (``values``)."""
@@ -134,7 +134,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             if not len(fakes):
                 return
             if len(fakes) != len(records) or not (np.abs(fakes) <= 1).all():
-                raise PrivacyError("asked with values for missing keys that are none")
+                raise PrivacyError("asked with values for missing keys outside [-1, 1]")
             stream = me.stream_for(question)
             symbols = each.perturb_values(held, reported, stream, fakes=fakes)
             await me.send(AGGREGATOR, KeyReport(round_, keys, symbols))
@@ -148,7 +148,9 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         )
         first = {party: report for party, report in answers.items() if self._fits(report)}
         if len(first) < quorum:
-            raise ProtocolError(f"{len(first)} reports are such as asked for, {quorum} needed")
+            raise ProtocolError(
+                f"{len(first)} parties sent valid reports, at least {quorum} needed"
+            )
         counts = [self._counted(first.values())]
         late = [party for party in parties if party not in first]
         for round_ in range(1, self.repeats):
@@ -168,7 +170,8 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             ]
             if len(again) < quorum:
                 raise ProtocolError(
-                    f"{len(again)} reports of round {round_} are such as asked for, {quorum} needed"
+                    f"{len(again)} parties sent valid reports in round {round_}, at least {quorum} "
+                    "needed"
                 )
             counts.append(self._counted(again))
         return SymbolCounts(np.stack(counts).astype(np.uint32))
@@ -242,7 +245,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     def estimate(self, result: Message) -> KeyValueTables:
         if not isinstance(result, SymbolCounts):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         return KeyValueTables(
             asked=self.survey,
             randomizer=self.client.each,
@@ -289,7 +292,9 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.estimator == "em":
-            raise ValueError("EM is of one round: expected moment, debiased or likelihood")
+            raise ValueError(
+                "estimator 'em' needs one round: expected 'moment', 'debiased' or 'likelihood'"
+            )
 
     @property
     def repeats(self) -> int:

@@ -1,6 +1,6 @@
 """Keys with values as a survey: every key is an attribute that is missing, or a number.
 
-Of a holding of keys it makes records and back. How reports on them are drawn is not said here.
+Holdings of keys become records, and back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MISSING = "missing"
 """The first category of every key: it is not held."""
 
 HELD = "held"
-"""What a key is that is not missing, where its value does not matter."""
+"""The category of a key that is held, where its value does not matter."""
 
 
 def key_survey(title: str, keys: Sequence[str], levels: Sequence[Sequence[float]]) -> Survey:
@@ -35,7 +35,7 @@ def key_survey(title: str, keys: Sequence[str], levels: Sequence[Sequence[float]
             levels of different number.
     """
     if len(levels) != len(keys):
-        raise SurveyError(f"{len(keys)} keys, and the values of {len(levels)}")
+        raise SurveyError(f"{len(keys)} keys, but the values of {len(levels)}")
     attributes = []
     for key, values in zip(keys, levels, strict=True):
         categories = (MISSING, *(repr(float(value)) for value in values))
@@ -51,13 +51,13 @@ def values_of(survey: Survey) -> NDArray[np.float64]:
     NaN stands for a missing key, and fills the rows of keys with fewer values than others.
 
     Raises:
-        SurveyError: an attribute that is no key, or a value outside [-1, 1].
+        SurveyError: an attribute that is not a key, or a value outside [-1, 1].
     """
     values = np.full((len(survey.attributes), max(survey.sizes)), math.nan)
     for row, attribute in zip(values, survey.attributes, strict=True):
         if attribute.categories[0] != MISSING or attribute.missing != MISSING:
             raise SurveyError(
-                f"no key: expected {MISSING!r} as its first category, for an empty answer",
+                f"expected a key, with {MISSING!r} as its first category for an empty answer",
                 column=attribute.name,
             )
         for place, category in enumerate(attribute.categories[1:], 1):

@@ -59,9 +59,9 @@ class KeyValueTables(Estimate):
                 f"counts of shape {self.counts.shape}: expected (rounds, {self.randomizer.keys}, 3)"
             )
         if not self.counts[0].any():
-            raise ValueError("no report to estimate from")
+            raise ValueError("no reports: expected at least one")
         if self.estimator == "em" and len(self.counts) > 1:
-            raise ValueError("EM is of one round, where a fake's sign is a fair coin")
+            raise ValueError("EM: expected one round, in which a fake's sign is a fair coin")
 
     def __repr__(self) -> str:
         return f"<KeyValueTables: n={self.n}, {self.randomizer.keys} keys, by {self.estimator}>"
@@ -151,7 +151,7 @@ class KeyValueTables(Estimate):
         return Estimated(value, None if math.isnan(error) else error)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
-        """None: a respondent reports on one key."""
+        """An empty list, since a respondent reports on one key."""
         return []
 
     def recoded(self, records: Records) -> Records:
@@ -168,7 +168,7 @@ class KeyValueTables(Estimate):
         axes = self.survey.axes(names)
         if len(axes) != 1:
             raise ValueError(
-                f"{len(axes)} attributes: expected one key, for a respondent reports on one"
+                f"{len(axes)} attributes: expected one key, since a respondent reports on one"
             )
         return axes[0]
 

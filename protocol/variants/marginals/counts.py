@@ -1,4 +1,4 @@
-"""Counts of reports for the release of marginals: what an aggregator adds up; no estimation."""
+"""Counts of reports for the release of marginals: what an aggregator adds up."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class MarginalCounts:
                 )
             array.flags.writeable = False
         if (self.totals < 0).any() or (self.totals > self.reports[:, None]).any():
-            raise ValueError("a count that is negative or more than the reports")
+            raise ValueError("a count is negative or larger than the number of reports")
         if self.plan.method.endswith("PS") and (self.totals.sum(axis=1) != self.reports).any():
-            raise ValueError("counts of cells that do not add up to the reports")
+            raise ValueError("the counts of the cells do not add up to the number of reports")
         if self.n < 1:
-            raise ValueError("no report to estimate from")
+            raise ValueError("no reports: expected at least one")
 
     def __repr__(self) -> str:
         return f"<MarginalCounts: {self.plan.method}, n={self.n}>"
@@ -118,7 +118,7 @@ def _ones(
     if answers.dtype != np.uint8:
         raise ValueError(f"packed bits of type {answers.dtype}: expected uint8")
     if size % 8 and (answers[:, -1] >> (size % 8)).any():
-        raise ValueError("a report has a bit beyond its cells")
+        raise ValueError("a report has a bit set beyond its cells")
     totals = np.zeros((choices_of, size), np.int64)
     if choices_of == 1:
         rows = max(1, _UNPACKED_AT_ONCE // size)

@@ -1,4 +1,4 @@
-"""Categorical attributes as binary ones, and estimates of these mapped back; no randomizing.
+"""Categorical attributes as binary ones, and estimates of these mapped back.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, name this as
 the first step beyond binary attributes: one of r categories becomes ``ceil(log2 r)`` bits of its
@@ -101,7 +101,7 @@ class BinaryEncoding:
                 that is not positive.
         """
         if table.projection != "none":
-            raise ValueError(f"projected by {table.projection!r}: decode the raw table")
+            raise ValueError(f"already projected by {table.projection!r}: decode the raw table")
         names = self._attributes_of(table.names)
         chosen = [self.survey.attribute(name) for name in names]
         codes = tuple(1 << self.bits[self.survey.index(name)] for name in names)
@@ -123,7 +123,9 @@ class BinaryEncoding:
             return decoded
         total = float(decoded.values.sum())
         if not total > 0:
-            raise ValueError(f"the categories have a total of {total}: nothing to rescale")
+            raise ValueError(
+                f"the categories have a total of {total}, which cannot be rescaled to 1"
+            )
         return replace(
             decoded, values=decoded.values / total, standard_errors=None, population_errors=None
         )
@@ -135,14 +137,16 @@ class BinaryEncoding:
         while rest:
             name = next((n for n in self.survey.names if self.bits_of(n)[0] == rest[0]), None)
             if name is None or rest[: len(self.bits_of(name))] != self.bits_of(name):
-                raise ValueError(f"bits {tuple(bits)}: expected all of each attribute, in order")
+                raise ValueError(
+                    f"bits {tuple(bits)}: expected all bits of each attribute, in order"
+                )
             rest = rest[len(self.bits_of(name)) :]
             names.append(name)
         return tuple(names)
 
     def _check(self, records: Records) -> None:
         if records.survey != self.survey:
-            raise SurveyError("records of another survey than the encoding's")
+            raise SurveyError("the records are of another survey than the encoding")
 
 
 def binary_encoding(survey: Survey) -> BinaryEncoding:

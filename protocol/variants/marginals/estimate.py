@@ -1,4 +1,4 @@
-"""Marginals of binary attributes from randomized reports, with standard errors; no randomizing.
+"""Marginals of binary attributes from randomized reports, with standard errors.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. All six methods
 are diagonal in the Hadamard basis: whatever a report is, it gives unbiased coefficients of what it
@@ -191,9 +191,7 @@ class MarginalEstimate(Estimate):
         """The mask of some attributes, and the axes of their table in the survey's order."""
         plan, places = self.counts.plan, self.survey.axes(names)
         if not 1 <= len(places) <= plan.k:
-            raise ValueError(
-                f"{len(places)} attributes: the reports are for marginals of 1 to {plan.k}"
-            )
+            raise ValueError(f"{len(places)} attributes: expected 1 to {plan.k}")
         mask = sum(1 << (plan.d - 1 - place) for place in places)
         rising = sorted(places)
         return np.array([mask], np.uint32), tuple(rising.index(place) for place in places)
@@ -263,7 +261,7 @@ class MarginalEstimate(Estimate):
         """One table's sums over the marginals that hold all of its attributes, and more."""
         plan = self.counts.plan
         if self._sums.own is None:
-            raise ValueError("reports on the whole input are of no marginal")
+            raise ValueError("expected a Marg method: the reports are on the whole input")
         holding = np.flatnonzero(plan.groups & mask == mask)
         masks = submasks(plan.groups[holding])
         at = np.minimum(np.searchsorted(within, masks), len(within) - 1)

@@ -1,4 +1,4 @@
-"""Hadamard coefficients of tables of binary attributes, and what is known of them; no reports.
+"""Hadamard coefficients of tables of binary attributes, and estimates of them.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy. The coefficient
 of a set alpha of attributes is ``theta_alpha = sum_x pi(x) (-1)**(sum of x over alpha)``, the mean
@@ -72,7 +72,7 @@ def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
     if table.ndim != 1 or table.size != 1 << d or not 0 <= d <= MAX_ATTRIBUTES:
         raise ValueError(f"a table of shape {table.shape}: expected (2**d,), d at most 24")
     if not 0 <= k <= d:
-        raise ValueError(f"coefficients of {k} of {d} attributes")
+        raise ValueError(f"coefficients of at most {k} attributes: expected 0 to {d}")
     rows = table.reshape(1, -1)
     masks = np.zeros(1, np.uint32)
     for place in range(d):
@@ -122,7 +122,7 @@ def places_of(masks: NDArray[np.uint32], *, d: int, k: int) -> NDArray[np.int64]
     known = coefficients(d, k)
     places = np.minimum(np.searchsorted(known, masks), len(known) - 1)
     if (known[places] != masks).any():
-        raise ValueError(f"a set that is not one of at most {k} of {d} attributes")
+        raise ValueError(f"expected sets of at most {k} of {d} attributes")
     return places.astype(np.int64, copy=False)
 
 

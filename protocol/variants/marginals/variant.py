@@ -67,9 +67,11 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         super().__post_init__()
         longest = max(self.encoding.bits)
         if longest > self.k:
-            raise ValueError(f"an attribute of {longest} bits in marginals of {self.k}")
+            raise ValueError(
+                f"k = {self.k}: an attribute has {longest} bits, expected k to be at least that"
+            )
         if not self.plan.choices:
-            raise ValueError("nothing to report on")
+            raise ValueError("the survey has no bits to report on")
 
     @functools.cached_property
     def encoding(self) -> BinaryEncoding:
@@ -108,7 +110,7 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         answers = await me.gather(Bits, parties, within=self.patience, at_least=quorum)
         fit = [reports for reports in map(self._unpacked, answers.values()) if reports is not None]
         if len(fit) < quorum:
-            raise ProtocolError(f"{len(fit)} reports are such as asked for, {quorum} needed")
+            raise ProtocolError(f"{len(fit)} parties sent valid reports, at least {quorum} needed")
         choices = np.concatenate([reports.choices for reports in fit])
         said = np.concatenate([reports.answers for reports in fit])
         counts = MarginalCounts.of(self.plan, MarginalReports(choices, said))
@@ -126,7 +128,7 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         return np.packbits(np.concatenate(columns, axis=1))
 
     def _unpacked(self, message: Bits) -> MarginalReports | None:
-        """The inverse of ``_packed``; None if these are no reports."""
+        """The inverse of ``_packed``; None for malformed reports."""
         k, bits = message.respondents, self.report_bits
         if not 1 <= k <= self.max_records or len(message.bits) != -(-k * bits // 8):
             return None
@@ -195,7 +197,7 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
 
     def estimate(self, result: Message) -> Estimate:
         if not isinstance(result, Counted):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         counts = MarginalCounts(
             plan=self.plan,
             reports=result.reports.astype(np.int64),

@@ -62,7 +62,7 @@ def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
     """The number of cells of each block.
 
     Raises:
-        ValueError: the blocks are no partition of the attributes, or a randomizer is not of its
+        ValueError: the blocks are not a partition of the attributes, or a randomizer is not of its
             block's size.
     """
     named = [name for block in blocks for name in block.attributes]
@@ -96,7 +96,7 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
     if ask.blocks == own:
         return
     if [block.attributes for block in ask.blocks] != [block.attributes for block in own]:
-        raise PrivacyError("asked to randomize other attributes together than agreed")
+        raise PrivacyError("asked to randomize other attributes together than agreed to")
     try:
         sizes_of(survey, ask.blocks)
     except ValueError as error:
@@ -180,7 +180,7 @@ class Blockwise(Variant, frozen=True):
                 return Plain(self.survey.names)
 
     def _fits(self, ask: Ask) -> bool:
-        """Whether one can answer; what comes after a question that is none may be anything."""
+        """Whether a question is valid; an answer to one that is not may tell anything."""
         if self._as_agreed(ask):
             return True
         try:
@@ -224,7 +224,7 @@ class Blockwise(Variant, frozen=True):
 
     def estimate(self, result: Message) -> JointEstimate:
         if not isinstance(result, Pooled):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         counts = pooled(self.survey, result.codes, result.counts)
         return JointEstimate(self.survey, self.blocks, counts)
 
@@ -251,7 +251,9 @@ def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
         ValueError: not one count for each of some distinct records, in order.
     """
     if len(counts) != len(codes) or not len(codes) or not is_rising(codes):
-        raise ValueError("expected one count for each of some distinct records, in order")
+        raise ValueError(
+            "expected one count for each record, and distinct records in lexicographic order"
+        )
     totals = counts.astype(np.int64)
     return Counts(survey.sizes, codes, totals, int(totals.sum()))
 

@@ -1,4 +1,4 @@
-"""Estimates in blocks: reports whose fakes come from tables that change; no messages.
+"""Estimates in blocks: reports whose fakes come from tables that change.
 
 Block by block, group by group of attributes: of n reports with observed counts o, drawn with keep
 probability p and fakes from T, the raw estimate is ``(o/n - (1-p) T) / p``, negatives kept (RRBA,

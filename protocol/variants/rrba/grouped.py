@@ -61,11 +61,11 @@ class GroupedEstimate(Estimate):
 
     def __post_init__(self) -> None:
         if not any(group.n for group in self.groups):
-            raise ValueError("no report to estimate from")
+            raise ValueError("no reports: expected at least one")
         for group in self.groups:
             shape = self.sizes_of(group.names)
             if {group.shares.shape, group.errors.shape, group.reported.shape} != {shape}:
-                raise ValueError(f"a table of {group.names} of another shape than {shape}")
+                raise ValueError(f"the table of {group.names} has another shape than {shape}")
 
     def __repr__(self) -> str:
         return f"<GroupedEstimate: n={self.n}, {len(self.groups)} groups>"
@@ -149,7 +149,7 @@ class GroupedEstimate(Estimate):
         self.survey.axes(names)
         found = [g for g in self.groups if names and g.n and set(names) <= set(g.names)]
         if not found:
-            raise ValueError(f"no group holds {', '.join(names) or 'nothing'} together")
+            raise ValueError(f"no group has {', '.join(names) or 'no attribute'} together")
         return found
 
 

@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @functools.cached_property
     def cells(self) -> Cells:
-        """The same, for estimates."""
+        """The groups' cells in one vector, as estimates use them."""
         return Cells.of(self.layout.groups)
 
     @functools.cached_property
@@ -160,7 +160,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         numbers = groups.tolist()
         sizes = [self.layout.groups[group] for group in numbers]
         if sum(sizes) != len(weights) or sorted(set(numbers)) != numbers:
-            raise ValueError(f"{len(weights)} weights for groups {numbers[:10]}")
+            raise ValueError(
+                f"{len(weights)} weights for groups {numbers[:10]}: expected one for each cell, "
+                "and rising groups"
+            )
         found, start, words = {}, 0, weights.tolist()
         for group, size in zip(numbers, sizes, strict=True):
             part = tuple(words[start : start + size])

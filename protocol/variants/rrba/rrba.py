@@ -141,14 +141,16 @@ class RRBA(Variant, frozen=True, kw_only=True):
         if (self.p is None) == (self.epsilon is None):
             raise ValueError("set p or epsilon, one of them")
         if not self.k <= len(self.survey.names):
-            raise ValueError(f"groups of {self.k} of {len(self.survey.names)} attributes")
+            raise ValueError(f"k = {self.k}: expected 1 to {len(self.survey.names)} attributes")
         if self.mix == 0 and not self.allow_unbounded:
             raise ValueError(
-                "mix 0 lets a table have a zero, under which an answer is given away: "
-                "set a mix above 0, or allow unbounded costs"
+                "mix 0 allows a table with a zero, under which a report can give an answer away: "
+                "set a mix above 0, or allow_unbounded"
             )
         if self.mix == 0 and self.epsilon is not None:
-            raise ValueError("without a mix above 0 no p keeps an answer within epsilon: set p")
+            raise ValueError(
+                "mix 0: no p keeps an answer within epsilon; set a mix above 0, or set p"
+            )
 
     def workload(self) -> Workload:
         return workload_of_groups(self.survey.sizes, self.k)
@@ -188,7 +190,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         tables = self._tables(question)
         needed = set(groups.tolist())
         if not needed <= tables.keys():
-            raise PrivacyError("asked about other groups than those of the lots")
+            raise PrivacyError("asked about other groups than drawn by lot")
         cells = self.plan.layout.cells_of(records)[respondents, groups].astype(self._code_dtype)
         codes = np.empty(len(cells), self._code_dtype)
         stream = me.stream_for(question)
@@ -209,7 +211,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         try:
             tables = self._drawn(question)
         except ValueError as error:
-            raise PrivacyError(f"asked with tables that are none: {error}") from error
+            raise PrivacyError(f"asked with malformed tables: {error}") from error
         for group, table in tables.items():
             least, agreed = min(table.weights), least_weight(table.size, self.mix)
             if least < agreed:
@@ -223,7 +225,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         """How an answer about each group asked is drawn.
 
         Raises:
-            ValueError: there is no such way.
+            ValueError: the question's tables are malformed.
         """
         known = self._known.get(id(question))
         if known is None or known[0] is not question:
@@ -264,7 +266,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         # Who was not asked, for it was enough or the last block was not full, is not missing.
         quorum = self.quorum_of(asked)
         if heard < quorum:
-            raise ProtocolError(f"{heard} parties answered as asked, {quorum} needed")
+            raise ProtocolError(f"{heard} parties sent valid answers, at least {quorum} needed")
         errors = running.errors(self.release)
         return Released(
             running.blocks,
@@ -376,7 +378,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def estimate(self, result: Message) -> GroupedEstimate:
         if not isinstance(result, Released):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         groups = []
         for number, (names, shape) in enumerate(
             zip(self.plan.group_names, self.plan.layout.shapes, strict=True)

@@ -1,4 +1,4 @@
-"""Which groups of attributes are asked together; what is estimated from them is not here.
+"""Which groups of attributes are asked together.
 
 Randomized Response Block Aggregation (RRBA), section 4. A respondent is asked one view, and no
 attribute twice in it, so that two reports of one answer never meet.
@@ -47,7 +47,9 @@ def views_of(attributes: int | Sequence[str], k: int) -> tuple[View, ...]:
         raise ValueError(f"attributes {list(attributes)}: a name is repeated")
     _check_sizes(d, k)
     if comb(d, k) > MAX_SUBSETS:
-        raise ValueError(f"{comb(d, k)} groups of {k} of {d} attributes, more than {MAX_SUBSETS}")
+        raise ValueError(
+            f"{comb(d, k)} groups of {k} of {d} attributes, expected at most {MAX_SUBSETS}"
+        )
     views = _round_robin(d) if k == 2 else _baranyai(d, k)
     return tuple(sorted(tuple(sorted(view)) for view in views))
 

@@ -13,7 +13,7 @@ class PairCounts(Tallied, frozen=True):
     exact, so they are not differentially private: a combination that occurs once may identify.
 
     Raises:
-        ValueError: a survey of one attribute has no pair.
+        ValueError: the survey has fewer than 2 attributes.
     """
 
     name = "pair-counts"

@@ -205,7 +205,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
 
     def estimate(self, result: Message) -> Estimate:
         if not isinstance(result, Tally):
-            raise LocalProtocolError(f"{result.kind()!r} is no result of {self.name!r}")
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         check_totals(result.totals.astype(np.int64), result.respondents, self.layout.groups)
         return self.estimate_of(self.layout.split(result.totals))
 

@@ -314,11 +314,11 @@ def test_delta_leaves_less_to_prove() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"target": 4}, "target 4: there are respondents 0 to 3"),
+        ({"target": 4}, "target 4: expected 0 to 3"),
         ({"trials": 1}, "expected at least 2"),
         ({"alpha": 0.0}, "alpha"),
         ({"delta": 1.0}, "delta 1.0"),
-        ({"observer": PartyId("nobody")}, "'nobody' is not among 5 members"),
+        ({"observer": PartyId("nobody")}, "'nobody' is not on the roster of 5 members"),
         ({"observer": PartyId("party-1")}, "is the target"),
     ],
 )

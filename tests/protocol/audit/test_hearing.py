@@ -74,7 +74,7 @@ def test_a_flood_of_the_aggregator_ends_the_role() -> None:
     assert both.machine.finished
     assert isinstance(both.machine.failure, RemoteProtocolError)
     (declined,) = both.said()
-    why = f"Turn: the aggregator sent more than {EARLY_PER_SENDER} that were not awaited"
+    why = f"Turn: the aggregator sent more than {EARLY_PER_SENDER} messages that were not awaited"
     assert declined == Declined(why)
     assert both.follows() is True
 

@@ -116,7 +116,9 @@ def test_what_is_no_report_is_not_counted_as_one(kind: str) -> None:
         standing=msgspec.structs.replace(receipt.standing, counted=((kind, -1),)),
         reports=(msgspec.structs.replace(report, topic=(kind, -1)),),
     )
-    assert "none of Closed, Declined, Left, Head is a report" in problems_of(forged, run.checkpoint)
+    assert "a report is of a kernel kind (Closed, Declined, Left, Head)" in problems_of(
+        forged, run.checkpoint
+    )
 
 
 def test_numbers_beyond_reading_are_refused() -> None:

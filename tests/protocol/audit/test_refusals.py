@@ -38,7 +38,7 @@ def test_a_refusal_is_for_the_aggregator(to: PartyId) -> None:
     charter = charter_of(VARIANT)
     exchange = Exchange(charter)
     exchange.attach(ONE)
-    with pytest.raises(RemoteProtocolError, match="a refusal is for the aggregator"):
+    with pytest.raises(RemoteProtocolError, match="a refusal is sent to the aggregator"):
         exchange.accept(ONE, envelope(charter, ONE, 0, Declined("no"), to=to), now=0.0)
 
 
@@ -47,7 +47,7 @@ def test_nothing_comes_after_a_refusal() -> None:
     exchange = Exchange(charter)
     exchange.attach(ONE)
     exchange.accept(ONE, envelope(charter, ONE, 0, Declined("no")), now=0.0)
-    with pytest.raises(RemoteProtocolError, match="something after a refusal"):
+    with pytest.raises(RemoteProtocolError, match="an envelope other than a head after a refusal"):
         exchange.accept(ONE, envelope(charter, ONE, 1, Declined("no")), now=0.0)
 
 

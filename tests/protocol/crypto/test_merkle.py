@@ -156,7 +156,7 @@ def test_several_leaves_are_proven_at_once(count: int, chosen: set[int]) -> None
 def test_a_joint_proof_of_nothing_or_of_a_foreign_place_is_none() -> None:
     assert joint_root({}, count=3, path=()) is None
     assert joint_root({3: bytes(32)}, count=3, path=()) is None
-    with pytest.raises(ValueError, match="without leaves"):
+    with pytest.raises(ValueError, match="at least one leaf"):
         levels_of([])
 
 

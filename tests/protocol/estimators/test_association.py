@@ -325,11 +325,11 @@ def test_the_naive_test_takes_the_noise_for_dependence() -> None:
 @pytest.mark.parametrize(
     ("counts", "ways", "message"),
     [
-        ([1, 2], None, "two or more"),
-        ([[1, 2], [3, 4]], 1, "two or more"),
+        ([1, 2], None, "at least 2 attributes"),
+        ([[1, 2], [3, 4]], 1, "at least 2 attributes"),
         ([[1, 2], [3, 4]], 3, "3 ways"),
-        ([[1, -2], [3, 4]], None, "negative"),
-        ([[0, 0], [0, 0]], None, "empty"),
+        ([[1, -2], [3, 4]], None, "no negative one"),
+        ([[0, 0], [0, 0]], None, "positive total"),
         ([[1, math.nan], [3, 4]], None, "finite"),
     ],
 )
@@ -347,8 +347,8 @@ def test_what_are_no_counts_is_refused(counts: Any, ways: int | None, message: s
         (math.nan, None, "keep probability"),
         (0.5, [[0.5, 0.5]], "shape"),
         (0.5, [0.25] * 4, "ways"),
-        (0.5, [[0.5, 0.6], [-0.1, 0.0]], "negative"),
-        (0.5, [[0.5, 0.5], [0.5, 0.5]], "total"),
+        (0.5, [[0.5, 0.6], [-0.1, 0.0]], "probability distribution"),
+        (0.5, [[0.5, 0.5], [0.5, 0.5]], "probability distribution"),
     ],
 )
 def test_what_are_no_fakes_is_refused(keep: float, fakes: Any, message: str) -> None:

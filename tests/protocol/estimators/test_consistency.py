@@ -194,9 +194,9 @@ def test_ipf_keeps_zeros_and_says_when_nothing_is_left() -> None:
     result = reconcile({("a", "b"): zero, ("a", "c"): full}, survey, method="ipf")
     assert_proper(result.tables, 1e-12)
     np.testing.assert_array_equal(result.tables["a", "c"], [[0, 0], [0.5, 0.5]])
-    with pytest.raises(ValueError, match="without a common positive cell"):
+    with pytest.raises(ValueError, match="no positive cell in common"):
         reconcile({("a", "b"): zero, ("a", "c"): zero[::-1]}, survey, method="ipf")
-    with pytest.raises(ValueError, match="without a common positive cell"):
+    with pytest.raises(ValueError, match="no positive cell in common"):
         reconcile({("a", "b"): np.zeros((2, 2))}, survey, method="ipf")
     with pytest.raises(ValueError, match="negative somewhere"):
         reconcile({("a", "b"): full - 0.3}, survey, method="ipf")
@@ -354,8 +354,8 @@ def test_limits_and_names_are_checked() -> None:
     with pytest.raises(ValueError, match="method 'lp'"):
         higher_marginal(PAIR, ("a",), survey, method="lp")  # type: ignore[arg-type]
     wrong: list[tuple[dict[Names, float], str]] = [
-        ({}, "other tables"),
-        ({("a", "c"): 1.0}, "other tables"),
+        ({}, "expected one for each table"),
+        ({("a", "c"): 1.0}, "expected one for each table"),
         ({("a", "b"): 0.0}, "positive"),
         ({("a", "b"): math.inf}, "positive"),
     ]

@@ -318,7 +318,7 @@ def test_where_nothing_is_known_the_deviation_is_the_largest_value() -> None:
 
 def test_an_estimate_of_another_kind_must_be_told_its_cost() -> None:
     joint = JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200))
-    with pytest.raises(ValueError, match="epsilon is needed"):
+    with pytest.raises(ValueError, match="epsilon is missing"):
         unmixed_dependences(ProductEstimate(joint))
     found = unmixed_dependences(ProductEstimate(joint), epsilon=2.0)
     assert found.epsilon == 2.0

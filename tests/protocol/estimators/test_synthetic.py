@@ -130,7 +130,7 @@ def test_any_partition_may_be_drawn_from() -> None:
     records = synthesize(estimate(), N, Stream(secret_of(4)), clusters=clusters)
     check_law(records, ("b", "a"), estimate().table("b", "a", projection="simplex").values)
     product = ProductEstimate(estimate())
-    with pytest.raises(ValueError, match="clusters are needed"):
+    with pytest.raises(ValueError, match="clusters are missing"):
         synthesize(product, 10, Stream(secret_of(4)))
     records = synthesize(product, N, Stream(secret_of(5)), clusters=[["a"], ["c", "b"]])
     check_law(records, ("c", "b"), product.table("c", "b", projection="simplex").values)

@@ -42,7 +42,7 @@ def test_projected_tables_keep_the_errors_of_the_raw_values() -> None:
     np.testing.assert_array_equal(clipped.standard_errors, raw.standard_errors)
     np.testing.assert_array_equal(nearest.population_errors, raw.population_errors)
     assert clipped.projected("clip") is clipped
-    with pytest.raises(ValueError, match="before"):
+    with pytest.raises(ValueError, match="already projected"):
         clipped.projected("simplex")
     with pytest.raises(ValueError, match="expected 'none'"):
         raw.projected("euclid")  # type: ignore[arg-type]

@@ -145,7 +145,7 @@ def test_information_of_round_tables() -> None:
     tiny = 1e-300
     assert mutual_information([[tiny, 0.0], [0.0, 1.0]]) == pytest.approx(0.0, abs=1e-297)
     for wrong in ([0.5, 0.5], [[0.5, -0.5], [0.5, 0.5]], [[0.5, 0.4]], [[math.nan, 1.0]]):
-        with pytest.raises(ValueError, match=r"table|share"):
+        with pytest.raises(ValueError, match=r"table|distribution"):
             mutual_information(wrong)
 
 
@@ -253,7 +253,7 @@ def test_what_is_no_tree_is_refused() -> None:
     with pytest.raises(ValueError, match="every pair"):
         chow_liu(partial)
     single = Survey("one", SURVEY.attributes[:1])
-    with pytest.raises(ValueError, match="fewer than 2"):
+    with pytest.raises(ValueError, match="at least 2 attributes"):
         chow_liu(ExactEstimate(single, {("a",): exact.exact("a")}))
     plan = MarginalPlan.with_epsilon("InpPS", d=2, k=2, epsilon=0.1)
     counts = MarginalCounts(plan=plan, reports=np.array([1]), totals=np.array([[1, 0, 0, 0]]))
@@ -266,7 +266,7 @@ def test_records_of_other_attributes_are_refused() -> None:
     tree = chow_liu(exactly(chained()))
     with pytest.raises(SurveyError, match="no attribute"):
         tree.log_likelihood(Records(survey_of(2, 3, 2), np.zeros((1, 3), np.int64)))
-    with pytest.raises(ValueError, match="'b': other categories"):
+    with pytest.raises(ValueError, match="'b': the categories differ"):
         tree.log_likelihood(Records(survey_of(2, 2, 2, 2), np.zeros((1, 4), np.int64)))
     big = chow_liu(exactly(Records(survey_of(2, 2), np.array([[0, 1]]))))
     assert big.distribution().shape == (2, 2)

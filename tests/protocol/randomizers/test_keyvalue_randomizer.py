@@ -171,7 +171,7 @@ def test_numbers_of_rounds_are_checked(rounds: int) -> None:
 def test_responses_are_binary_and_epsilons_positive() -> None:
     binary, other = KeepUniform(2, 1), KeepUniform(3, 1)
     for responses in ((binary, other), (other, binary)):
-        with pytest.raises(ValueError, match="response of 3 categories"):
+        with pytest.raises(ValueError, match="response: 3 categories"):
             PrivKV(keys=3, key_response=responses[0], value_response=responses[1])
     for epsilon in (0.0, -1.0, NAN, math.inf):
         with pytest.raises(ValueError, match="epsilon"):

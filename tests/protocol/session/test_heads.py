@@ -161,7 +161,7 @@ class Hub:
 def test_the_hub_takes_a_head_that_fits_and_nothing_after_it() -> None:
     hub = Hub()
     hub.send(hub.head())
-    with pytest.raises(RemoteProtocolError, match="after the last word"):
+    with pytest.raises(RemoteProtocolError, match="after the sender's head"):
         hub.send(hub.head())
     hub.recorder.close()
     assert verify(b"".join(hub.parts)).signed_by == (ONE,)
@@ -170,21 +170,21 @@ def test_the_hub_takes_a_head_that_fits_and_nothing_after_it() -> None:
 def test_the_hub_refuses_heads_that_would_be_held_against_it() -> None:
     good = Hub().head()
     for forged, reason in (
-        (msgspec.structs.replace(good, count=1), "other words"),
-        (msgspec.structs.replace(good, root=bytes(32)), "other words"),
+        (msgspec.structs.replace(good, count=1), "does not match the envelopes"),
+        (msgspec.structs.replace(good, root=bytes(32)), "does not match the envelopes"),
         (msgspec.structs.replace(good, signature=bytes(64)), "not signed"),
         (Hub().head(by=TWO), "not signed"),
     ):
         with pytest.raises(RemoteProtocolError, match=reason):
             Hub().send(forged)
-    with pytest.raises(RemoteProtocolError, match="says to the record"):
+    with pytest.raises(RemoteProtocolError, match="sent by a party to the record"):
         Hub().send(good, to=AGGREGATOR)
 
 
 def test_parties_of_ones_own_program_are_believed_to_sign() -> None:
     unsigned = msgspec.structs.replace(Hub().head(), signature=bytes(64))
     Hub(check_signatures=False).send(unsigned)
-    with pytest.raises(RemoteProtocolError, match="other words"):
+    with pytest.raises(RemoteProtocolError, match="does not match the envelopes"):
         Hub(check_signatures=False).send(msgspec.structs.replace(unsigned, count=1))
 
 
@@ -223,10 +223,10 @@ def test_judging_heads_one_by_one() -> None:
 
     assert judged(report) is None
     assert judged(head) is None
-    assert judged(head, Tree()) == "its head is of 1 other envelopes than the 0 on record"
-    assert judged(msgspec.structs.replace(head, recipient=AGGREGATOR)) == "its head is none"
-    assert judged(msgspec.structs.replace(head, body=head.body + b"\0")) == "its head is none"
-    assert judged(msgspec.structs.replace(head, sender=AGGREGATOR)) == "its head is none"
+    assert judged(head, Tree()) == "its head over 1 envelopes does not match the 0 on record"
+    assert judged(msgspec.structs.replace(head, recipient=AGGREGATOR)) == "malformed head"
+    assert judged(msgspec.structs.replace(head, body=head.body + b"\0")) == "malformed head"
+    assert judged(msgspec.structs.replace(head, sender=AGGREGATOR)) == "malformed head"
     assert judged(msgspec.structs.replace(head, sender=TWO)) == "its head is not signed by it"
     other = b"\0" * 16
     assert Heads(other, keys).take(head, said) == "its head is not signed by it"

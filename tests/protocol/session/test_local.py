@@ -246,7 +246,7 @@ def test_when_everybody_waits_the_run_ends_with_an_error() -> None:
         await me.gather(Turn, me.roster.parties, round=0)
         return Word("never")
 
-    with pytest.raises(ProtocolError, match=r"aggregator.*everybody waits.*'Turn'"):
+    with pytest.raises(ProtocolError, match=r"aggregator.*deadlock.*'Turn'"):
         run_talk(wait_for_two, wait)
 
 
@@ -256,7 +256,7 @@ def test_parties_that_wait_for_each_other_do_not_hold_up_the_rest() -> None:
 
     outcome = run_talk(wait_for_two, publish)
     assert outcome.run.result == Word("done")
-    assert all("everybody waits" in end for end in ending(outcome).values())
+    assert all("deadlock" in end for end in ending(outcome).values())
 
 
 def test_the_aggregators_failure_is_raised() -> None:

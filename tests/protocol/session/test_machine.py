@@ -186,7 +186,7 @@ def test_late_repeated_and_unexpected_messages_are_kept() -> None:
         "repeated: one of this kind and round is waiting already",
         "unexpected: the role never awaited it",
         "unexpected: the role never awaited it",
-        "after the end of the role",
+        "the role has ended",
     ]
     assert [k.sender for k in machine.kept] == [ONE, TWO, THREE, THREE, ONE, ONE]
     assert machine.kept_count == 6

@@ -58,18 +58,18 @@ from tests.protocol.talks import (
 @pytest.mark.parametrize(
     ("wait", "why"),
     [
-        (lambda me: me.gather(Turn, ALL), "by round"),
-        (lambda me: me.gather(Word, ALL, round=1), "by round"),
-        (lambda me: me.gather(Closed, ALL, round=1), "no kind"),
-        (lambda me: me.gather(Declined, ALL), "no kind"),
-        (lambda me: me.gather(type("Stranger", (Word,), {}, frozen=True), ALL), "no kind"),
+        (lambda me: me.gather(Turn, ALL), "give a round if, and only if"),
+        (lambda me: me.gather(Word, ALL, round=1), "give a round if, and only if"),
+        (lambda me: me.gather(Closed, ALL, round=1), "is not a kind that members send"),
+        (lambda me: me.gather(Declined, ALL), "is not a kind that members send"),
+        (lambda me: me.gather(type("Stranger", (Word,), {}, frozen=True), ALL), "is not a kind"),
         (lambda me: me.gather(Word, (ONE, ONE)), "awaited twice"),
-        (lambda me: me.gather(Word, (AGGREGATOR,)), "no member"),
-        (lambda me: me.gather(Word, (PartyId("nobody"),)), "no member"),
-        (lambda me: me.gather(Word, ALL, within=-1.0), "cannot wait"),
-        (lambda me: me.gather(Word, ALL, within=math.nan), "cannot wait"),
-        (lambda me: me.send(AGGREGATOR, Word("x")), "no member"),
-        (lambda me: me.send(PartyId("nobody"), Word("x")), "no member"),
+        (lambda me: me.gather(Word, (AGGREGATOR,)), "sender 'aggregator' is not another member"),
+        (lambda me: me.gather(Word, (PartyId("nobody"),)), "sender 'nobody' is not another"),
+        (lambda me: me.gather(Word, ALL, within=-1.0), "expected at least 0 seconds"),
+        (lambda me: me.gather(Word, ALL, within=math.nan), "expected at least 0 seconds"),
+        (lambda me: me.send(AGGREGATOR, Word("x")), "is not another member"),
+        (lambda me: me.send(PartyId("nobody"), Word("x")), "is not another member"),
         (lambda me: me.send(ONE, Word("\ud800")), "cannot send"),
         (lambda me: me.send(ONE, Turn(2**64, "x")), "cannot send"),
         (lambda me: me.send(ONE, cast(Any, Left)(ONE, 3)), "cannot send"),
@@ -169,7 +169,7 @@ def test_awaiting_what_is_no_effect(awaitable: Callable[[], Any]) -> None:
     failure = started(party(stray)).failure
     assert isinstance(failure, LocalProtocolError)
     assert (failure.party, failure.role, failure.round) == (ONE, "party", 0)
-    assert "no effect" in str(failure)
+    assert "expected Send or Gather" in str(failure)
     assert closed
 
 
@@ -182,7 +182,7 @@ def test_a_role_that_is_closed_and_raises_has_only_failed() -> None:
 
     failure = started(party(messy)).failure
     assert isinstance(failure, LocalProtocolError)
-    assert "no effect" in str(failure)
+    assert "expected Send or Gather" in str(failure)
 
 
 async def doze(me: Me) -> None:
@@ -197,7 +197,7 @@ def test_awaiting_trio_outside_of_trio() -> None:
 async def test_awaiting_trio_inside_of_trio() -> None:
     machine = started(party(doze))
     assert isinstance(machine.failure, LocalProtocolError)
-    assert "no effect" in str(machine.failure)
+    assert "expected Send or Gather" in str(machine.failure)
     await trio.lowlevel.checkpoint()
 
 
@@ -304,7 +304,7 @@ def test_abandoning_closes_the_role() -> None:
     machine.abandon("again")
     assert str(machine.failure) == "party 'party-1': its link has ended"
     hear(machine, AGGREGATOR, Word("x"))
-    assert reasons(machine) == ["after the end of the role"]
+    assert reasons(machine) == ["the role has ended"]
 
 
 def test_a_party_needs_records_and_the_aggregator_has_none() -> None:

@@ -131,7 +131,7 @@ def test_one_key_under_two_names_is_refused() -> None:
     key = one[1]
     negative = key[:-1] + bytes([key[-1] ^ 0x80])
     for same in (key, negative):
-        with pytest.raises(ValueError, match="'party-1' and 'party-2' have one key"):
+        with pytest.raises(ValueError, match="'party-1' and 'party-2' have the same key"):
             Roster((ROSTER.members[0], one, (two[0], same)))
 
 

@@ -165,7 +165,7 @@ def test_what_no_threshold_withstands_is_refused(n: int, bound: Bound) -> None:
 
 def test_a_sum_of_one_is_refused() -> None:
     for parties in (1, 0):
-        with pytest.raises(ValueError, match="a sum of one is no secret"):
+        with pytest.raises(ValueError, match="a sum over one party shows its values"):
             degree_of(parties, DEFAULT)
 
 

@@ -209,7 +209,7 @@ def test_who_speaks_for_nobody_or_too_many_is_left_out(respondents: int) -> None
     exact(trial, holdings, [name for name in PARTIES if name != TWO])
     assert named(trial) == [TWO]
     trial, _ = attacked(change("Join", TWO, respondents=respondents), LITERAL)
-    assert "what party-2 joined with is not valid" in str(trial.error)
+    assert "invalid number of respondents or mask key from party-2" in str(trial.error)
 
 
 def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
@@ -227,7 +227,7 @@ def test_too_many_boxes_that_are_no_good_are_refused() -> None:
     trial, _ = attacked(rewrite)
     assert isinstance(trial.error, QuorumError)
     for honest in PARTIES[3:]:
-        says = "Dealt.boxes: shares that are no good, of party-"
+        says = "Dealt.boxes: invalid shares from party-"
         assert says in trial.refusals()[honest]
         assert trial.messages("Upload", honest) == []
 
@@ -260,7 +260,11 @@ def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> 
     fields = {"boxes": spoilt} if later else {"boxes": spoilt, "dealt": few}
     by = change("Dealt", None, TWO, **fields)
     trial, _ = attacked(rewrite)
-    says = "4 of them good neighbours" if later else "4 neighbours have dealt well, 5 needed"
+    says = (
+        "4 neighbours with valid shares among them"
+        if later
+        else "4 neighbours dealt valid shares, at least 5 needed"
+    )
     assert says in trial.refusals()[TWO]
     assert trial.messages("Unmask", TWO) == []
     assert len(trial.messages("Upload", TWO)) == later
@@ -268,7 +272,7 @@ def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> 
 
 def test_counts_that_are_none_give_no_sum() -> None:
     trial, _ = attacked(change("Upload", TWO, values=row(1, 3)))
-    assert "the total is no count of 8 respondents" in str(trial.error)
+    assert "the totals are not counts of 8 respondents" in str(trial.error)
     assert trial.messages("Tally") == []
 
 
@@ -289,4 +293,4 @@ def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
     trial, _ = attacked(by, LITERAL, parties=2)
     assert set(trial.refusals()) == set(PARTIES[:2])
     for why in trial.refusals().values():
-        assert "more respondents than there can be" in why
+        assert "respondents, at most " in why

@@ -107,12 +107,12 @@ def test_one_more_than_the_bound_gives_no_sum(kind: str) -> None:
             uploaded = survivors_of(charter, dict.fromkeys(PARTIES[:gone], kind))
             exact(trial, holdings, uploaded)
     if kind == "Tags":
-        says = "Tagged.given: 3 neighbours gave their word, 4 needed"
+        says = "Tagged.given: 3 neighbours confirmed it, at least 4 needed"
         assert trial.refusals() == dict.fromkeys(PARTIES[most + 1 :], says)
         assert trial.messages("Unmask") == []
     if kind == "Unmask":
         assert "the sum cannot be unmasked: 3 of 4 shares of party-" in str(trial.error)
-        assert "nothing usable of party-" in str(trial.error)
+        assert "no valid share from party-" in str(trial.error)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,10 @@ def test_nobody_unmasks_for_fewer_than_agreed() -> None:
     assert isinstance(trial.error, QuorumError)
     assert set(trial.refusals()) == set(others)
     for why in trial.refusals().values():
-        assert "4 survivors, 3 of them good neighbours: at least 1 and 4 needed" in why
+        assert (
+            "4 survivors and 3 neighbours with valid shares among them: at least 1 and 4 needed"
+            in why
+        )
     assert trial.messages("Unmask") == []
 
 

@@ -146,7 +146,7 @@ def telling(
 @pytest.mark.parametrize("sums", [WARY, SPARSE], ids=["tolerant", "strict"])
 def test_who_alone_is_told_of_other_survivors_reveals_nothing(sums: SecureSum) -> None:
     trial, holdings = attacked(telling([TWO], without(THREE)), sums)
-    assert "told something else, or will not say the same" in trial.refusals()[TWO]
+    assert "is not confirmed by " in trial.refusals()[TWO]
     assert trial.messages("Unmask", TWO) == []
     if sums.degree(8).tolerated:
         # The others have heard one false word, which may be that of a corrupt neighbour.
@@ -170,7 +170,7 @@ def test_two_camps_with_two_survivor_sets_reveal_nothing() -> None:
 def test_survivors_that_are_not_under_their_root_are_refused(field: str) -> None:
     """The set that others hold, with another bit for one: its tag would be the same."""
     trial, holdings = attacked(change("Survivors", None, TWO, **{field: flipped()}))
-    says = "Survivors.path: the survivors are not under their root"
+    says = "Survivors.path: the survivor set does not match its Merkle root"
     assert trial.refusals() == {TWO: says}
     assert (trial.messages("Tags", TWO), trial.messages("Unmask", TWO)) == ([], [])
     exact(trial, holdings, PARTIES)
@@ -180,22 +180,25 @@ def test_who_is_not_among_the_survivors_itself_refuses() -> None:
     """Even if all are told the same: by what it unmasks, its own upload could be had."""
     for to in ([TWO], PARTIES):
         trial, _ = attacked(telling(to, without(TWO)))
-        assert "survivors without this party" in trial.refusals()[TWO]
+        assert "the survivors leave out this party" in trial.refusals()[TWO]
         assert (trial.messages("Tags", TWO), trial.messages("Unmask", TWO)) == ([], [])
 
 
 def test_fewer_survivors_than_agreed_are_told_to_their_face() -> None:
     trial, _ = attacked(change("Survivors", None, TWO, survivors=6), quorum=7)
-    assert "6 survivors, 7 of them good neighbours: at least 7 and 5" in trial.refusals()[TWO]
+    assert (
+        "6 survivors and 7 neighbours with valid shares among them: at least 7 and 5"
+        in trial.refusals()[TWO]
+    )
     assert trial.messages("Unmask", TWO) == []
 
 
 def test_survivors_that_have_dealt_nothing_are_refused() -> None:
     by = change("Dealt", None, TWO, dealt=row(0, 0))
     trial, _ = attacked(by)
-    assert "or with one that has not dealt" in trial.refusals()[TWO]
+    assert "or include a neighbour that has not dealt" in trial.refusals()[TWO]
     # The mask of one side is in the sum, and that shows.
-    assert "the total is no count of 8 respondents" in str(trial.error)
+    assert "the totals are not counts of 8 respondents" in str(trial.error)
 
 
 def test_a_sum_that_cannot_be_unmasked_names_who_is_accused() -> None:

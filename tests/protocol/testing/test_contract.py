@@ -222,9 +222,7 @@ def test_a_party_that_fails() -> None:
             await super().party(me, records)
             raise ZeroDivisionError("once too often")
 
-    broken(
-        Failing.with_keep(SURVEY, 0.6), "party-1 did not come to the end of its role: .*once too"
-    )
+    broken(Failing.with_keep(SURVEY, 0.6), "party-1 did not end as done: .*once too")
 
 
 def test_an_aggregator_that_fails() -> None:

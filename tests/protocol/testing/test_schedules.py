@@ -116,7 +116,7 @@ def test_a_role_that_counts_on_everybody() -> None:
             unique, counts = np.unique(codes, axis=0, return_counts=True)
             return Pooled(unique, counts.astype(np.uint32))
 
-    broken(Trusting.with_keep(TWO, 0.5), "the aggregator's role is not up to it: .*KeyError")
+    broken(Trusting.with_keep(TWO, 0.5), "the aggregator's role fails under faults: .*KeyError")
 
 
 def test_a_party_that_counts_on_the_aggregator() -> None:
@@ -128,7 +128,7 @@ def test_a_party_that_counts_on_the_aggregator() -> None:
                 raise KeyError("what now?") from error
             await me.send(AGGREGATOR, Report(randomized(records, self.blocks, me, ask)))
 
-    broken(Clinging.with_keep(TWO, 0.5), r"party-\d is not up to it: .*KeyError")
+    broken(Clinging.with_keep(TWO, 0.5), r"party-\d fails under faults: .*KeyError")
 
 
 def test_a_result_that_nobody_can_read() -> None:

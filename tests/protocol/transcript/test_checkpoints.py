@@ -99,7 +99,7 @@ def test_a_record_without_a_signer_has_none() -> None:
 @pytest.mark.parametrize("name", ["party-1", "aggregator"])
 def test_nobody_but_the_aggregator_signs(name: str) -> None:
     header = header_of(setting().charter)
-    with pytest.raises(LocalProtocolError, match="by the aggregator"):
+    with pytest.raises(LocalProtocolError, match="not the aggregator of the roster"):
         Recorder(lambda _: None, header, signer=Identity(PartyId(name), b"\1" * 32))
 
 
@@ -200,15 +200,15 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda f: f.entries[place(f)].__setitem__(2, f.entries[place(f)][2] + b"\0"),
         "malformed checkpoint",
     ),
-    "removed last": (lambda f: f.entries.pop(), "closed without a sound last checkpoint"),
-    "removed first": (lambda f: f.entries.pop(place(f, 0)), "another number"),
+    "removed last": (lambda f: f.entries.pop(), "closed without a valid last checkpoint"),
+    "removed first": (lambda f: f.entries.pop(place(f, 0)), "number, "),
     "moved first": (
         lambda f: f.entries.insert(place(f, 0) + 1, f.entries.pop(place(f, 0))),
-        "another entries, log",
+        "entries, log",
     ),
     "doubled first": (
         lambda f: f.entries.insert(place(f, 0), list(f.entries[place(f, 0)])),
-        "only 0 entries after the one before",
+        "it comes 0 entries after the one before",
     ),
     "doubled last": (
         lambda f: f.entries.append(list(f.entries[-1])),
@@ -220,11 +220,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "entry dropped": (
         lambda f: f.entries.pop(next(i for i, e in enumerate(f.entries) if e[0] == "Departed")),
-        "another entries, log than the record has",
+        "entries, log not as in the record",
     ),
-    "time": (lambda f: f.entries[0].__setitem__(1, 1), "another log than the record has"),
+    "time": (lambda f: f.entries[0].__setitem__(1, 1), "log not as in the record"),
     **{
-        name: (resigning(name, value), f"another {name}")
+        name: (resigning(name, value), f"{name} not as in the record")
         for name, value in (
             ("session", b"\1" * 16),
             ("number", 2),
@@ -235,14 +235,14 @@ CHANGES: dict[str, tuple[Change, str]] = {
             ("result", bytes(32)),
         )
     },
-    "nothing published": (lambda f: resigned(f, result=None), "another result"),
+    "nothing published": (lambda f: resigned(f, result=None), "result not as in the record"),
     "last one is none": (
         lambda f: resigned(f, standing=None, result=None),
-        "only 2 entries after the one before",
+        "it comes 2 entries after the one before",
     ),
     "first one is last": (
         lambda f: resigned(f, 0, standing=bytes(32)),
-        "another standing",
+        "standing, ",
     ),
 }
 
@@ -321,14 +321,14 @@ def test_times_are_bound_by_what_was_published() -> None:
 
     other = rewritten(run, later)
     assert verify(other.content, digest=run.checkpoint.statement.digest).intact
-    assert "another log" in str(given(other, run.checkpoint).faults)
+    assert "log, previous not as in the record" in str(given(other, run.checkpoint).faults)
 
 
 def test_a_file_that_breaks_off_before_is_no_extension() -> None:
     run = signed_run()
     found = verify(run.content[: len(run.content) // 2], checkpoint=run.checkpoint)
     assert rules(found) == {"published"}
-    assert "there are 0" in str(found.faults)
+    assert "the record has 0" in str(found.faults)
     assert verify(b"", checkpoint=run.checkpoint).extends is False
 
 

@@ -121,7 +121,7 @@ def test_a_tree_has_one_form() -> None:
     (leaf, _), (other, _) = bert.leaves, carl.leaves
     assert tree == (header, anna, None, inner_hash(leaf, other), None)
     assert problems(*tree) == ()
-    unfolded = "the digests of the checkpoints do not follow from it"
+    unfolded = "its tree does not have the digests of the checkpoints"
     assert problems(header, anna, None, leaf, other, None, None) == (unfolded,)
     assert unfolded in problems(header, anna, None, bert, other, None, None)
     # Of three leaves the last one stands alone, so that only its member tells.
@@ -130,7 +130,7 @@ def test_a_tree_has_one_form() -> None:
     earlier = next_after(checkpoints_of(record())[0], digest)
     later = next_after(earlier, more)
     assert problems(header, anna, None, leaf, None) == ()
-    silent = "what 'bert' said does not extend what it had said before"
+    silent = "the later envelopes of 'bert' do not extend the earlier ones"
     assert problems(header, anna, None, bert, None) == (silent,)
 
 

@@ -46,8 +46,8 @@ def test_every_step_follows_from_the_one_before() -> None:
 
     sound = next_after(earlier, digest)
     assert problems(earlier, sound) == ()
-    chain = "the checkpoints in it do not follow from the earlier one, one from the other"
-    few = "there are too few entries between the checkpoints for what was added"
+    chain = "the checkpoints in it are not a chain from the earlier one"
+    few = "fewer entries were added between the checkpoints than envelopes and checkpoints"
     for changes, found in (
         ({"number": 2}, (chain,)),
         ({"previous": FIRST}, (chain,)),
@@ -68,7 +68,7 @@ def test_what_was_added_is_among_the_entries() -> None:
     for entries, holds in ((2, True), (1, False)):
         last = next_after(earlier, later.statement.digest, entries)
         forged = replaced(extension, steps=(last.statement,))
-        few = "there are too few entries between the checkpoints for what was added"
+        few = "fewer entries were added between the checkpoints than envelopes and checkpoints"
         assert problems_of(forged, earlier, last) == (() if holds else (few,))
 
 
@@ -96,8 +96,8 @@ def test_an_aggregator_that_lies_has_none(after: Words) -> None:
     extension = Extension(steps=(later.statement,), tree=tree)
     [problem] = problems_of(extension, earlier, later)
     changed = [name for name in before if after[name][: len(before[name])] != before[name]]
-    says = f"what {changed[0]!r} said does not extend what it had said before"
-    assert problem == says + ("; so it is with 2 members" if changed[1:] else "")
+    says = f"the later envelopes of {changed[0]!r} do not extend the earlier ones"
+    assert problem == says + ("; the same holds for 2 members in all" if changed[1:] else "")
     # The same tree with the words as they are.
     more = {**before, "anna": [b"a", b"b", b"x"], "carl": [b"d"]}
     tree, _, digest = grown_of(before, more)

@@ -28,7 +28,7 @@ from tests.forgeries import Forgery, rules
 from tests.signed import Run, setting, signed_run
 
 BEYOND = "the record goes on after the last checkpoint that was given"
-RELABELLED = "do not say the same of how the run ended"
+RELABELLED = "disagree on how the run ended"
 
 
 def cut_short(*, entries: int = 10, signed: bool = True, reason: str = "power failure") -> Run:

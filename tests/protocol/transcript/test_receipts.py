@@ -101,7 +101,9 @@ def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
     assert receipt.standing.count == 1
     assert not receipt.standing.signed
     keyed = msgspec.structs.replace(receipt, key=setting().identities[ONE].public)
-    assert problems_of(keyed, run.checkpoint) == ("what the party signed is not what is on record",)
+    assert problems_of(keyed, run.checkpoint) == (
+        "the party's signed head does not match the record",
+    )
     assert problems_of(receipt, run.checkpoint) == ()
     extended = msgspec.structs.replace(receipt, extension=(bytes(32),))
     assert problems_of(extended, run.checkpoint)
@@ -184,7 +186,9 @@ def test_a_receipt_for_anything_else_does_not_hold(what: str) -> None:
     assert forged != receipt_of(run)
     problems = problems_of(forged, run.checkpoint)
     assert problems
-    assert ("it is the aggregator's" in problems) == (what == "aggregator")
+    assert ("the receipt is for the aggregator, which has no reports" in problems) == (
+        what == "aggregator"
+    )
 
 
 def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
@@ -196,8 +200,8 @@ def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
     # Its own signature would be all that a forger has to put in.
     forged = msgspec.structs.replace(receipt, checkpoint=other.checkpoint.signature)
     assert set(problems_of(forged, other.checkpoint)) == {
-        "what the party said is not in the digest of the checkpoint",
-        "where the party was counted is not what the checkpoint says",
+        "the party's envelopes are not in the digest of the checkpoint",
+        "the closings that counted the party do not match the checkpoint",
     }
     unsigned = msgspec.structs.replace(checkpoint, signature=receipt.checkpoint[::-1])
     assert "the checkpoint is not signed by the key in it" in problems_of(receipt, unsigned)
@@ -367,7 +371,7 @@ def test_receipts_of_a_large_survey_are_small() -> None:
             standing=standings.root(canonical.trees),
         )
         problems = problems_of(receipt, SignedCheckpoint(statement, bytes(32), bytes(64)))
-        assert not any("digest" in p or "where the party" in p for p in problems)
+        assert not any("digest" in p or "closings" in p for p in problems)
 
 
 def test_no_repr_shows_a_path() -> None:

@@ -177,13 +177,13 @@ def test_an_unreadable_closing_record_is_still_the_last_block() -> None:
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        (b"", "no zstandard frame"),
-        (b"\x50\x2a\x4d\x18\x01\x00\x00\x00x", "no zstandard frame"),
+        (b"", "not a zstandard frame"),
+        (b"\x50\x2a\x4d\x18\x01\x00\x00\x00x", "not a zstandard frame"),
         (zstandard.ZstdCompressor(write_content_size=False).compress(b"x" * 9), "not state"),
-        (zstandard.compress(b""), "without content"),
+        (zstandard.compress(b""), "the block is empty"),
         (zstandard.compress(bytes(101)), "at most 100"),
-        (zstandard.compress(b"x")[:-1], "broken"),
-        (zstandard.compress(b"x") + b"x", "broken"),
+        (zstandard.compress(b"x")[:-1], "malformed zstandard"),
+        (zstandard.compress(b"x") + b"x", "malformed zstandard"),
     ],
 )
 def test_expanding_refuses(stored: bytes, message: str) -> None:

@@ -61,7 +61,7 @@ def test_what_nobody_can_hold_is_refused(holding: Mapping[str, float], message: 
         (("a",), ((NAN,),), r"'nan': expected a number"),
         (("a",), ((),), "fewer than 2 categories"),
         (("a",), ((0.1, 0.1),), "repeated"),
-        (("a", "b"), ((0.1,),), "2 keys, and the values of 1"),
+        (("a", "b"), ((0.1,),), "2 keys, but the values of 1"),
     ],
 )
 def test_a_survey_of_what_is_no_key_is_refused(keys: Any, levels: Any, message: str) -> None:

@@ -178,11 +178,11 @@ def test_too_few_fit_reports_publish_nothing() -> None:
     false = Bits(1, np.full(1, 255, np.uint8))
     machine.receive(envelope(charter, ONE, 0, false), 0.0)
     assert isinstance(machine.failure, ProtocolError)
-    assert "0 reports are such as asked for" in str(machine.failure)
+    assert "0 parties sent valid reports" in str(machine.failure)
 
 
 def test_an_attribute_has_to_fit_into_a_marginal() -> None:
-    with pytest.raises(ValueError, match="an attribute of 2 bits in marginals of 1"):
+    with pytest.raises(ValueError, match="an attribute has 2 bits"):
         MargPS(survey=SURVEY, epsilon=1.0, k=1)
 
 
@@ -216,7 +216,7 @@ def test_a_foreign_result_is_none() -> None:
     class Other(Message, frozen=True):
         """No result."""
 
-    with pytest.raises(LocalProtocolError, match="no result"):
+    with pytest.raises(LocalProtocolError, match="not a result"):
         InpPS(survey=BINARY, epsilon=1.0).estimate(Other())
 
 

@@ -74,7 +74,7 @@ PROPOSALS: dict[str, tuple[dict[str, Any], str]] = {
     "no clusters": ({"clusters": ()}, "does not follow from the tables"),
     "nobody's reports": (
         {"respondents": 0, "totals": lambda old: old * 0},
-        "totals: less than what went into it",
+        "totals: 0 respondents, expected at least 1",
     ),
     "one respondent less": ({"respondents": 7}, "totals: table 0 sums to 8, expected 7"),
     "one report less": (
@@ -84,11 +84,11 @@ PROPOSALS: dict[str, tuple[dict[str, Any], str]] = {
     "more than there are": ({"totals": lambda old: old + 1}, "totals: table 0 sums to 14"),
     "margins that contradict": (
         {"totals": shifted(0, (5, 2))},
-        "tables that count 'a' differently",
+        "the tables disagree on the counts of 'a'",
     ),
     "without its own": (
         {"totals": without_first},
-        "totals: less than what went into it",
+        "totals: smaller than this party's own counts",
     ),
 }
 

@@ -275,7 +275,7 @@ def test_too_few_answers_publish_nothing() -> None:
     def crash(item: Envelope) -> Fate:
         return Fate(Verdict.CRASH) if item.kind == "Answers" else PASS
 
-    with pytest.raises(ProtocolError, match="0 parties answered as asked, 3 needed"):
+    with pytest.raises(ProtocolError, match="0 parties sent valid answers, at least 3 needed"):
         locally(charter, holdings_of(charter, answers(SURVEY, 4)), fate=crash)
 
 

@@ -358,5 +358,5 @@ def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
 
 def test_a_foreign_result_is_no_result() -> None:
     for variant in TALLIED:
-        with pytest.raises(LocalProtocolError, match="'Declined' is no result of"):
+        with pytest.raises(LocalProtocolError, match="'Declined' is not a result of"):
             variant.estimate(Declined("x"))

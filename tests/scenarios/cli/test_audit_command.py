@@ -244,9 +244,9 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
     ("options", "says"),
     [
         (("--records", "no.csv"), "no.csv: No such file"),
-        (("--records", "nobody=no.csv"), "'nobody' is no party on the roster"),
+        (("--records", "nobody=no.csv"), "'nobody' is not a party on the roster"),
         (("--records", "party-1=no.csv"), "takes the party's folder too: --member FOLDER"),
-        (("--member", "no-folder"), "is no member's"),
+        (("--member", "no-folder"), "is not a member's folder"),
         (("--coalition", "party-1,nobody"), "'nobody' is not on the roster of 7 members"),
         (("--key", "nobody"), "'nobody' is not on the roster"),
         (("--key", "record"), "'record' is not on the roster"),

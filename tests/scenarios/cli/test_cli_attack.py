@@ -161,7 +161,7 @@ def test_settings_win_over_the_example() -> None:
         (["rr-joint", "--copies", "99999999999"], "'--copies': 99999999999 is not in the range"),
         (["rr-joint", "--delta", "1"], "--delta"),
         (["rr-joint", "--alpha", "0"], "--alpha"),
-        (["rr-joint", "--observer", "x"], "observer 'x' is not among 5 members"),
+        (["rr-joint", "--observer", "x"], "observer 'x' is not on the roster of 5 members"),
         (["rr-joint", "--observer", "party-1"], "is the target"),
         (["rr-joint", "--survey", "missing.toml"], "missing.toml"),
     ],

@@ -83,8 +83,8 @@ def test_two_stories_are_not_published(tmp_path: Path) -> None:
     assert sottovoce("verify", tmp_path / "a", "--checkpoints", folder).code == 0
     says = complaint(sottovoce("verify", tmp_path / "b", "--checkpoints", folder))
     assert says == (
-        f"{folder / 'checkpoint-0.json'}: another checkpoint than the record's; to publish both "
-        "would be to tell two stories"
+        f"{folder / 'checkpoint-0.json'}: exists with another checkpoint than the record's; "
+        "publishing both would be a contradiction"
     )
     # One that differs keeps all from being written.
     _, last = checkpoints_of(fork.content)

@@ -149,7 +149,7 @@ def test_a_stated_epsilon_is_taken() -> None:
 
 
 def test_what_cannot_be_hashed_is_refused() -> None:
-    with pytest.raises(UnsupportedEventError, match="expected a frozen randomizer"):
+    with pytest.raises(UnsupportedEventError, match="expected a hashable, frozen randomizer"):
         PureAccountant().judge(Randomized(Loose(), ("a",)))
 
 

@@ -113,7 +113,7 @@ def test_a_receipt_with_another_checkpoint(survey: Survey, tmp_path: Path) -> No
     said = sottovoce("check", survey.receipt, "--checkpoint", other)
     assert said.code == 1
     assert said.out.splitlines()[-1] == "does NOT hold"
-    assert "problem: it is of another session than the checkpoint" in said.out
+    assert "problem: the receipt is of another session than the checkpoint" in said.out
     found = sottovoce("check", survey.receipt, "--checkpoint", other, "--json")
     assert found.code == 1
     assert json.loads(found.out)["holds"] is False

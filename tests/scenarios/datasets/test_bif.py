@@ -229,7 +229,7 @@ def test_what_is_written_is_read_back(network: tuple[Variable, ...]) -> None:
         ("0.2, 0.8", "1e-100, 1", "line 13: variable 'Rain': '1e-100' is not a probability"),
         ("0.2, 0.8", "0." + "1" * 5000 + ", 0", "line 13: .*is not a probability"),
         ("( Rain ) {\n  table 0.2, 0.8;", "( Rain | Road ) {\n(<5) 1, 0; (5-12) 1, 0; "
-         "(Asy/Patch) 1, 0;", "line 12: variable 'Rain' is on a cycle"),
+         "(Asy/Patch) 1, 0;", "line 12: variable 'Rain' depends on itself"),
         ("network weather {\n}\n", "", "line 1: expected 'network' first"),
         ("network weather", "network (", "line 1: expected a name"),
         ("network weather {", "network a b {", "line 1: expected {, got 'b'"),

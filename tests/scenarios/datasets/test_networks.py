@@ -194,14 +194,20 @@ def test_a_distribution_that_is_too_large_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "A"}, "one name"),
+        ({"name": "A"}, "the same name"),
         ({"parents": ("C",)}, "'B': an unknown parent"),
         ({"parents": ("B",)}, "'B': 2 rows"),
         ({"parents": ("A", "A")}, "'B': a repeated parent"),
         ({"parents": ()}, "'B': 2 rows"),
-        ({"rows": (HALVES, HALVES)}, "'B': a row that is no law"),
-        ({"rows": ((*HALVES, Fraction(1, 9)),) * 2}, "'B': a row that is no law"),
-        ({"rows": ((Fraction(-1), Fraction(1), Fraction(1)),) * 2}, "'B': a row that is no law"),
+        ({"rows": (HALVES, HALVES)}, "'B': row 0 is not a probability distribution"),
+        (
+            {"rows": ((*HALVES, Fraction(1, 9)),) * 2},
+            "'B': row 0 is not a probability distribution",
+        ),
+        (
+            {"rows": ((Fraction(-1), Fraction(1), Fraction(1)),) * 2},
+            "'B': row 0 is not a probability distribution",
+        ),
     ],
 )
 def test_what_is_no_network_is_refused(changes: dict[str, object], message: str) -> None:
@@ -217,7 +223,7 @@ def test_cycles_and_nothing_are_refused() -> None:
     ]
     with pytest.raises(ValueError, match="cycle"):
         Network("ring", tuple(ring))
-    with pytest.raises(ValueError, match="without variables"):
+    with pytest.raises(ValueError, match="the network is empty"):
         Network("none", ())
 
 
@@ -300,9 +306,9 @@ def test_a_file_in_a_folder_is_read(
     ("file", "content", "message"),
     [
         ("child.bif", TINY.replace("0.75", "0.7").encode(), "line 5: variable 'A': .* sum to"),
-        ("child.bif", b"\xff\xfe", "no network in BIF format"),
+        ("child.bif", b"\xff\xfe", "not a network in BIF format"),
         ("child.bif.gz", TINY.encode(), "cannot be read"),
-        ("child.bif.gz", gzip.compress(TINY.encode())[:-20], "no network in BIF format"),
+        ("child.bif.gz", gzip.compress(TINY.encode())[:-20], "not a network in BIF format"),
         ("child.bif.gz", gzip.compress(b" " * (2**24 + 1)), "more than 16777216 bytes"),
     ],
 )

@@ -209,5 +209,5 @@ def test_ratings_are_records_of_the_items_rated_most() -> None:
     np.testing.assert_allclose(held, [[-1 / 9, -1], [1, NAN], [NAN, 5 / 9]])
     only = read_movielens(EXCERPT, "here").records(1)
     assert only.survey.names == ("item 10",)
-    with pytest.raises(ValueError, match="3 of 2 items"):
+    with pytest.raises(ValueError, match="3 items: expected 1 to 2"):
         read_movielens(EXCERPT, "here").records(3)

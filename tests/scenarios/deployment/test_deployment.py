@@ -251,7 +251,7 @@ def test_another_question_is_not_answered_with_the_same_randomness(
             "-m", "scenarios", "answer", keys / "anna", "--connect", where, "--records", rows
         )
         assert said.code == 1
-        assert "it said something else than when this party answered before" in said.out
+        assert "it sent something else than when this party answered before" in said.out
         assert "epsilon 0 spent" in said.out
 
 
@@ -328,7 +328,7 @@ def test_what_an_auditor_cannot_replay(keys: Path, surveys: list[Path], tmp_path
     assert "has records already" in complaint(sottovoce("audit", path, *bert, *given, *given))
     fresh = make_folders(tmp_path)
     refused = complaint(sottovoce("audit", path, "--member", fresh / "bert", *given))
-    assert "is of another survey than the transcript" in refused
+    assert "belongs to another survey than the transcript" in refused
     bare = tmp_path / "bare"
     shutil.copytree(keys / "bert", bare)
     (bare / "secret").unlink()

@@ -249,18 +249,16 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
         pytest.param(
             "transcript.checkpoint.json",
             b"{}",
-            "is the checkpoint of a record that is not here",
+            "is the checkpoint of a transcript that is missing",
             id="a checkpoint alone",
         ),
         pytest.param(
             "result.json",
             b'{"seed": null}',
-            "is the result of a real survey, or may be",
+            "may be the result of a real survey",
             id="a real result",
         ),
-        pytest.param(
-            "result.json", b"{", "is the result of a real survey, or may be", id="half a result"
-        ),
+        pytest.param("result.json", b"{", "may be the result of a real survey", id="half a result"),
         pytest.param(PARTIAL, b"", None, id="empty"),
         pytest.param(PARTIAL, SIMULATED, None, id="a simulation that failed"),
         pytest.param("transcript.svt", b"", None, id="an empty transcript"),
@@ -600,7 +598,7 @@ def test_a_full_disk_leaves_nothing_under_a_final_name(
 
 def test_two_aggregators_do_not_share_a_record(keys: Path, tmp_path: Path) -> None:
     path = tmp_path / PARTIAL
-    busy = f"{path}: another program is writing this record"
+    busy = f"{path}: another program is writing this transcript"
     with aggregating(keys, tmp_path) as (aggregator, where, _):
         for options in ((), ("--force",)):
             assert complaint(aggregate(keys, tmp_path, *options)) == busy

@@ -32,7 +32,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PLAN.replace("epsilon = 2.0", "p = 1.0"), "Expected `float"),
         (PLAN.replace("epsilon = 2.0", "p = 1e-30"), "keep probability 1e-30"),
         (PLAN.replace("quorum = 2", "quorum = 0"), "Expected `int` >= 1"),
-        (PLAN.replace("quorum = 2", "quorum = 4"), "a quorum of 4 among 3 parties"),
+        (PLAN.replace("quorum = 2", "quorum = 4"), "quorum = 4: expected at most 3"),
         (PLAN.replace("20.0", "nan"), "`$.patience`"),
         (PLAN.replace('"Health"', '""'), "title of a survey is empty"),
         (PLAN.replace('["no", "yes"]', '["no"]'), "fewer than 2 categories"),
@@ -56,7 +56,7 @@ def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
         (("--count", 0), "not in the range"),
         (("--party", "X", "--party", "y"), "party id 'X'"),
         (("--party", "record", "--party", "y"), "reserved"),
-        (("--party", "x", "--party", "x"), "named twice"),
+        (("--party", "x", "--party", "x"), "a name is repeated"),
         (("--party", "x", "--party", "aggregator"), "called like the aggregator"),
         (("--count", 3, "--days", 99999999), "not in the range"),
     ],
@@ -80,7 +80,7 @@ def test_keys_are_never_overwritten(keys: Path, tmp_path: Path) -> None:
         (("no,ancient",), "row 1, column 'age': unknown category 'ancient'"),
         (("no",), "row 1"),
         ((), "no records"),
-        (ROWS + ROWS, "6 records, the survey allows 3"),
+        (ROWS + ROWS, "6 records, at most 3 allowed by the survey"),
     ],
 )
 def test_wrong_records(rows: tuple[str, ...], says: str, keys: Path, tmp_path: Path) -> None:

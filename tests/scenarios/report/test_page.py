@@ -162,7 +162,7 @@ def test_not_accepted() -> None:
     read = Page(page_of(flipped()))
     assert "Not accepted" in read.texts["h2"]
     assert "Accepted" not in read.texts["h2"]
-    assert "block's bytes do not fit its chain value" in read.said
+    assert "block's bytes do not match its chain value" in read.said
     assert "learned at least ε" in read.said
     assert "at most ε =" not in read.said
     assert "No bound holds" in read.said

@@ -73,7 +73,7 @@ def test_a_row_of_numpy_has_the_attributes_length() -> None:
 
 
 def test_ordinal_is_a_bool() -> None:
-    with pytest.raises(SurveyError, match="column 'a': ordinal 'no': not a bool"):
+    with pytest.raises(SurveyError, match="column 'a': ordinal 'no': expected True or False"):
         Attribute(name="a", categories=("x", "y"), ordinal="no")  # type: ignore[arg-type]
 
 

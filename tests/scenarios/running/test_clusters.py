@@ -165,7 +165,7 @@ def test_a_reproduction_has_nothing_to_draw_from(tmp_path: Path) -> None:
         ("td=nan", "td"),
         ("p=1", "p"),
         ("dropped=0.9", "no threshold withstands both"),
-        ("parties=1", "a sum of one is no secret"),
+        ("parties=1", "a sum over one party shows its values"),
     ],
 )
 def test_bad_parameters_are_one_line(setting: str, words: str) -> None:

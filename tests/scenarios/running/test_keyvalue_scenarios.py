@@ -117,7 +117,7 @@ def test_a_key_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"protocol": "privkvm", "estimator": "em"}, "EM is of one round"),
+        ({"protocol": "privkvm", "estimator": "em"}, "needs one round"),
         ({"n": 10, "parties": 11}, "'parties' = 11: more than the 10 respondents"),
         ({"epsilon": 1e-30}, "epsilon"),
     ],
