@@ -122,7 +122,7 @@ def test_what_counts_prove_grows_with_them() -> None:
     assert proved == sorted(proved)
     assert proved[-1] == pytest.approx(math.log(3), abs=0.04)
     assert epsilon_of_counts((750, 250), (1000, 1000), alpha=ALPHA, delta=0.74) == 0.0
-    with pytest.raises(ValueError, match="3 hits of 2"):
+    with pytest.raises(ValueError, match="3 hits: expected 0 to 2"):
         at_least(3, 2, alpha=0.1)
     with pytest.raises(ValueError, match="delta 1"):
         epsilon_of_counts((1, 1), (2, 2), alpha=0.1, delta=1.0)

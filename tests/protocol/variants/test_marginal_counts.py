@@ -70,7 +70,7 @@ def test_counts_that_cannot_be_are_refused() -> None:
         (fine.reports.astype(float), fine.totals, "int64"),
         (fine.reports, -fine.totals, "negative"),
         (np.full(3, 3), ones, "add up"),
-        (np.zeros(3, np.int64), ones, "more than"),
+        (np.zeros(3, np.int64), ones, "larger than"),
         (np.zeros(3, np.int64), 0 * ones, "no report"),
     ):
         with pytest.raises(ValueError, match=message):

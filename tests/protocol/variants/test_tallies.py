@@ -176,7 +176,7 @@ def test_pairs_take_two_attributes() -> None:
 
 def test_a_sum_of_one_is_no_secret() -> None:
     for sums in (SPARSE, LITERAL):
-        with pytest.raises(ValueError, match="a sum of one is no secret"):
+        with pytest.raises(ValueError, match="a sum over one party shows its values"):
             SecureSumVariant(survey=SURVEY, sums=sums).kinds(1)
     with pytest.raises(ValueError, match="no threshold withstands both"):
         SecureSumVariant(survey=SURVEY, sums=SecureSum(dropped=0.5)).kinds(10)
