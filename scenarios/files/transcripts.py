@@ -347,7 +347,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
     if path.is_symlink():
         return None  # It goes, not what it leads to.
     if not path.is_file():
-        return f"{path}: is no file"
+        return f"{path}: is not a regular file"
     if not path.stat().st_size:
         return None
     try:

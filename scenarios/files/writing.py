@@ -106,7 +106,7 @@ def check_output(path: Path) -> None:
         if not path.exists():
             return
         if not path.is_file():
-            raise UsageError(f"{path}: is there already and is no file")
+            raise UsageError(f"{path}: exists and is not a regular file")
         if _may_be_transcript(path):
             raise UsageError(
                 f"{path}: is a transcript, or what is left of one, which is not replaced; "

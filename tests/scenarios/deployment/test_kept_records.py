@@ -704,7 +704,9 @@ def test_a_pipe_in_the_place_of_a_companion_is_kept(tmp_path: Path) -> None:
         path = tmp_path / name
         path.unlink()
         os.mkfifo(path)
-        assert complaint(sottovoce(*QUICK, "--out", tmp_path)).startswith(f"{path}: is no file;")
+        assert complaint(sottovoce(*QUICK, "--out", tmp_path)).startswith(
+            f"{path}: is not a regular file;"
+        )
         path.unlink()
 
 
