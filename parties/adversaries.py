@@ -1,5 +1,4 @@
-"""Adversaries: parties that break the rules of their role. Each wraps a machine and is driven like
-one.
+"""Adversaries: parties that break the rules. Each wraps a machine and is driven like one.
 
 They can do what a party with a modified program could: say other things, more, less, or nothing.
 What their machines sign is not what they say, so they leave it out.

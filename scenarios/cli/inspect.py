@@ -165,7 +165,7 @@ def roster_of(reader: TranscriptReader) -> Roster:
     try:
         return Roster(reader.header.roster)
     except ValueError as error:
-        raise UsageError(f"a header that is not sound: {error}; verify says more") from error
+        raise UsageError(f"the header is not valid: {error}; verify says more") from error
 
 
 def bytes_of(digest: str | None) -> bytes | None:

@@ -73,7 +73,7 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
             kind="Head",
             body=msgspec.msgpack.encode(Head(0, EMPTY_ROOT, bytes(64))),
         ),
-        "Head: not signed",
+        "Head: the head is not signed",
     ),
     "frame": (lambda e: msgspec.structs.replace(e, body=bytes(5000)), ""),
 }

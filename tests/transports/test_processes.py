@@ -53,6 +53,7 @@ AGGREGATE = (
     + """
 from parties.actor import run_aggregator
 from protocol.session.exchange import Exchange
+from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from transports.recording import recording
 from transports.switch import Switch
@@ -61,7 +62,7 @@ from transports.tls import server_context
 
 async def main():
     with (folder / "transcript").open("wb", buffering=0) as file:
-        recorder = Recorder(file.write, charter.header(seed=1))
+        recorder = Recorder(file.write, header_of(charter, seed=1))
         async with recording(recorder):
             switch = Switch(Exchange(charter, recorder=recorder))
             tls = server_context(**files)

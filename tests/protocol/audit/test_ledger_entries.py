@@ -286,7 +286,7 @@ def test_a_kind_in_rounds_is_looked_up_by_its_round(
     kind: type[Message], round_: int | None
 ) -> None:
     """Which of two is the later one a ledger cannot tell: it knows what was delivered alone."""
-    with pytest.raises(LocalProtocolError, match="by round if, and only if"):
+    with pytest.raises(LocalProtocolError, match="give a round if, and only if"):
         Seen().get(kind, AGGREGATOR, round=round_)
 
 

@@ -198,7 +198,7 @@ def test_ipf_keeps_zeros_and_says_when_nothing_is_left() -> None:
         reconcile({("a", "b"): zero, ("a", "c"): zero[::-1]}, survey, method="ipf")
     with pytest.raises(ValueError, match="no positive cell in common"):
         reconcile({("a", "b"): np.zeros((2, 2))}, survey, method="ipf")
-    with pytest.raises(ValueError, match="negative somewhere"):
+    with pytest.raises(ValueError, match="a negative entry"):
         reconcile({("a", "b"): full - 0.3}, survey, method="ipf")
 
 

@@ -104,7 +104,7 @@ def test_a_wait_without_an_end() -> None:
             await me.gather(Report, parties)
             raise ProtocolError("nothing to say")
 
-    broken(Endless.with_keep(TWO, 0.5), r"\(drop .*waits for somebody else.*says `within`")
+    broken(Endless.with_keep(TWO, 0.5), r"\(drop .*all members wait for each other.*says `within`")
 
 
 def test_a_role_that_counts_on_everybody() -> None:

@@ -218,7 +218,7 @@ def test_what_is_no_partition_is_refused() -> None:
     for clusters in ([["a"]], [["a", "b"], ["a"]], []):
         with pytest.raises(ValueError, match="exactly once"):
             matched_blocks(survey, clusters, p=0.5)
-    with pytest.raises(ValueError, match="without attributes"):
+    with pytest.raises(ValueError, match="a cluster is empty"):
         matched_blocks(survey, [["a", "b"], []], p=0.5)
     with pytest.raises(SurveyError, match="twice"):
         check_partition(survey, [["a", "a"], ["b"]])

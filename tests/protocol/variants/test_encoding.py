@@ -104,7 +104,7 @@ def test_what_is_not_the_encoding_s_is_refused() -> None:
         ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)}
     )
     for names in (("a bit 1",), ("a bit 0", "a bit 1"), ("a bit 0",), ("b", "c bit 2", "c bit 1")):
-        with pytest.raises(ValueError, match="expected all of each attribute"):
+        with pytest.raises(ValueError, match="expected all bits of each attribute"):
             ENCODING.decode(exact.table(*names))
     with pytest.raises(ValueError, match="projected by 'clip'"):
         ENCODING.decode(exact.table("b", projection="clip"))

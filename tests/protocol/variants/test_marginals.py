@@ -352,14 +352,14 @@ def test_what_nobody_reports_on_is_uniform_and_unknown() -> None:
 def test_attributes_beyond_the_plan_are_refused() -> None:
     estimate = reported(PLANS["InpHT"])
     for names in (("a", "b", "c"), ()):
-        with pytest.raises(ValueError, match=f"{len(names)} attributes: .* marginals of 1 to 2"):
+        with pytest.raises(ValueError, match=f"{len(names)} attributes: expected 1 to 2"):
             estimate.table(*names)
     with pytest.raises(SurveyError, match="named twice"):
         estimate.table("a", "a")
     with pytest.raises(ValueError, match="shape"):
         estimate.query(("a", "b"), np.ones(4))
     single = MarginalPlan.with_epsilon("MargPS", d=3, k=1, epsilon=1.0)
-    with pytest.raises(ValueError, match=r"2 attributes: .* marginals of 1 to 1"):
+    with pytest.raises(ValueError, match=r"2 attributes: expected 1 to 1"):
         reported(single).table("a", "b")
     assert reported(single).pairs() == []
 

@@ -284,8 +284,8 @@ def test_too_few_answers_publish_nothing() -> None:
     [
         ({"p": None}, "one of them"),
         ({"epsilon": 1.0}, "one of them"),
-        ({"k": 6}, "groups of 6 of 5 attributes"),
-        ({"mix": 0.0}, "allow unbounded"),
+        ({"k": 6}, "k = 6: expected 1 to 5 attributes"),
+        ({"mix": 0.0}, "or allow_unbounded"),
         ({"mix": 0.0, "allow_unbounded": True, "p": None, "epsilon": 1.0}, "within epsilon"),
         ({"quorum": 0}, "at least 1"),
     ],

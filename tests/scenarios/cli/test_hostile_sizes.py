@@ -195,7 +195,7 @@ FINDS = {
     "undelivered": "could not finish",
     "strangers": "is not in the roster",
     "reasons": "other reasons",
-    "alike": "more entries than a file of this length",
+    "alike": "more entries than allowed for a file of this length",
     "closings": "could not finish",
     "questions": "could not finish",
 }

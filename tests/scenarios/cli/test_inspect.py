@@ -385,5 +385,5 @@ def test_a_hostile_transcript_is_shown_and_nothing_else(tmp_path: Path) -> None:
     forgery.header["roster"] = [["nobody", bytes(32)]]
     path.write_bytes(forgery.write())
     for command in (("show", path), ("query", path, "SELECT 1")):
-        assert "invalid header" in complaint(sottovoce(*command))
+        assert "the header is not valid" in complaint(sottovoce(*command))
     assert sottovoce("verify", path).code == 1

@@ -364,6 +364,6 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     assert str(missing) in complaint(sottovoce("check", missing))
     assert str(missing) in complaint(sottovoce("check", survey.receipt, "--checkpoint", missing))
     assert str(missing) in complaint(sottovoce(*survey.check("--report", missing)))
-    assert "no member's" in complaint(sottovoce(*survey.check("--member", missing)))
+    assert "is not a member's folder" in complaint(sottovoce(*survey.check("--member", missing)))
     assert "not on the roster" in complaint(sottovoce("prove", survey.transcript, "nobody"))
     assert "no such transcript" in complaint(sottovoce("prove", missing, "party-07"))

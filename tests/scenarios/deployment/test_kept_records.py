@@ -249,7 +249,7 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
         pytest.param(
             "transcript.checkpoint.json",
             b"{}",
-            "is the checkpoint of a transcript that is missing",
+            "is the checkpoint of a record that is not here",
             id="a checkpoint alone",
         ),
         pytest.param(

@@ -57,7 +57,7 @@ def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
         (("--party", "X", "--party", "y"), "party id 'X'"),
         (("--party", "record", "--party", "y"), "reserved"),
         (("--party", "x", "--party", "x"), "a name is repeated"),
-        (("--party", "x", "--party", "aggregator"), "called like the aggregator"),
+        (("--party", "x", "--party", "aggregator"), "or is the aggregator's"),
         (("--count", 3, "--days", 99999999), "not in the range"),
     ],
 )

@@ -178,7 +178,7 @@ def test_bad_parameters_are_one_line(setting: str, words: str) -> None:
 def test_too_many_parties_for_the_literal_profile() -> None:
     said = sottovoce("run", "adult-clusters", "--set", "profile=literal")
     assert said.code == 2
-    assert "use the sparse one" in said.err
+    assert "use the sparse profile" in said.err
 
 
 def test_ind_joint_estimates_any_pair() -> None:

@@ -84,7 +84,7 @@ def _scenario(name: str) -> Scenario[Any]:
     ("settings", "words"),
     [
         (("p=0.5", "epsilon=1"), "not both"),
-        (("lambda=0",), "allow unbounded"),
+        (("lambda=0",), "allow_unbounded"),
         (("k=9",), "k"),
         (("parties=900", "n=800"), "more than the 800 clients"),
         (("mode=both",), "mode"),
