@@ -30,7 +30,7 @@ class Closing(msgspec.Struct, frozen=True):
         awaited, counted: from how many, and how many of them were counted.
         missing: who was awaited and not counted.
         left_out: who of those had been heard before the gather closed. A machine counts everybody
-            it has heard, so this is no accident; who had sent more than may wait is not among them.
+            it has heard. Who had sent more than may wait is not listed.
         unheard: who was counted without having been heard before the gather closed.
         entry: where the closing stands in the transcript, counted from 0.
         evidence: where the deliveries stand that were left out.

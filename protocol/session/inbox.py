@@ -115,14 +115,15 @@ class Inbox:
     def accept(self, envelope: Envelope, message: Message) -> bool:
         """Put a message where it belongs: with the open gather, or aside until it is awaited.
 
-        What there is no room for is set aside, unless the aggregator said it: its questions say
-        what answers cost, and a ledger could not tell which of them the role had got.
+        A message beyond ``EARLY_PER_SENDER`` of its kind is set aside. One of the aggregator is
+        refused instead: its questions say what answers cost, and a ledger could not tell which of
+        them the role had got.
 
         Returns:
             Whether it is in time, and the first of its sender, kind and round.
 
         Raises:
-            RemoteProtocolError: there is no room for what the aggregator says.
+            RemoteProtocolError: too many messages of the aggregator are waiting.
         """
         sender, topic = envelope.sender, topic_of(message)
         waiting = self.waiting

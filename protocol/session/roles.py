@@ -75,7 +75,7 @@ class Seen:
     """The messages that had reached a member's role or wait for it, by sender, kind and round.
 
     Of one sender, kind and round only the first is here: a machine never hands its role another.
-    There is no telling which of two is the later one, for a ledger knows what was delivered, and
+    Messages are looked up one by one, never "the latest": a ledger knows what was delivered, but
     not how far a role had read when it spoke.
     What came when a wait for it had run out is not here. Of one kind of one peer, a sender that is
     not the aggregator, none is here once there were more than ``EARLY_PER_SENDER``: which of them

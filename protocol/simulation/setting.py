@@ -96,7 +96,7 @@ def _what(given: object) -> str:
 def _integer(name: str, given: object) -> int:
     """An integer of any integer type, as the built-in one."""
     try:
-        return operator.index(given)  # type: ignore[arg-type]
+        return operator.index(given)  # type: ignore[arg-type]  # what is not one raises
     except TypeError:
         raise TypeError(f"{name} {given!r}: expected an integer") from None
 

@@ -473,7 +473,7 @@ class Recipients:
         self._next = seq + 1
 
     def get(self, seq: int) -> int | None:
-        """The recipient's position; None if there is no such envelope."""
+        """The recipient's position; None for an unknown envelope."""
         if seq in self._odd:
             return self._odd[seq]
         i = bisect_right(self._starts, seq) - 1

@@ -55,7 +55,7 @@ class Judged(NamedTuple):
     """All that was asked for.
 
     Args:
-        no_delta: why there is no tighter figure at a delta though something was told; else empty.
+        no_delta: why the tighter figure at a delta is missing; empty if it is there, or not needed.
         coalition_notes, worst_notes: what a reader has to know of what was asked.
         notes: what could not be looked at, and why.
     """

@@ -59,7 +59,7 @@ from scenarios.files.writing import (
     PRIVATE_FOLDER,
     make_folder,
     naming,
-    not_ordinary,
+    not_regular,
     open_private,
     write_once,
 )
@@ -435,7 +435,7 @@ def _own_secret(folder: Path) -> bytes:
         with contextlib.suppress(FileExistsError):
             write_once(path, os.urandom(SECRET_BYTES))
     elif not path.is_file():
-        raise not_ordinary(path)
+        raise not_regular(path)
     secret = path.read_bytes()
     if len(secret) != SECRET_BYTES:
         raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")

@@ -51,7 +51,7 @@ def noting(path: Path) -> Generator[Notebook]:
         path: the file; it is made at the first time.
 
     Raises:
-        UsageError: it is no ordinary file, or has another name too.
+        UsageError: not a regular file, or it has another name too.
         OSError: it cannot be opened.
     """
     descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, sole=True)

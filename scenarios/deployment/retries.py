@@ -56,7 +56,7 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
 
     Raises:
         UsageError: other records have answered in this session, or another program is answering;
-            or the file is no ordinary one, or has another name too.
+            or the file is not a regular one, or has another name too.
         OSError: the file cannot be written; it says which one, whatever the block made of it.
     """
     descriptor = open_private(path, os.O_RDWR | os.O_CREAT, sole=True)

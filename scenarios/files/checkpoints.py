@@ -16,7 +16,7 @@ from protocol.transcript.entries import Checkpoint
 from protocol.transcript.evidence import Equivocation
 from protocol.transcript.extension import MAGIC as EXTENSION
 from protocol.transcript.reader import TranscriptReader
-from scenarios.files.writing import not_ordinary, write_whole
+from scenarios.files.writing import not_regular, write_whole
 from scenarios.running.errors import UsageError
 
 SUFFIX = ".checkpoint.json"
@@ -62,7 +62,7 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
     there = [path for path in contents if path.exists()]
     for path in there:
         if not path.is_file():
-            raise not_ordinary(path)
+            raise not_regular(path)
         if path.read_bytes() != contents[path]:
             raise UsageError(
                 f"{path}: exists with another checkpoint than the record's; publishing both would "

@@ -106,7 +106,7 @@ def check_output(path: Path) -> None:
         if not path.exists():
             return
         if not path.is_file():
-            raise UsageError(f"{path}: exists and is not a regular file")
+            raise not_regular(path)
         if _may_be_transcript(path):
             raise UsageError(
                 f"{path}: is a transcript, or what is left of one, which is not replaced; "
@@ -166,7 +166,7 @@ def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
         sole: it has no other name; what is added to it is added to nothing else.
 
     Raises:
-        UsageError: it is no such file.
+        UsageError: not a regular file, or ``sole`` and it has another name.
         OSError: it cannot be opened; a symbolic link never is.
     """
     with naming(path):
@@ -176,11 +176,11 @@ def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            raise not_ordinary(path) from error
+            raise not_regular(path) from error
         status = os.fstat(descriptor)
         try:
             if not stat.S_ISREG(status.st_mode):
-                raise not_ordinary(path)
+                raise not_regular(path)
             if sole and status.st_nlink > 1:
                 raise UsageError(
                     f"{path}: has another name too, and what is written here would be written there"
@@ -191,9 +191,9 @@ def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
         return descriptor
 
 
-def not_ordinary(path: Path) -> UsageError:
+def not_regular(path: Path) -> UsageError:
     """What to say of a pipe, a folder or a device in the place of a file."""
-    return UsageError(f"{path}: is no ordinary file")
+    return UsageError(f"{path}: is not a regular file")
 
 
 def lock(descriptor: int, path: Path, busy: str) -> None:

@@ -48,7 +48,7 @@ def audit_report(
     Args:
         notes: what was not looked at, and why.
         worst: what a tighter accountant says of the respondent of whom most was learned.
-        no_delta: why there is no such figure; empty if there is one, or nothing was told.
+        no_delta: why the figure is missing; empty if it is there, or nothing was told.
         others: second opinions on her.
     """
     if audit.simulated:

@@ -3,8 +3,8 @@
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape
 (..., d, 3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape
-(..., d). A key without a report has no estimate: NaN. A standard error is NaN, unknown, where there
-is no estimate, from one report, and where all reports that it follows from say the same.
+(..., d). A key without a report has no estimate: NaN. A standard error is NaN, unknown, for a
+missing estimate, for one report, and where all reports that it follows from say the same.
 
 Reports determine three things of a key: the frequency f, and with it the shares of the respondents
 who hold it and whose value becomes +1 or -1. The paper's EM has a fourth, the sign of a missing
@@ -162,8 +162,8 @@ def maximum_likelihood(
     the edges: on each, a root of a quadratic or an end, for the likelihood is concave.
 
     Standard errors are by the delta method for the unconstrained estimate at the fitted law. They
-    do not know that an estimate on an edge cannot leave the simplex. Where the frequency is 0 there
-    is no mean: NaN, and so is its standard error.
+    do not know that an estimate on an edge cannot leave the simplex. Where the frequency is 0 the
+    mean and its standard error are unknown: NaN.
 
     Args:
         counts: as from ``tally``.

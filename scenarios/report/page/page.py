@@ -71,7 +71,7 @@ def page(
         linkage: what the observer can link.
         composition: other ways to add up what one respondent told, each with its assumption.
         everybody: whether that bounds what every respondent told.
-        no_delta: why there is no figure at a delta; empty if there is one, or nothing was told.
+        no_delta: why the figure at a delta is missing; empty if it is there, or nothing was told.
     """
     if composition is None:
         compositions: tuple[Composition, ...] = ()

@@ -25,7 +25,7 @@ def ledger(
 
     Args:
         everybody: whether the compositions bound what every respondent told.
-        no_delta: why there is no composition at a delta, if there should be one.
+        no_delta: why the composition at a delta is missing; empty if it is not.
     """
     told = audit.ledger
     observer, record = observer_of(audit), told.record_epsilon

@@ -754,14 +754,14 @@ def test_a_pipe_in_a_partys_folder_is_refused(name: str, keys: Path, tmp_path: P
     path = anna / (name if name == "secret" else f"{name}-{session}")
     piped(path)
     answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
-    assert said_alone(*answer, "127.0.0.1:1") == (2, f"sottovoce: {path}: is no ordinary file\n")
+    assert said_alone(*answer, "127.0.0.1:1") == (2, f"sottovoce: {path}: is not a regular file\n")
 
 
 def test_a_pipe_among_checkpoints_is_refused(held: Path, tmp_path: Path) -> None:
     path = tmp_path / FIRST
     piped(path)
     code, complained = said_alone("verify", held / RECORD, "--checkpoints", tmp_path)
-    assert (code, complained) == (2, f"sottovoce: {path}: is no ordinary file\n")
+    assert (code, complained) == (2, f"sottovoce: {path}: is not a regular file\n")
 
 
 @pytest.mark.parametrize("name", ["heard", "notices"])
