@@ -9,11 +9,10 @@ import trio
 
 from protocol.crypto.randomness import Streams
 from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
-from protocol.surveys.records import Records
 
 
 class Driven(Protocol):
@@ -64,32 +63,6 @@ class Channel(Protocol):
 
     def receive_nowait(self) -> list[Envelope]:
         """What is there."""
-
-
-async def run_party(
-    charter: Charter,
-    me: PartyId,
-    link: Channel,
-    *,
-    streams: Streams,
-    records: Records,
-    identity: Identity | None = None,
-    budget: float | None = None,
-) -> Machine:
-    """Run a party over its link until its role ends or its link does.
-
-    Returns:
-        The finished machine: ``failure`` says what went wrong, ``spent`` what was told.
-    """
-    machine = Machine(
-        charter,
-        me,
-        streams.stream(me, ROLE_STREAM),
-        records=records,
-        identity=identity,
-        budget=budget,
-    )
-    return await run_machine(machine, link)
 
 
 async def run_aggregator(

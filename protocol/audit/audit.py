@@ -49,7 +49,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         estimate: what the result says.
         claims: what the variant's authors claim of its privacy.
         checks: the claims, and what the configuration promises, beside what the record shows.
-        partial: the record could not be read to its end, so the ledger may lack something.
+        partial: the record could not be read whole, so the ledger may lack something.
         simulated: the record names its seed, so whoever holds it can undo every randomization.
         remarks: what parties said that is malformed, and was survived.
         findings: what is wrong.
@@ -150,7 +150,12 @@ def audit(
         estimate=estimate,
         claims=charter.variant.claims(),
         checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
-        partial=reading.stopped is not None or reader.fault is not None or reader.ending is None,
+        partial=(
+            reading.stopped is not None
+            or reading.garbled
+            or reader.fault is not None
+            or reader.ending is None
+        ),
         simulated=header.seed is not None,
         remarks=tuple(reading.remarks),
         findings=tuple(findings),
@@ -218,6 +223,8 @@ class _Reading(Fold):
         self.last_entry = 0
         self._last: Step | None = None
         self._number = 0
+        self.garbled = False
+        """Whether something was sent that cannot be decoded, so that nobody knows by whom."""
 
     @property
     def unread(self) -> Finding | None:
@@ -231,7 +238,10 @@ class _Reading(Fold):
         self.completeness.add(step)
         self.replays.add(step)
         self.ledger.add(step)
-        if not isinstance(step.entry, Sent) or step.envelope is None:
+        if not isinstance(step.entry, Sent):
+            return
+        if step.envelope is None:
+            self.garbled = True
             return
         if step.envelope.sender == AGGREGATOR:
             self._last, self.last_entry = step, step.number

@@ -193,7 +193,7 @@ class GrowingTranscript(GrowingFile):
                 # What has its name now, if anything has, is another program's.
                 raise UsageError(
                     f"{self.path}: has been moved or deleted while it was written, and so got "
-                    "neither its name nor a checkpoint; what was moved is whole"
+                    "neither its name nor a checkpoint; if it was moved, it is whole"
                 )
             _replaceable(held, self._final)
             for companion in _companions(self._final):

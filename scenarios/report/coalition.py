@@ -37,7 +37,7 @@ def coalition_lines(
     Args:
         notes: what a reader has to know of what was asked.
         said: why no epsilon bounds something, where a reader has been told already.
-        partial: the record could not be read to its end, so they may know more.
+        partial: the record could not be read whole, so they may know more.
     """
     so_far = "as far as the record could be read, " if partial else ""
     yield so_far + answer(finding)

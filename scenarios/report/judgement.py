@@ -157,7 +157,7 @@ def _privacy_report(audit: Audit) -> Iterator[RenderableType]:
             f"{nats(record)} (pure, sequential composition)"
         )
     if audit.partial:
-        yield plain("  no bound: the record could not be read to its end", style="red")
+        yield plain("  no bound: the record could not be read whole", style="red")
     for reason in ledger.unbounded:
         yield plain(f"  unbounded: {reason}")
     yield from _attributes(ledger.attribute_epsilon)

@@ -30,7 +30,7 @@ def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
     record = ledger.record_epsilon
     reasons = list(ledger.unbounded)
     if partial:
-        reasons.append(f"the record could not be read to its end; at least {record:.6g} so far")
+        reasons.append(f"the record could not be read whole; at least {record:.6g} so far")
     if reasons:
         return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons}
     return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from parties.actor import run_aggregator, run_machine, run_party
+from parties.actor import run_aggregator, run_machine
 from protocol.accounting.events import PrivacyEvent, Public
-from protocol.messages import AGGREGATOR, DONE, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.machine import Machine
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
@@ -157,7 +157,9 @@ async def test_mail_that_is_there_at_the_deadline_is_read(autojump_clock: object
     probe.start(0.0)
     [ask] = probe.take()
     link = Asking(ask)
-    await run_party(where.charter, name, link, streams=where.streams, records=where.holdings[name])
+    stream = where.streams.stream(name, ROLE_STREAM)
+    party = Machine(where.charter, name, stream, records=where.holdings[name])
+    await run_machine(party, link)
     [report] = link.sent
     started = trio.current_time()
     machine = await run_aggregator(where.charter, Punctual(report), streams=where.streams)

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from parties.actor import run_aggregator, run_party
+from parties.actor import run_aggregator, run_machine
 from parties.adversaries import Mute
 from parties.session import run_session
 from protocol.errors import LocalProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, DONE, Message, PartyId
+from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Message, PartyId
 from protocol.session.exchange import Exchange
+from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
@@ -239,9 +240,9 @@ async def test_a_party_whose_connection_breaks_is_counted_out() -> None:
 
         async def live(me: PartyId) -> None:
             async with hub.connect(me) as link:
-                machine = await run_party(
-                    where.charter, me, link, streams=where.streams, records=where.holdings[me]
-                )
+                stream = where.streams.stream(me, ROLE_STREAM)
+                machine = Machine(where.charter, me, stream, records=where.holdings[me])
+                await run_machine(machine, link)
             assert machine.failure is None
 
         async def pull() -> None:

@@ -83,7 +83,9 @@ ANSWER = (
     COMMON
     + """
 import numpy as np
-from parties.actor import run_party
+from parties.actor import run_machine
+from protocol.messages import ROLE_STREAM
+from protocol.session.machine import Machine
 from protocol.surveys.records import Records
 from transports.tcp import connect_tcp
 from transports.tls import client_context
@@ -98,7 +100,8 @@ async def main():
         async with connect_tcp(
             "127.0.0.1", port, charter=charter, identity=identity, tls=tls
         ) as link:
-            machine = await run_party(charter, me, link, streams=streams, records=records)
+            machine = Machine(charter, me, streams.stream(me, ROLE_STREAM), records=records)
+            await run_machine(machine, link)
     except ConnectionError as error:
         print(error)
     else:

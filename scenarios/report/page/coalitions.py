@@ -36,7 +36,7 @@ def coalition(
     Args:
         found: what they can tell.
         key, title: of the section.
-        partial: the record could not be read to its end, so they may know more.
+        partial: the record could not be read whole, so they may know more.
         said: how they were chosen, and what else a reader has to know.
     """
     who = "it" if key == "coalition" else "the worst coalition"
@@ -202,7 +202,7 @@ def linkage(found: Linkage, *, partial: bool) -> Section:
     """Which reports of one respondent can be linked, and what asking again gives away.
 
     Args:
-        partial: the record could not be read to its end, so there may be more.
+        partial: the record could not be read whole, so there may be more.
     """
     repeats = [again for group in found.groups for again in group.repeated]
     groups = alike(found.groups)
@@ -235,7 +235,7 @@ def linkage(found: Linkage, *, partial: bool) -> Section:
     ]
     if repeats:
         grids.append(_repeated(repeats))
-    notes = ("The record could not be read to its end: there may be more.",) if partial else ()
+    notes = ("The record could not be read whole: there may be more.",) if partial else ()
     return Section(
         key="linkage", title="What can be linked", lead=lead, notes=notes, grids=tuple(grids)
     )

@@ -33,7 +33,7 @@ def ledger(
     if audit.partial:
         loss = epsilon(record, least=True)
         lead = f"{upper(observer)} learned at least ε = {loss} about a respondent."
-        notes.append("It is no bound: the record could not be read to its end.")
+        notes.append("It is no bound: the record could not be read whole.")
     elif told.unbounded:
         lead = f"No ε bounds what {observer} learned about a respondent."
     elif record == 0:

@@ -83,7 +83,7 @@ def _privacy_checks(audit: Audit) -> Iterable[Check]:
         yield Check("care", "Simulation", says, "integrity")
     ledger = audit.ledger
     if audit.partial:
-        says = "No bound holds, for the record could not be read to its end."
+        says = "No bound holds, for the record could not be read whole."
         yield Check("bad", "Privacy", says, "ledger")
     elif ledger.unbounded:
         says = f"No epsilon bounds what {observer_of(audit)} learned: {ledger.unbounded[0]}."

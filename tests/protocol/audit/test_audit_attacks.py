@@ -70,6 +70,18 @@ def test_a_malformed_message_does_not_spoil_an_honest_run(honest: bytes) -> None
     assert math.isinf(found.ledger.accounts[ONE].loss.record)
 
 
+def test_where_an_envelope_cannot_be_decoded_no_figure_is_a_bound(honest: bytes) -> None:
+    """Nobody knows whose it is, so nobody can be charged with it."""
+    forgery = Forgery(honest)
+    assert not audited(forgery).partial
+    sent: list[Any] = forgery.entries[forgery.place(ONE, 0)]
+    sent[2][3] = "no number"
+    found = audited(forgery)
+    assert ONE not in found.ledger.accounts
+    assert found.partial
+    assert not found.accepted
+
+
 def test_what_was_refused_is_charged_in_full(honest: bytes) -> None:
     forgery = Forgery(honest)
     forgery.entries.insert(-1, ["Refused", 0, ONE, "a wrong number", b""])

@@ -248,7 +248,7 @@ def in_json(found: Any) -> dict[str, str]:
     words = "bad" if False in others else "open" if None in others else "good"
     unbounded = any(claim["unbounded"] for claim in privacy["claims"])
     exceeded = any((claim["factor"] or 0) > 1 + 1e-9 for claim in privacy["claims"])
-    partial = any("could not be read to its end" in why for why in privacy.get("unbounded", ()))
+    partial = any("could not be read whole" in why for why in privacy.get("unbounded", ()))
     return {
         "accepted": states[found["accepted"]],
         "The record": states[verification["intact"]],
