@@ -7,7 +7,7 @@ import trio
 
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from tests.transcripts import ASKS, HEADER
+from tests.recorded.transcripts import ASKS, HEADER
 from transports.recording import recording
 
 

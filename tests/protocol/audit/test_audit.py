@@ -29,8 +29,8 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
 from protocol.wire.codec import decode_envelope
-from tests.forgeries import Forgery
 from tests.protocol.sessions import SURVEY, Word, answers, talk
+from tests.recorded.forgeries import Forgery
 
 PARTIES = 6
 ONE, TWO = PartyId("party-1"), PartyId("party-2")

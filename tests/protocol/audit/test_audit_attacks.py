@@ -23,8 +23,8 @@ from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, consent
-from tests.forgeries import Forgery
 from tests.protocol.sessions import SURVEY, answers
+from tests.recorded.forgeries import Forgery
 
 ONE = PartyId("party-1")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)

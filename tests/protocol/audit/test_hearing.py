@@ -46,7 +46,7 @@ from tests.protocol.talks import (
     said,
     started,
 )
-from tests.protocol.variants.test_rr_clusters import THREEFOLD, dependent
+from tests.protocol.variants.clusters.test_rr_clusters import THREEFOLD, dependent
 
 FLOOD = EARLY_PER_SENDER + 1
 

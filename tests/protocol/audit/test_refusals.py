@@ -27,7 +27,7 @@ from tests.protocol.sessions import (
     holdings_of,
     locally,
 )
-from tests.signed import run_of
+from tests.recorded.signed import run_of
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)

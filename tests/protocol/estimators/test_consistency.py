@@ -21,7 +21,7 @@ from protocol.estimators.overlapping.consistency import (
 from protocol.estimators.overlapping.overlaps import Names
 from protocol.surveys.survey import Attribute, Survey
 from tests.enumeration import Floats, summing, survey_of
-from tests.protocol.variants.test_views import (
+from tests.protocol.variants.rrba.test_views import (
     PATTERNS,
     Case,
     case,

@@ -24,7 +24,7 @@ from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.sessions import Word, answers, charter_of, holdings_of, locally
 from tests.protocol.talks import ONE, TWO, aggregator, collect, hear, party, started
-from tests.signed import PARTIES, THREE, VARIANT, run_of, setting, signed_run
+from tests.recorded.signed import PARTIES, THREE, VARIANT, run_of, setting, signed_run
 from transports.faults import Fault
 
 

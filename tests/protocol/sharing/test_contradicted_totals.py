@@ -60,7 +60,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     context_of,
     rewriting,
 )
-from tests.protocol.variants.test_rr_clusters import SURE, THREEFOLD, variant_of
+from tests.protocol.variants.clusters.test_rr_clusters import SURE, THREEFOLD, variant_of
 from transports.memory import open_memory
 from transports.switch import Switch
 

@@ -19,7 +19,7 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, exact, tried, vanishing
 from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped
-from tests.transcripts import merkle
+from tests.recorded.transcripts import merkle
 
 CONTEXT = b"sottovoce sum 1\0" + SESSION
 

@@ -27,7 +27,7 @@ from tests.protocol.sessions import (
     holdings_of,
 )
 from tests.protocol.sharing.test_sums import LITERAL, Trial, exact, tried
-from tests.transcripts import merkle
+from tests.recorded.transcripts import merkle
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
 ONE, TWO, THREE = PARTIES[:3]

@@ -42,7 +42,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     row,
     surviving,
 )
-from tests.transcripts import merkle
+from tests.recorded.transcripts import merkle
 
 WHOLE = 8 * PART_BYTES
 """How many places a part of a survivor set has."""

@@ -30,9 +30,9 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
-from tests.forgeries import Forgery, rules
-from tests.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
-from tests.transcripts import HEADER, envelope, merkle
+from tests.recorded.forgeries import Forgery, rules
+from tests.recorded.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
+from tests.recorded.transcripts import HEADER, envelope, merkle
 
 pack = msgspec.msgpack.encode
 AGGREGATORS = setting().identities[AGGREGATOR]

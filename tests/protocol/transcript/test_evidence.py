@@ -15,7 +15,7 @@ from protocol.transcript.checkpoints import (
     sign_statement,
 )
 from protocol.transcript.evidence import Equivocation, contradiction, two_checkpoints
-from tests.signed import ONE, TWO, setting
+from tests.recorded.signed import ONE, TWO, setting
 
 SESSION = bytes(16)
 SIGNER = setting().identities[ONE]

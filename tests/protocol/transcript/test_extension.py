@@ -20,7 +20,7 @@ from protocol.transcript.extension import (
     prune,
 )
 from protocol.transcript.reader import TranscriptReader
-from tests.checkpointed import (
+from tests.recorded.checkpointed import (
     OTHER,
     SIGNER,
     checkpoints_of,
@@ -33,8 +33,8 @@ from tests.checkpointed import (
     signed,
     words_at,
 )
-from tests.signed import signed_run
-from tests.transcripts import merkle
+from tests.recorded.signed import signed_run
+from tests.recorded.transcripts import merkle
 
 pack = msgspec.msgpack.encode
 

@@ -16,7 +16,7 @@ from protocol.transcript.extension import (
     encode_extension,
     problems_of,
 )
-from tests.checkpointed import (
+from tests.recorded.checkpointed import (
     Words,
     checkpoints_of,
     grown_of,
@@ -28,7 +28,7 @@ from tests.checkpointed import (
     replaced,
     signed,
 )
-from tests.transcripts import SESSION
+from tests.recorded.transcripts import SESSION
 
 pack = msgspec.msgpack.encode
 

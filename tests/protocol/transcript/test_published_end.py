@@ -24,8 +24,8 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
-from tests.forgeries import Forgery, rules
-from tests.signed import Run, setting, signed_run
+from tests.recorded.forgeries import Forgery, rules
+from tests.recorded.signed import Run, setting, signed_run
 
 BEYOND = "the record goes on after the last checkpoint that was given"
 RELABELLED = "disagree on how the run ended"

@@ -31,7 +31,7 @@ from protocol.transcript.receipts import (
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.standing import Standings
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
-from tests.signed import (
+from tests.recorded.signed import (
     ONE,
     SURVEY,
     TWO,

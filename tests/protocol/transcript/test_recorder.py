@@ -20,7 +20,7 @@ from protocol.transcript.reader import Block, Torn, TranscriptReader, read
 from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
 from protocol.transcript.verification import verify
 from protocol.wire.codec import encode_envelope
-from tests.transcripts import (
+from tests.recorded.transcripts import (
     ANNA,
     BERT,
     DECLINED,

@@ -9,7 +9,7 @@ import pytest
 from protocol.crypto.merkle import Tree
 from protocol.messages import Closed, PartyId
 from protocol.transcript.standing import MAX_BITMAP_BYTES, MAX_CLOSINGS, Standings
-from tests.transcripts import merkle
+from tests.recorded.transcripts import merkle
 
 pack = msgspec.msgpack.encode
 MEMBERS = tuple(PartyId(name) for name in ("aggregator", "a", "b", "c"))

@@ -14,8 +14,8 @@ from protocol.errors import TranscriptError
 from protocol.transcript.entries import MAGIC, expand, split_entries
 from protocol.transcript.reader import RULES, Block, TranscriptReader, read
 from protocol.transcript.verification import verify
-from tests.forgeries import Forgery, chained, pack, rules
-from tests.transcripts import HEADER, sample
+from tests.recorded.forgeries import Forgery, chained, pack, rules
+from tests.recorded.transcripts import HEADER, sample
 
 
 def cut(file: bytes) -> list[bytes]:

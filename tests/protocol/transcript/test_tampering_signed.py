@@ -17,8 +17,8 @@ from protocol.transcript.evidence import Equivocation, two_checkpoints
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
-from tests.forgeries import Forgery, rules
-from tests.signed import (
+from tests.recorded.forgeries import Forgery, rules
+from tests.recorded.signed import (
     ONE,
     PARTIES,
     TWO,

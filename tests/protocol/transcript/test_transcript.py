@@ -21,7 +21,7 @@ from protocol.transcript.entries import (
 from protocol.transcript.reader import Block, TranscriptReader, read
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
-from tests.transcripts import (
+from tests.recorded.transcripts import (
     ANNA,
     ASKS,
     BERT,

@@ -17,8 +17,8 @@ from protocol.transcript import verification
 from protocol.transcript.reader import RULES, Block, read
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
-from tests.forgeries import Forgery, pack, rules
-from tests.transcripts import HEADER, SESSION, envelope, sample
+from tests.recorded.forgeries import Forgery, pack, rules
+from tests.recorded.transcripts import HEADER, SESSION, envelope, sample
 
 # Each takes a sound forgery and breaks it; the rules named are all that may and must be found.
 Plant = Callable[[Forgery], object]

@@ -34,7 +34,6 @@ from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, layout_of
 from scenarios import EXECUTORS
-from tests.forgeries import Forgery
 from tests.protocol.sessions import (
     SESSION,
     STREAMS,
@@ -45,6 +44,7 @@ from tests.protocol.sessions import (
     locally,
 )
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted
+from tests.recorded.forgeries import Forgery
 
 ONE = PartyId("party-1")
 WIDE = Survey(

@@ -32,8 +32,8 @@ from scenarios.deployment.deployment import _CharterFile
 from scenarios.files.transcripts import Transcript
 from scenarios.running.errors import UsageError
 from tests.every_variant import BITS, PARTIES, Example, examples
-from tests.forgeries import Forgery
 from tests.protocol.sessions import answers
+from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import OWN, complaint, sottovoce
 from transports.certificates import private_pem
 from transports.faults import drop

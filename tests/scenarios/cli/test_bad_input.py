@@ -17,9 +17,9 @@ from scenarios.running.errors import UsageError, printable
 from scenarios.running.loading import find_variant
 from scenarios.running.simulation import allow_connections, simulate
 from tests.every_variant import BITS
-from tests.forgeries import Forgery
 from tests.pages import independent, recorded
 from tests.protocol.sessions import answers
+from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import (
     OWN,
     ROOT,

@@ -16,10 +16,10 @@ from scenarios.deployment.deployment import read_member
 from scenarios.files.checkpoints import checkpoints_of as first_checkpoints_of
 from scenarios.files.checkpoints import read_checkpoint, write_checkpoints
 from scenarios.running.errors import UsageError
-from tests.checkpointed import checkpoints_of, record, recorded
+from tests.recorded.checkpointed import checkpoints_of, record, recorded
+from tests.recorded.signed import TWO, changed_report, rewritten, signed_run
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders
-from tests.signed import TWO, changed_report, rewritten, signed_run
 
 
 class Survey(msgspec.Struct, frozen=True):

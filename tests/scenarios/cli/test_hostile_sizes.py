@@ -18,7 +18,7 @@ from protocol.surveys.limits import MAX_RECORDS
 from protocol.transcript.entries import Departed, Header, Refused, Sent, encode_entry
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import encode_envelope
-from tests.hostile import (
+from tests.recorded.hostile import (
     PARTY,
     ROSTER,
     SESSION,

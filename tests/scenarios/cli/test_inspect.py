@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.forgeries import Forgery
+from tests.recorded.forgeries import Forgery
+from tests.recorded.transcripts import sample
 from tests.scenarios.command import OWN, complaint, python, sottovoce
-from tests.transcripts import sample
 
 ROLL_CALL = f"{OWN}:RollCall"
 UNTOLD = "cannot be told from the original without what was published"

@@ -26,9 +26,9 @@ from scenarios.files.checkpoints import (
 )
 from scenarios.running.errors import UsageError
 from scenarios.running.simulation import simulate
-from tests.forgeries import Forgery
+from tests.recorded.forgeries import Forgery
+from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
 from tests.scenarios.command import OWN, complaint, sottovoce
-from tests.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
 
 
 class Survey(msgspec.Struct, frozen=True):

@@ -26,10 +26,10 @@ from scenarios.deployment.retries import KEY_BYTES, remembering
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
 from scenarios.files.transcripts import growing, make_way, partial_path
 from scenarios.running.errors import UsageError
+from tests.recorded.signed import signed_run
 from tests.scenarios.command import OWN, Said, complaint, sottovoce
 from tests.scenarios.deployment.test_deployment import start
 from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
-from tests.signed import signed_run
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
 EXAMPLE = ("run", "ind-joint-example", "--set", "runs=2")

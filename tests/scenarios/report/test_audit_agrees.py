@@ -25,10 +25,10 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate
 from scenarios.files.checkpoints import checkpoint_values
-from tests.checkpointed import checkpoints_of
 from tests.every_variant import BITS, PARTIES
-from tests.forgeries import Forgery
 from tests.protocol.sessions import answers
+from tests.recorded.checkpointed import checkpoints_of
+from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import sottovoce
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)

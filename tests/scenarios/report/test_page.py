@@ -26,7 +26,6 @@ from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
 from scenarios.report.figures import cut, epsilon, odds, percent
 from scenarios.report.rounds import Flow, Round
-from tests.forgeries import Forgery
 from tests.pages import (
     HOSTILE,
     Page,
@@ -39,6 +38,7 @@ from tests.pages import (
     style_of,
     summed,
 )
+from tests.recorded.forgeries import Forgery
 
 HOLDERS = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "audio", "video"}
 

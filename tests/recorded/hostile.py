@@ -20,7 +20,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Header, encode_entry, encode_header
 from protocol.transcript.header import header_of
 from protocol.variants import RRIndependent
-from tests.forgeries import chained
+from tests.recorded.forgeries import chained
 from tests.scenarios.command import Said, environment
 
 MEMORY = 5 << 28
@@ -42,7 +42,7 @@ def limited(*arguments: object) -> Said:
         [sys.executable, "-c", _LIMITED, str(MEMORY), *map(str, arguments)],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).resolve().parents[1],
+        cwd=Path(__file__).resolve().parents[2],
         # Every thread of a library for matrices takes address space of its own.
         env={**environment(), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         timeout=600,

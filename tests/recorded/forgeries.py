@@ -11,7 +11,7 @@ import zstandard
 
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import Verification
-from tests.transcripts import merkle, sample
+from tests.recorded.transcripts import merkle, sample
 
 pack = msgspec.msgpack.encode
 

@@ -30,7 +30,7 @@ from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import FILMS, PARTIES
 from tests.protocol.sessions import answers
-from tests.signed import (
+from tests.recorded.signed import (
     ONE,
     TWO,
     Run,

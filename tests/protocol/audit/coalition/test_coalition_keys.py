@@ -27,7 +27,7 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.audit.test_coalition_transcripts import COUNTS, changed, run
+from tests.protocol.audit.coalition.test_coalition_transcripts import COUNTS, changed, run
 from tests.protocol.eavesdropper import Eavesdropper
 from tests.protocol.mask_oracle import follows, indicator, reduced
 from tests.protocol.sessions import STREAMS, identities_of

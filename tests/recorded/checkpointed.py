@@ -33,7 +33,7 @@ from protocol.transcript.extension import (
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import decode_envelope
-from tests.transcripts import HEADER, envelope, merkle
+from tests.recorded.transcripts import HEADER, envelope, merkle
 
 SIGNER = Identity(AGGREGATOR, bytes(32))
 OTHER = Identity(AGGREGATOR, bytes([1]) * 32)

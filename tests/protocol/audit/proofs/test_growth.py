@@ -25,7 +25,7 @@ from protocol.transcript.extension import (
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRClusters
-from tests.checkpointed import (
+from tests.recorded.checkpointed import (
     NAMES,
     OTHER,
     SIGNER,
@@ -37,8 +37,16 @@ from tests.checkpointed import (
     signed,
     words_at,
 )
-from tests.signed import SURVEY, TWO, changed_report, rewritten, run_of, setting, signed_run
-from tests.transcripts import envelope
+from tests.recorded.signed import (
+    SURVEY,
+    TWO,
+    changed_report,
+    rewritten,
+    run_of,
+    setting,
+    signed_run,
+)
+from tests.recorded.transcripts import envelope
 
 
 def test_there_is_one_between_all_checkpoints_of_a_record() -> None:

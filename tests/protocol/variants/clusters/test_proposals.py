@@ -16,7 +16,7 @@ from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.sums.tallies import all_pairs
 from tests.protocol.sessions import answers
 from tests.protocol.sharing.test_sums_attacks import change
-from tests.protocol.variants.test_rr_clusters import (
+from tests.protocol.variants.clusters.test_rr_clusters import (
     ONE,
     SURE,
     THREEFOLD,

@@ -40,10 +40,10 @@ from protocol.variants.reports.reports import Ask, Report
 from protocol.variants.sums.pair_rr import pair_randomizers
 from protocol.variants.sums.tallies import all_pairs
 from scenarios import EXECUTORS
-from tests.forgeries import Forgery
 from tests.protocol.sessions import charter_of, everywhere, holdings_of
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, tried, vanishing
 from tests.protocol.sharing.test_sums_attacks import Rewrite, change, rewriting
+from tests.recorded.forgeries import Forgery
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SURE = 1 - 2**-40
