@@ -224,7 +224,8 @@ if not TYPE_CHECKING:  # To a type checker, a name that is not imported above is
     def __getattr__(name: str) -> object:
         for home, names in _HOMES.items():
             if name in names:
-                return getattr(importlib.import_module(home), name)
+                found = globals()[name] = getattr(importlib.import_module(home), name)
+                return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -100,7 +100,8 @@ if not TYPE_CHECKING:  # To a type checker, a name that is not imported above is
                 in_the_way = file_in_the_way()
                 if in_the_way is not None:
                     raise ImportError(in_the_way)
-                return getattr(importlib.import_module(home), name)
+                found = globals()[name] = getattr(importlib.import_module(home), name)
+                return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
