@@ -26,7 +26,7 @@ from protocol.transcript import entries
 from protocol.transcript.entries import Header
 from scenarios import EXECUTORS, Outcome
 from scenarios.cli import COMMANDS, main
-from scenarios.deployment.deployment import Plan
+from scenarios.deployment.survey_plan import Plan
 from scenarios.report import sql
 from scenarios.report.sql import LOADED_BYTES
 from scenarios.running.loading import find_scenario, find_variant

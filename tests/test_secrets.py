@@ -34,7 +34,7 @@ from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
-from scenarios.deployment.deployment import Member
+from scenarios.deployment.members import Member
 from scenarios.deployment.retries import Memory
 from scenarios.files.writing import GrowingFile
 
@@ -44,7 +44,8 @@ MODULES = (
     "protocol.audit.disclosure",
     "protocol.simulation.setting",
     "protocol.surveys.records",
-    "scenarios.deployment.deployment",
+    "scenarios.deployment.members",
+    "scenarios.deployment.survey_plan",
 )
 
 PUBLIC = {

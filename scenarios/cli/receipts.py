@@ -27,7 +27,7 @@ from protocol.transcript.receipts import (
 from protocol.transcript.standing import Topic
 from protocol.wire.codec import decode_envelope
 from scenarios.cli.inspect import json_option, print_json, reader_of, transcript_argument
-from scenarios.deployment.deployment import read_member
+from scenarios.deployment.members import read_member
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.files.writing import write_whole

@@ -21,7 +21,7 @@ from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.files.checkpoints import checkpoint_path
-from scenarios.files.transcripts import (
+from scenarios.files.kept_records import (
     PARTIAL,
     RESULT,
     TRANSCRIPT,

@@ -10,17 +10,11 @@ from typing import Any
 import click
 
 from scenarios.cli.run import clear, force_option
-from scenarios.deployment.deployment import (
-    Member,
-    Plan,
-    aggregate_survey,
-    answer_survey,
-    check_aggregator,
-    make_keys,
-    read_member,
-    read_plan,
-)
-from scenarios.files.transcripts import RESULT, TRANSCRIPT
+from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
+from scenarios.deployment.answering import answer_survey
+from scenarios.deployment.members import Member, make_keys, read_member
+from scenarios.deployment.survey_plan import Plan, read_plan
+from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome

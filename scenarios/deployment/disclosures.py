@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
-from protocol.crypto.randomness import SECRET_BYTES, Streams
+from protocol.crypto.randomness import Streams
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
-from scenarios.deployment.deployment import SECRET, answering_key, read_member
+from scenarios.deployment.answering import answering_key, read_records
+from scenarios.deployment.members import known_secret, read_member
 from scenarios.running.errors import UsageError
 
 
@@ -41,7 +40,7 @@ def disclosures(
             raise UsageError(
                 f"--records {everybody}: has everybody's records, so give no other --records"
             )
-        held = _read(everybody, charter.variant.survey)
+        held = read_records(everybody, charter.variant.survey)
         try:
             yield from disclosed_by_seed(charter, seed, held)
         except SurveyError as error:
@@ -68,8 +67,8 @@ def _of_folders(
                 f"{folder}: is {name}'s; its words are replayed with its records: "
                 f"--records {name}=FILE"
             )
-        held = _read(path, charter.variant.survey)
-        streams = Streams(answering_key(_secret_of(folder), held), charter.session)
+        held = read_records(path, charter.variant.survey)
+        streams = Streams(answering_key(known_secret(folder), held), charter.session)
         yield Disclosure(
             member=name,
             stream=streams.stream(name, ROLE_STREAM),
@@ -97,26 +96,3 @@ def _records_of(charter: Charter, given: Iterable[str]) -> tuple[Path | None, di
         else:
             everybody = Path(text)
     return everybody, by_party
-
-
-def _read(path: Path, survey: Survey) -> Records:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return Records.from_csv(survey, file)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (SurveyError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
-
-
-def _secret_of(folder: Path) -> bytes:
-    path = folder / SECRET
-    try:
-        secret = path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror or error}; without it nobody has answered from this folder"
-        ) from error
-    if len(secret) != SECRET_BYTES:
-        raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
-    return secret

@@ -27,7 +27,8 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
-from scenarios.files.transcripts import Transcript, Unfiled, growing
+from scenarios.files.kept_records import growing
+from scenarios.files.transcripts import Transcript, Unfiled
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from transports.certificates import Authority, private_pem

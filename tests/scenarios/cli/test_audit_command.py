@@ -28,7 +28,7 @@ from protocol.variants import (
 )
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
-from scenarios.deployment.deployment import _CharterFile
+from scenarios.deployment.members import _CharterFile
 from scenarios.files.transcripts import Transcript
 from scenarios.running.errors import UsageError
 from tests.every_variant import BITS, PARTIES, Example, examples

@@ -12,7 +12,7 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from scenarios.deployment.deployment import read_member
+from scenarios.deployment.members import read_member
 from scenarios.files.checkpoints import checkpoints_of as first_checkpoints_of
 from scenarios.files.checkpoints import read_checkpoint, write_checkpoints
 from scenarios.running.errors import UsageError

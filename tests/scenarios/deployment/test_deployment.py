@@ -18,7 +18,8 @@ from protocol.crypto.randomness import Streams
 from protocol.messages import Envelope
 from protocol.transcript.entries import Sent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.deployment.deployment import answer_survey, read_member
+from scenarios.deployment.answering import answer_survey
+from scenarios.deployment.members import read_member
 from scenarios.deployment.retries import remembering
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.errors import UsageError
@@ -197,7 +198,7 @@ def test_other_records_draw_other_randomness(
         drawn.append(streams.stream("dora", "role").bytes(32))
         return "done", 0.0
 
-    monkeypatch.setattr("scenarios.deployment.deployment.trio.run", run)
+    monkeypatch.setattr("scenarios.deployment.answering.trio.run", run)
     dora = tmp_path / "dora"
     shutil.copytree(keys / "carl", dora)
     for i, rows in enumerate((ROWS, ROWS, ROWS[:2], ROWS[::-1])):

@@ -21,10 +21,10 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from scenarios import simulate
 from scenarios.datasets.town import town
-from scenarios.deployment.deployment import read_member
+from scenarios.deployment.members import read_member
 from scenarios.deployment.retries import KEY_BYTES, remembering
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
-from scenarios.files.transcripts import growing, make_way, partial_path
+from scenarios.files.kept_records import growing, make_way, partial_path
 from scenarios.running.errors import UsageError
 from tests.recorded.signed import signed_run
 from tests.scenarios.command import OWN, Said, complaint, sottovoce

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.deployment.deployment import read_member
+from scenarios.deployment.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import PLAN, ROWS, make_folders, plan_file, table
 

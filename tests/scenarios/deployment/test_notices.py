@@ -19,7 +19,9 @@ from protocol.sharing.messages import Totals
 from protocol.sharing.sums import CONTRADICTED
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tally, tally_of
-from scenarios.deployment.deployment import Member, aggregate_survey, answer_survey, read_member
+from scenarios.deployment.aggregating import aggregate_survey
+from scenarios.deployment.answering import answer_survey
+from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.notices import BLOCK, noting
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders, table

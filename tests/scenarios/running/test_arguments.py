@@ -25,7 +25,8 @@ from scenarios.datasets.networks import survey_network
 from scenarios.datasets.ratings import clothing, movielens
 from scenarios.datasets.taxi import taxi_trips
 from scenarios.datasets.town import TOWN, town
-from scenarios.deployment.deployment import make_keys, read_member, read_plan
+from scenarios.deployment.members import make_keys, read_member
+from scenarios.deployment.survey_plan import read_plan
 from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.running.errors import UsageError

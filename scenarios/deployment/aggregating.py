@@ -1,0 +1,122 @@
+"""The aggregator's side of a survey among real parties, over TLS."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from parties.actor import run_aggregator
+from parties.session import LINGER
+from protocol.crypto.randomness import SECRET_BYTES, Streams
+from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED
+from protocol.session.exchange import Exchange
+from protocol.session.run import outcome_of
+from protocol.transcript.header import header_of
+from protocol.transcript.recorder import Recorder
+from scenarios.deployment.answering import SILENCE
+from scenarios.deployment.members import Member, tls_context
+from scenarios.files.kept_records import growing
+from scenarios.files.transcripts import Transcript
+from scenarios.running.errors import UsageError
+from scenarios.running.outcomes import Outcome
+from scenarios.running.simulation import allow_connections, program
+from transports.base import Limits
+from transports.recording import recording
+from transports.switch import Switch
+from transports.tcp import open_tcp
+from transports.tls import server_context
+
+
+def aggregate_survey(
+    member: Member,
+    *,
+    host: str,
+    port: int,
+    transcript: Path,
+    joining: float,
+    listening: Callable[[str], object],
+    publish: Callable[[Outcome], object] | None = None,
+) -> Outcome:
+    """Wait for the parties over TLS, ask, publish, and record it all.
+
+    Args:
+        joining: how long to wait for parties to connect, in seconds.
+        listening: is told where the aggregator listens.
+        publish: is handed what it came to while nobody else can write beside the transcript.
+
+    Raises:
+        UsageError: the folder is a party's, or its files do not belong together; or the transcript
+            has the name of a real survey's record, which is never replaced.
+        OSError: one cannot listen there, or not write the transcript.
+        ProtocolError: the survey failed, for example for want of a quorum.
+    """
+    check_aggregator(member)
+    return trio.run(_aggregate, member, host, port, transcript, joining, listening, publish)
+
+
+def check_aggregator(member: Member) -> None:
+    """Make sure that a folder is the aggregator's.
+
+    Raises:
+        UsageError: it is a party's.
+    """
+    if member.identity.name != AGGREGATOR:
+        raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")
+
+
+async def _aggregate(
+    member: Member,
+    host: str,
+    port: int,
+    path: Path,
+    joining: float,
+    listening: Callable[[str], object],
+    publish: Callable[[Outcome], object] | None,
+) -> Outcome:
+    started = time.perf_counter()
+    charter = member.charter
+    allow_connections(len(charter.roster))
+    tls = tls_context(member.folder, server_context)
+    with growing(path) as record:
+        header = header_of(charter, transport="tls", program=program())
+        recorder = Recorder(record.write, header, signer=member.identity)
+        exchange = Exchange(charter, recorder=recorder)
+        async with recording(recorder):
+            # Whoever has come or answered early is silent until the others have.
+            silence = joining + (charter.variant.patience or SILENCE)
+            switch = Switch(exchange, Limits(idle=max(Limits().idle, silence)))
+            opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
+            async with opened as (hub, bound):
+                record.keep()
+                listening(f"{host}:{bound}")
+                async with hub.connect(AGGREGATOR) as link:
+                    await hub.joined(charter.roster.parties, within=joining)
+                    streams = Streams(os.urandom(SECRET_BYTES), charter.session)
+                    machine = await run_aggregator(
+                        charter, link, streams=streams, identity=member.identity
+                    )
+                with trio.move_on_after(LINGER):
+                    await hub.emptied()
+            result = outcome_of(machine)
+        record.finish(recorder.checkpoint)
+        gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
+        outcome = Outcome(
+            charter=charter,
+            result=result,
+            transcript=Transcript(path),
+            digest=recorder.digest(),
+            endings={name: gone.get(name, DONE) for name in charter.roster.parties},
+            records=None,
+            seed=None,
+            transport="tls",
+            messages=exchange.messages,
+            bytes=exchange.bytes,
+            seconds=time.perf_counter() - started,
+        )
+        if publish is not None:
+            publish(outcome)
+    return outcome

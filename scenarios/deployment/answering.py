@@ -1,0 +1,119 @@
+"""A party's side of a survey among real parties, over TLS."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import trio
+
+from parties.actor import run_machine
+from protocol.crypto.randomness import Streams, expand
+from protocol.errors import SurveyError
+from protocol.messages import AGGREGATOR, ROLE_STREAM
+from protocol.session.machine import Machine
+from protocol.session.run import ending_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from scenarios.deployment.members import Member, own_secret, tls_context
+from scenarios.deployment.notices import Notebook, noting
+from scenarios.deployment.retries import Memory, SameAgain, remembering
+from scenarios.running.errors import UsageError
+from transports.base import Limits
+from transports.tcp import connect_tcp
+from transports.tls import client_context
+
+SILENCE = 86_400.0
+"""How long a party waits without a word from the aggregator, in seconds."""
+
+
+def answer_survey(
+    member: Member, *, host: str, port: int, records: Path, budget: float | None
+) -> tuple[str, float]:
+    """Answer once with the records of a CSV file.
+
+    A party that is asked again in the same session, with the same records, gives the same report:
+    its randomness follows from a secret that stays in its folder, and from the records. It hears
+    nothing else the second time than it heard the first (``SameAgain``). What its role notes for it
+    alone goes into its folder, and what is returned does not depend on it.
+
+    Returns:
+        How it ended, and the epsilon that was spent per respondent.
+
+    Raises:
+        UsageError: the folder is the aggregator's or its files do not belong together, or the
+            records are not of this survey.
+        OSError: no connection; it says to where, and why. Or a file in the folder cannot be
+            written; it says which one.
+    """
+    charter = member.charter
+    if member.identity.name == AGGREGATOR:
+        raise UsageError(f"{member.folder}: is the aggregator's, who has no answers")
+    held = read_records(records, charter.variant.survey)
+    if len(held) > charter.variant.max_records:
+        raise UsageError(
+            f"{records}: {len(held)} records, at most {charter.variant.max_records} allowed by the "
+            "survey"
+        )
+    key = answering_key(own_secret(member.folder), held)
+    streams = Streams(key, charter.session)
+    # A key of its own: the file must not tell which records it is about.
+    mark = expand(key, b"heard" + charter.session)
+    session = charter.session.hex()
+    try:
+        with (
+            remembering(member.folder / f"heard-{session}", mark) as memory,
+            noting(member.folder / f"notices-{session}") as notebook,
+        ):
+            return trio.run(_answer, member, host, port, held, streams, memory, notebook, budget)
+    except ConnectionError as error:
+        raise ConnectionError(f"{host}:{port}: {error}") from error
+
+
+def answering_key(secret: bytes, records: Records) -> bytes:
+    """The secret that a party's randomness follows from, 32 bytes: other records have another."""
+    about = hashlib.sha256(records.codes.tobytes()).digest()
+    return expand(secret, b"sottovoce records 1" + about)
+
+
+def read_records(path: Path, survey: Survey) -> Records:
+    """The records in a CSV file.
+
+    Raises:
+        UsageError: the file cannot be read, or its records are not of this survey.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return Records.from_csv(survey, file)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except (SurveyError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+async def _answer(
+    member: Member,
+    host: str,
+    port: int,
+    held: Records,
+    streams: Streams,
+    memory: Memory,
+    notebook: Notebook,
+    budget: float | None,
+) -> tuple[str, float]:
+    charter, identity = member.charter, member.identity
+    tls = tls_context(member.folder, client_context)
+    limits = Limits(idle=SILENCE)
+    stream = streams.stream(identity.name, ROLE_STREAM)
+    machine = Machine(
+        charter, identity.name, stream, records=held, identity=identity, budget=budget
+    )
+    try:
+        async with connect_tcp(
+            host, port, charter=charter, identity=identity, tls=tls, limits=limits
+        ) as link:
+            await run_machine(machine, SameAgain(link, memory))
+    finally:
+        # After the link, and whatever there is: others must not see whether it is anything.
+        notebook.write(machine.notices)
+    return ending_of(machine), machine.spent.record

@@ -1,0 +1,232 @@
+"""Members' folders: charter, keys and certificates of a survey among real parties."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import shutil
+import ssl
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from msgspec import Meta
+
+from protocol.crypto.randomness import SECRET_BYTES
+from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId, party_id
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity, Roster
+from protocol.session.variant import build, parameters_of
+from protocol.transcript.entries import MAX_BODY
+from protocol.wire.codec import Codec
+from scenarios.deployment.survey_plan import Plan
+from scenarios.files.writing import (
+    PRIVATE_FOLDER,
+    make_folder,
+    naming,
+    not_regular,
+    open_private,
+    write_once,
+)
+from scenarios.running.errors import UsageError
+from scenarios.running.loading import built_in_variant
+from transports.certificates import Authority, private_pem
+
+CHARTER, AUTHORITY = "charter.json", "authority.pem"
+CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
+
+
+class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    variant: str
+    parameters: dict[str, Any]
+    survey: dict[str, Any]
+    session: Annotated[bytes, Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
+    roster: tuple[tuple[PartyId, bytes], ...]
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's folder, read."""
+
+    folder: Path
+    charter: Charter
+    identity: Identity
+
+
+def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> int:
+    """Make every member's folder: charter, authority, certificate and identity key.
+
+    Whoever runs this has seen all private keys. Nothing is overwritten. All folders appear at the
+    end, for their owner alone.
+
+    Raises:
+        UsageError: a bad id, an id twice, reports that no transcript can hold, or a folder that
+            is there already.
+        OSError: a file cannot be written; none is left.
+    """
+    out = Path(out)
+    try:
+        names = [AGGREGATOR, *(party_id(name) for name in parties)]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if len(set(names)) != len(names):
+        raise UsageError("parties: a name is repeated, or is the aggregator's")
+    if plan.quorum is not None and plan.quorum >= len(names):
+        raise UsageError(
+            f"quorum = {plan.quorum}: expected at most {len(names) - 1}, the number of parties"
+        )
+    variant = plan.build()
+    size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
+    if size > MAX_BODY:
+        raise UsageError(
+            f"max_records = {plan.max_records}: a message could have {size:,} bytes, more than the "
+            f"{MAX_BODY:,} that a transcript allows"
+        )
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
+    identities = [Identity(name, os.urandom(SECRET_BYTES)) for name in names]
+    charter = _CharterFile(
+        variant.name,
+        parameters_of(variant),
+        msgspec.to_builtins(variant.survey),
+        os.urandom(SESSION_BYTES),
+        tuple((identity.name, identity.public) for identity in identities),
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    authority = Authority(Ed25519PrivateKey.generate(), now=now, days=days)
+    encoded = msgspec.json.format(msgspec.json.encode(charter), indent=1)
+    make_folder(out)
+    with naming(out):
+        new = Path(tempfile.mkdtemp(dir=out, prefix=".new."))
+        try:
+            for identity in identities:
+                folder = new / identity.name
+                folder.mkdir(PRIVATE_FOLDER)
+                _write_private(folder / CHARTER, encoded)
+                _write_private(folder / AUTHORITY, authority.pem)
+                _write_private(folder / CERTIFICATE, authority.issue(identity))
+                _write_private(folder / KEY, private_pem(identity.private_key))
+            for name in names:
+                os.rename(new / name, out / name)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    return len(identities)
+
+
+def read_member(folder: Path | str) -> Member:
+    """A member's folder.
+
+    Raises:
+        UsageError: a file is missing, or they do not belong together.
+    """
+    folder = Path(folder)
+    content = _content_of(folder / CHARTER)
+    try:
+        read = msgspec.json.decode(content, type=_CharterFile)
+        charter = Charter(
+            session=read.session,
+            variant=build(
+                built_in_variant(read.variant), parameters=read.parameters, survey=read.survey
+            ),
+            roster=Roster(read.roster),
+        )
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{folder / CHARTER}: {error}") from error
+    return Member(folder=folder, charter=charter, identity=_identity_in(folder, charter.roster))
+
+
+def own_secret(folder: Path) -> bytes:
+    """The secret that a party's answers follow from, 32 bytes; drawn when it is first asked for.
+
+    Raises:
+        UsageError: what has its name is not a secret.
+        OSError: it cannot be written.
+    """
+    path = folder / SECRET
+    if not path.exists():
+        # Half a secret would lock the party out.
+        with contextlib.suppress(FileExistsError):
+            write_once(path, os.urandom(SECRET_BYTES))
+    return known_secret(folder)
+
+
+def known_secret(folder: Path) -> bytes:
+    """The same of a party that has answered.
+
+    Raises:
+        UsageError: it is missing, or not a secret.
+    """
+    path = folder / SECRET
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; nobody has answered from this folder")
+    if not path.is_file():
+        raise not_regular(path)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
+    return secret
+
+
+def tls_context(folder: Path, make: Callable[..., ssl.SSLContext]) -> ssl.SSLContext:
+    """What TLS needs of a member's folder.
+
+    Args:
+        folder: the member's.
+        make: ``server_context`` or ``client_context``.
+
+    Raises:
+        UsageError: a file is missing, or they do not belong together.
+    """
+    files = {"authority": AUTHORITY, "certificate": CERTIFICATE, "key": KEY}
+    for file in files.values():
+        if not (folder / file).is_file():
+            raise _not_a_member(folder / file)
+    try:
+        return make(**{what: folder / file for what, file in files.items()})
+    except OSError as error:
+        what = ", ".join(files.values())
+        raise UsageError(f"{folder}: {what} do not belong together: {error}") from error
+
+
+def _identity_in(folder: Path, roster: Roster) -> Identity:
+    path = folder / KEY
+    content = _content_of(path)
+    try:
+        key = load_pem_private_key(content, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise UsageError(f"{path}: expected a private key in PEM without a password") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"{path}: expected an Ed25519 key")
+    secret = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+    anonymous = Identity(AGGREGATOR, secret)
+    for name, public in roster.members:
+        if public == anonymous.public:
+            return Identity(name, secret)
+    raise UsageError(f"{path}: its public key is not on the roster")
+
+
+def _content_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise _not_a_member(path) from error
+
+
+def _not_a_member(path: Path) -> UsageError:
+    return UsageError(f"{path}: no such file, so {path.parent} is not a member's folder")
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

@@ -1,0 +1,281 @@
+"""The record of a run on disk: it grows beside its name, and never replaces a real survey's."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import stat
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from protocol.errors import TranscriptError
+from protocol.messages import AGGREGATOR
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.reader import TranscriptReader
+from scenarios.files.checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
+from scenarios.files.transcripts import CHUNK, Transcript
+from scenarios.files.writing import (
+    PRIVATE_FOLDER,
+    GrowingFile,
+    is_named,
+    lock,
+    make_folder,
+    naming,
+    open_private,
+    sync_folder,
+    write_whole,
+)
+from scenarios.running.errors import UsageError
+
+TRANSCRIPT = "transcript.svt"
+"""The name that the commands give a transcript."""
+RESULT = "result.json"
+"""The name of the published result beside it."""
+PARTIAL = ".partial"
+"""The suffix of a transcript's name while it grows; it stays if the run fails."""
+
+
+class GrowingTranscript(GrowingFile):
+    """A transcript while it grows, under a provisional name (``PARTIAL``), locked.
+
+    Attributes:
+        kept: it stays, whatever becomes of the run.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__(descriptor, partial_path(path))
+        self.kept = False
+        self._final = path
+
+    def keep(self) -> None:
+        """The run has begun: what is recorded stays from now on, to be audited if it fails."""
+        self.kept = True
+
+    def finish(self, checkpoint: SignedCheckpoint | None) -> None:
+        """The run came to its end: give the transcript its name, and write its last checkpoint.
+
+        A simulation that has this name is replaced, with what was written beside it.
+
+        Raises:
+            UsageError: meanwhile something else got the name, or the record was moved away.
+            OSError: it cannot be written.
+        """
+        self.kept = True
+        self.sync()
+        with ExitStack() as held, naming(self._final):
+            if not self.is_there():
+                # What has its name now, if anything has, is another program's.
+                raise UsageError(
+                    f"{self.path}: has been moved or deleted while it was written, and so got "
+                    "neither its name nor a checkpoint; if it was moved, it is whole"
+                )
+            _replaceable(held, self._final)
+            for companion in _companions(self._final):
+                companion.unlink(missing_ok=True)
+            os.rename(self.path, self._final)
+        sync_folder(self._final.parent)
+        write_checkpoint(checkpoint, self._final)
+
+
+@contextmanager
+def growing(path: Path) -> Generator[GrowingTranscript]:
+    """A file for a transcript, in a folder that is made if need be, locked while the block runs.
+
+    Only ``finish`` gives it its name, so that a run that fails replaces nothing. Of a run that
+    could not begin, nothing stays. The record of a real survey is never replaced, a simulation is.
+
+    Raises:
+        UsageError: the name is that of a real survey's record, or another program has it.
+        OSError: the file cannot be written; it says which one, whatever the block made of it.
+    """
+    make_folder(path.parent)
+    partial = partial_path(path)
+    busy = _busy(partial)
+    with ExitStack() as held:
+        if partial in _replaceable(held, path, partial):
+            partial.unlink()
+    try:
+        descriptor = open_private(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileExistsError as error:
+        raise UsageError(busy) from error
+    with ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        lock(descriptor, partial, busy)
+        if not is_named(descriptor, partial):
+            raise UsageError(busy)
+        record = GrowingTranscript(descriptor, path)
+        try:
+            sync_folder(path.parent)
+            with record.surfacing():
+                yield record
+        finally:
+            if not record.kept and record.is_there():
+                partial.unlink()
+
+
+def partial_path(path: Path) -> Path:
+    """Where a transcript grows, and stays if its run fails."""
+    return path.with_name(path.name + PARTIAL)
+
+
+def make_way(path: Path, *, force: bool = False) -> Path | None:
+    """See to it that a transcript can be written.
+
+    Args:
+        force: move the record of a real survey aside, into a new folder beside it, with its
+            checkpoint and its result; else it is in the way.
+
+    Returns:
+        The folder that it was moved to, if it was.
+
+    Raises:
+        UsageError: the name is that of a real survey's record, or another program has it.
+    """
+    with ExitStack() as held:
+        try:
+            _replaceable(held, path, partial_path(path))
+        except _InTheWayError as error:
+            if not force:
+                raise
+            return _move_aside(path, error.there)
+    return None
+
+
+def write_result(path: Path, content: str, *, recorded: bool) -> None:
+    """Write what a simulation came to beside its transcript, while nobody else can write there.
+
+    Args:
+        path: the transcript's.
+        recorded: it is of this run; else of one before it, and goes with what is beside it.
+
+    Raises:
+        UsageError: meanwhile a real survey was held there, or another program has the record.
+        OSError: it cannot be written.
+    """
+    with growing(path), ExitStack() as held:
+        there = _replaceable(held, path)
+        if there and not recorded:
+            for name in (*_companions(path), path):
+                name.unlink(missing_ok=True)
+        write_whole(path.with_name(RESULT), content, private=True)
+
+
+class _InTheWayError(UsageError):
+    """Something must not be lost; ``there`` are the transcripts that were found and locked."""
+
+    def __init__(self, why: str, there: list[Path]) -> None:
+        super().__init__(
+            f"{why}; it is never replaced: write elsewhere, or let --force move it aside"
+        )
+        self.there = there
+
+
+def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
+    """Which of a transcript, and more of its files, are there, if nothing is lost with them.
+
+    They are locked until ``held`` ends, so that they stay what they are.
+
+    Raises:
+        _InTheWayError: one of them, or what is beside them, is a real survey's, or may be.
+        UsageError: another program has one of them.
+    """
+    there = [name for name in (path, *more) if os.path.lexists(name)]
+    whys = [_why_kept(name, held) for name in there]
+    for name in _companions(path):
+        if not os.path.lexists(name):
+            continue
+        if name.name == RESULT:
+            whys.append(_why_result_kept(name))
+        elif path not in there:
+            whys.append(f"{name}: is the checkpoint of a record that is not here")
+        else:
+            whys.append(whys[0] or _why_checkpoint_kept(name, path))
+    for why in whys:
+        if why is not None:
+            raise _InTheWayError(why, there)
+    return there
+
+
+def _why_kept(path: Path, held: ExitStack) -> str | None:
+    """Why a file must not be replaced by a transcript; None if nothing would be lost."""
+    mode = os.lstat(path).st_mode
+    if not stat.S_ISREG(mode):
+        return f"{path}: is {'a symbolic link' if stat.S_ISLNK(mode) else 'not a regular file'}"
+    # Some systems lock only what is open for writing.
+    flags = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
+    file = held.enter_context(os.fdopen(open_private(path, flags), "rb"))
+    lock(file.fileno(), path, _busy(path))
+    if not is_named(file.fileno(), path):
+        raise UsageError(_busy(path))
+    if not os.fstat(file.fileno()).st_size:
+        return None
+    try:
+        header = TranscriptReader(iter(lambda: file.read(CHUNK), b"")).header
+    except TranscriptError:
+        return f"{path}: cannot be read, and may be the record of a real survey"
+    return f"{path}: is the record of a real survey" if header.seed is None else None
+
+
+def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
+    """Why a checkpoint must not be replaced that is beside a simulation, or an empty file."""
+    if path.is_symlink():
+        return None  # It goes, not what it leads to.
+    if not path.is_file():
+        return f"{path}: is not a regular file"
+    if not path.stat().st_size:
+        return None
+    try:
+        header = Transcript(transcript).entries().header
+        checkpoint = read_checkpoint(path)
+        signed = (AGGREGATOR, checkpoint.key) in header.roster
+        own = signed and checkpoint.statement.session == header.session
+    except (TranscriptError, UsageError):
+        own = False
+    return None if own else f"{path}: is not the checkpoint of {transcript}"
+
+
+def _why_result_kept(path: Path) -> str | None:
+    """Why a result must not be replaced; None if nothing would be lost."""
+    if path.is_symlink() or not path.is_file():
+        return f"{path}: is not a regular file"
+    content = path.read_bytes()
+    if not content:
+        return None
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        values = None
+    simulated = isinstance(values, dict) and (
+        isinstance(values.get("seed"), int) or "reproduction" in values
+    )
+    return None if simulated else f"{path}: may be the result of a real survey"
+
+
+def _companions(path: Path) -> tuple[Path, ...]:
+    """What is written beside a transcript and belongs to it."""
+    checkpoint = checkpoint_path(path)
+    return (checkpoint, path.with_name(RESULT)) if path.name == TRANSCRIPT else (checkpoint,)
+
+
+def _move_aside(path: Path, there: list[Path]) -> Path:
+    """Move transcripts of a path, and what is beside them, into a new folder."""
+    for number in itertools.count(1):
+        folder = path.with_name(f"{path.stem}.earlier-{number}")
+        try:
+            folder.mkdir(PRIVATE_FOLDER)
+            break
+        except FileExistsError:
+            continue
+    # Into a folder that is new, nothing can be overwritten.
+    for old in (*there, *_companions(path)):
+        if os.path.lexists(old):
+            os.rename(old, folder / old.name)
+    sync_folder(folder)
+    sync_folder(path.parent)
+    return folder
+
+
+def _busy(path: Path) -> str:
+    return f"{path}: another program is writing this transcript"
