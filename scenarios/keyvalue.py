@@ -11,9 +11,9 @@ from msgspec import Meta
 
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import Floats
+from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.records import values_of
-from protocol.variants.keyvalue.tables import Estimator, KeyValueTables
 from scenarios.adult_reports import Epsilon, Positive
 from scenarios.datasets.keyvalue import Synthetic, synthetic
 from scenarios.datasets.ratings import movielens

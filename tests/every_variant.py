@@ -32,11 +32,11 @@ class Example(NamedTuple):
     @property
     def name(self) -> str:
         """The variant's, with what sets this example apart."""
-        told = [getattr(self.variant, "dependence", "")]
+        words = [getattr(self.variant, "dependence", "")]
         sums = getattr(self.variant, "sums", None)
         if sums is not None:
-            told.append(sums.profile)
-        return " ".join(filter(None, (self.variant.name, *told)))
+            words.append(sums.profile)
+        return " ".join(filter(None, (self.variant.name, *words)))
 
 
 def examples() -> tuple[Example, ...]:

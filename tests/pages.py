@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from protocol.audit.at_delta import worst_composition
+from protocol.audit.at_delta import worst_respondent
 from protocol.audit.audit import Audit, audit
 from protocol.audit.coalition.judge import Coalition, judge_coalition, worst_coalition
 from protocol.audit.linkage import link
@@ -140,7 +140,7 @@ def full_page_of(file: bytes, conspirators: int) -> str:
     found = audited(file)
     parties = [name for name, _ in TranscriptReader([file]).header.roster[1 : conspirators + 1]]
     coalition = Coalition((AGGREGATOR, *map(PartyId, parties)))
-    worst = worst_composition(found.ledger, 1e-6, settled=False)
+    worst = worst_respondent(found.ledger, 1e-6, settled=False)
     return page_of(
         file,
         found,

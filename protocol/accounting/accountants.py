@@ -57,7 +57,7 @@ def total(losses: Iterable[Loss]) -> Loss:
     )
 
 
-def worst(losses: Sequence[Loss]) -> Loss:
+def maximum(losses: Sequence[Loss]) -> Loss:
     """One of these losses, and nobody says which: the largest of each figure."""
     names = dict.fromkeys(name for loss in losses for name in loss.attributes)
     return Loss(
@@ -115,7 +115,7 @@ class PureAccountant:
             case Composed(events):
                 return total(self.judge(part) for part in events)
             case OneOf(events):
-                return worst([self.judge(part) for part in events])
+                return maximum([self.judge(part) for part in events])
             case _:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"

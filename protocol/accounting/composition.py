@@ -57,7 +57,7 @@ _ROUNDING = 1e-11
 _SMALL = 1e-14
 
 Pairs = frozenset[tuple[ThreePoint, int]]
-"""What one alternative told: how often each pair is composed."""
+"""One alternative: how often each pair is composed."""
 
 
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,18 +80,18 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
     tight: bool
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What events tell, as pairs of laws that dominate them.
+class DominatingPairs(msgspec.Struct, frozen=True):
+    """Pairs of laws that dominate events.
 
     Args:
-        alternatives: one of these is what each respondent told; None if it is not private.
+        alternatives: one of these dominates what each respondent told; None if it is not private.
         tight: whether the pairs are exact, each by itself.
     """
 
     alternatives: frozenset[Pairs] | None
     tight: bool
 
-    def by_epsilon(self) -> Told:
+    def by_epsilon(self) -> DominatingPairs:
         """Binary randomized response of the same pure epsilon, which dominates whatever has it."""
         if self.alternatives is None:
             return self
@@ -102,9 +102,9 @@ class Told(msgspec.Struct, frozen=True):
         ratio = max(ratios)
         if ratio == 1:
             return _NOTHING
-        return Told(frozenset([frozenset([(ThreePoint.binary(ratio), 1)])]), False)
+        return DominatingPairs(frozenset([frozenset([(ThreePoint.binary(ratio), 1)])]), False)
 
-    def times(self, count: int) -> Told:
+    def times(self, count: int) -> DominatingPairs:
         """These pairs ``count`` times; which alternative it is may differ from time to time."""
         several, tight = self.alternatives, self.tight
         if several is None:
@@ -112,13 +112,15 @@ class Told(msgspec.Struct, frozen=True):
         if math.comb(count + len(several) - 1, count) > MOST_ALTERNATIVES:
             several, tight = frozenset([_envelope(several)]), False
         if len(several) == 1:
-            return Told(frozenset(_sum([(pairs, count)]) for pairs in several), tight)
+            return DominatingPairs(frozenset(_sum([(pairs, count)]) for pairs in several), tight)
         choices = itertools.combinations_with_replacement(several, count)
-        return Told(frozenset(_sum(Counter(choice).items()) for choice in choices), tight)
+        return DominatingPairs(
+            frozenset(_sum(Counter(choice).items()) for choice in choices), tight
+        )
 
 
-_NOTHING = Told(frozenset([frozenset()]), True)
-_UNBOUNDED = Told(None, False)
+_NOTHING = DominatingPairs(frozenset([frozenset()]), True)
+_UNBOUNDED = DominatingPairs(None, False)
 
 
 class ExactAccountant:
@@ -135,9 +137,9 @@ class ExactAccountant:
         if not 0 <= delta < 1:
             raise ValueError(f"delta {delta}: expected from 0 to less than 1")
         self.delta = delta
-        self._told: dict[tuple[PrivacyEvent, str | None], Told] = {}
+        self._pairs: dict[tuple[PrivacyEvent, str | None], DominatingPairs] = {}
         self._judged: dict[tuple[frozenset[tuple[PrivacyEvent, int]], str | None], Composition] = {}
-        self._composed: dict[Told, Composition] = {}
+        self._composed: dict[DominatingPairs, Composition] = {}
 
     def judge(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Composition:
         """What all these events about one respondent tell together.
@@ -153,10 +155,10 @@ class ExactAccountant:
         key = frozenset(counted.items()), attribute
         judged = self._judged.get(key)
         if judged is None:
-            told = self._told_by_all(counted, attribute)
-            if told not in self._composed:
-                self._composed[told] = composition(told, self.delta)
-            judged = self._judged[key] = self._composed[told]
+            pairs = self._pairs_of_all(counted, attribute)
+            if pairs not in self._composed:
+                self._composed[pairs] = composition(pairs, self.delta)
+            judged = self._judged[key] = self._composed[pairs]
         return judged
 
     def judge_in_turn(self, events: Iterable[PrivacyEvent]) -> Composition:
@@ -169,7 +171,7 @@ class ExactAccountant:
         Raises:
             UnsupportedEventError: as ``judge``.
         """
-        found = composition(self.told_in_turn(events), self.delta)
+        found = composition(self.pairs_in_turn(events), self.delta)
         if self.delta == 0 or math.isinf(found.epsilon):
             return found
         return msgspec.structs.replace(
@@ -180,34 +182,38 @@ class ExactAccountant:
             tight=False,
         )
 
-    def told(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Told:
+    def pairs(
+        self, events: Iterable[PrivacyEvent], attribute: str | None = None
+    ) -> DominatingPairs:
         """The pairs behind these events.
 
         Raises:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
-        return self._told_by_all(Counter(events), attribute)
+        return self._pairs_of_all(Counter(events), attribute)
 
-    def told_in_turn(self, events: Iterable[PrivacyEvent]) -> Told:
+    def pairs_in_turn(self, events: Iterable[PrivacyEvent]) -> DominatingPairs:
         """The pairs behind these events where later ones may follow from earlier ones.
 
         Raises:
             UnsupportedEventError: as ``judge``.
         """
-        parts = [self.told([event]) for event in events]
+        parts = [self.pairs([event]) for event in events]
         return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
 
-    def _told_by_all(self, counted: Counter[PrivacyEvent], attribute: str | None) -> Told:
-        parts = [(self._told_by(event, attribute), count) for event, count in counted.items()]
+    def _pairs_of_all(
+        self, counted: Counter[PrivacyEvent], attribute: str | None
+    ) -> DominatingPairs:
+        parts = [(self._pairs_of(event, attribute), count) for event, count in counted.items()]
         return _together(parts)
 
-    def _told_by(self, event: PrivacyEvent, attribute: str | None) -> Told:
-        told = self._told.get((event, attribute))
-        if told is None:
-            told = self._told[event, attribute] = self._judge(event, attribute)
-        return told
+    def _pairs_of(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
+        pairs = self._pairs.get((event, attribute))
+        if pairs is None:
+            pairs = self._pairs[event, attribute] = self._judge(event, attribute)
+        return pairs
 
-    def _judge(self, event: PrivacyEvent, attribute: str | None) -> Told:
+    def _judge(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
         match event:
             case Public() | Derived():
                 return _NOTHING
@@ -217,14 +223,14 @@ class ExactAccountant:
                 pairs, tight = dominating(randomizer)
                 if pairs is None:
                     return _UNBOUNDED
-                return Told(frozenset([frozenset(Counter(pairs).items())]), tight)
+                return DominatingPairs(frozenset([frozenset(Counter(pairs).items())]), tight)
             case Masked(attributes) | ExactCounts(attributes) | Plain(attributes):
                 concerned = attribute is None or attribute in attributes
                 return _UNBOUNDED if concerned else _NOTHING
             case Composed(events):
-                return self.told(events, attribute)
+                return self.pairs(events, attribute)
             case OneOf(events):
-                return _any([self._told_by(part, attribute) for part in events])
+                return _any([self._pairs_of(part, attribute) for part in events])
             case _:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
@@ -250,32 +256,32 @@ def pure_epsilon(pairs: Pairs) -> float:
     return math.fsum(pair.epsilon * count for pair, count in pairs)
 
 
-def worst_epsilon(told: Told, epsilon_of: Callable[[Pairs], float]) -> float:
+def largest_epsilon(pairs: DominatingPairs, epsilon_of: Callable[[Pairs], float]) -> float:
     """The largest over the alternatives, which bounds any mixture of them; infinite if unbounded.
 
     Every alternative's divergence is at most its delta at the largest epsilon of all.
     """
-    if told.alternatives is None:
+    if pairs.alternatives is None:
         return math.inf
-    return max(map(epsilon_of, told.alternatives))
+    return max(map(epsilon_of, pairs.alternatives))
 
 
-def composition(told: Told, delta: float) -> Composition:
+def composition(pairs: DominatingPairs, delta: float) -> Composition:
     """The least epsilon at a delta, never above the sum of the epsilons."""
     rounded = []
 
-    def epsilon_of(pairs: Pairs) -> float:
-        pure = pure_epsilon(pairs)
+    def epsilon_of(alternative: Pairs) -> float:
+        pure = pure_epsilon(alternative)
         if delta == 0:
             return pure
-        losses = LossDistribution.of(dict(pairs), spare=_SPARE * delta)
+        losses = LossDistribution.of(dict(alternative), spare=_SPARE * delta)
         rounded.append(losses.step)
         found = losses.epsilon(delta)
         return min(pure, found * (1 + _ROUNDING) + _SMALL) if found else 0.0
 
-    epsilon = worst_epsilon(told, epsilon_of)
+    epsilon = largest_epsilon(pairs, epsilon_of)
     step = max(rounded, default=0.0)
-    tight = told.tight and step == 0
+    tight = pairs.tight and step == 0
     if math.isinf(epsilon):
         method = "infinite: something told is not private"
     elif delta == 0:
@@ -284,7 +290,7 @@ def composition(told: Told, delta: float) -> Composition:
         method = "exact: convolution of the privacy losses"
     else:
         reasons = []
-        if not told.tight:
+        if not pairs.tight:
             reasons.append("of a randomizer its epsilon and its total variation distance are used")
         if step:
             reasons.append(f"losses are split onto a grid of {step:.1g}")
@@ -299,7 +305,7 @@ def composition(told: Told, delta: float) -> Composition:
     )
 
 
-def _any(parts: list[Told]) -> Told:
+def _any(parts: list[DominatingPairs]) -> DominatingPairs:
     """One of these, and which one is public."""
     found: set[Pairs] = set()
     for part in parts:
@@ -309,7 +315,7 @@ def _any(parts: list[Told]) -> Told:
     return _limited(found or {frozenset()}, all(part.tight for part in parts))
 
 
-def _together(parts: list[tuple[Told, int]]) -> Told:
+def _together(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
     """All of these, each as often as it says."""
     whole = _NOTHING
     for part, count in parts:
@@ -330,11 +336,11 @@ def _sum(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
     return frozenset(counts.items())
 
 
-def _limited(alternatives: set[Pairs], tight: bool) -> Told:
+def _limited(alternatives: set[Pairs], tight: bool) -> DominatingPairs:
     """These, or if they are too many one bound for all."""
     if len(alternatives) <= MOST_ALTERNATIVES:
-        return Told(frozenset(alternatives), tight)
-    return Told(frozenset([_envelope(alternatives)]), False)
+        return DominatingPairs(frozenset(alternatives), tight)
+    return DominatingPairs(frozenset([_envelope(alternatives)]), False)
 
 
 def _envelope(alternatives: Iterable[Pairs]) -> Pairs:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from protocol.accounting.composition import ExactAccountant, Pairs, worst_epsilon
+from protocol.accounting.composition import ExactAccountant, Pairs, largest_epsilon
 from protocol.accounting.events import PrivacyEvent
 from protocol.errors import PrivacyError
 
@@ -93,7 +93,7 @@ class Filter:
             self._spent = [math.fsum((*self._spent, cost))]
 
     def _cost(self, event: PrivacyEvent) -> float:
-        return worst_epsilon(self._accountant.told([event]), self._of)
+        return largest_epsilon(self._accountant.pairs([event]), self._of)
 
     def _of(self, pairs: Pairs) -> float:
         if self.delta == 0:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from protocol.accounting.composition import ExactAccountant, Pairs, Told, worst_epsilon
+from protocol.accounting.composition import DominatingPairs, ExactAccountant, Pairs, largest_epsilon
 from protocol.accounting.events import PrivacyEvent
 from protocol.accounting.losses import ThreePoint
 
@@ -50,10 +50,10 @@ def pld_epsilon(
         UnsupportedEventError: an event is of no class that the accountant knows.
         ValueError: ``delta`` is not above 0 and below 1; the library rounds too much at 0.
     """
-    return opinion(ExactAccountant(delta).told(events, attribute), delta)
+    return opinion(ExactAccountant(delta).pairs(events, attribute), delta)
 
 
-def opinion(told: Told, delta: float) -> Opinion:
+def opinion(pairs: DominatingPairs, delta: float) -> Opinion:
     """What the library says of the pairs behind some events.
 
     Raises:
@@ -64,16 +64,16 @@ def opinion(told: Told, delta: float) -> Opinion:
         raise ValueError(f"delta {delta}: expected more than 0 and less than 1")
     intervals = [0.0]
 
-    def epsilon_of(pairs: Pairs, pessimistic: bool) -> float:
-        if not pairs:
+    def epsilon_of(alternative: Pairs, pessimistic: bool) -> float:
+        if not alternative:
             return 0.0
-        interval = _interval(pairs)
+        interval = _interval(alternative)
         intervals.append(interval)
-        return _epsilon(pairs, delta, interval, pessimistic)
+        return _epsilon(alternative, delta, interval, pessimistic)
 
     return Opinion(
-        epsilon=worst_epsilon(told, lambda pairs: epsilon_of(pairs, True)),
-        lower=worst_epsilon(told, lambda pairs: epsilon_of(pairs, False)),
+        epsilon=largest_epsilon(pairs, lambda alternative: epsilon_of(alternative, True)),
+        lower=largest_epsilon(pairs, lambda alternative: epsilon_of(alternative, False)),
         delta=delta,
         interval=max(intervals),
     )

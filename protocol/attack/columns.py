@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.attack.views import View
+from protocol.attack.observer import Observation
 
 Codes: TypeAlias = NDArray[np.int64]
 
@@ -50,16 +50,16 @@ class Matrix(NamedTuple):
     bits: int
 
 
-def matrices_of(views: Sequence[View]) -> dict[str, Matrix]:
+def matrices_of(observations: Sequence[Observation]) -> dict[str, Matrix]:
     """The fields of all messages, by name: as many elements as the longest has, and hashes."""
     fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
-    for place, view in enumerate(views):
-        for name, message in view.messages.items():
+    for place, observation in enumerate(observations):
+        for name, message in observation.messages.items():
             for field in message.__struct_fields__:
                 array = _array_of(getattr(message, field))
                 fields.setdefault(f"{name}.{field}", []).append((place, array))
     lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
-    most = _width(list(lengths.values()), len(views))
+    most = _width(list(lengths.values()), len(observations))
     found: dict[str, Matrix] = {}
     for name, parts in fields.items():
         flat = [(place, array.reshape(-1)) for place, array in parts]
@@ -70,7 +70,9 @@ def matrices_of(views: Sequence[View]) -> dict[str, Matrix]:
             stop: int | None,
             flat: Sequence[tuple[int, NDArray[np.generic]]] = flat,
         ) -> Codes:
-            return _stacked([(at, codes(array[start:stop])) for at, array in flat], len(views))
+            return _stacked(
+                [(at, codes(array[start:stop])) for at, array in flat], len(observations)
+            )
 
         bits = 8 * parts[0][1].dtype.itemsize
         found[name] = Matrix(stacked(as_codes, 0, most), bits)
@@ -82,7 +84,7 @@ def matrices_of(views: Sequence[View]) -> dict[str, Matrix]:
             found[REST + name] = Matrix(stacked(folded, most, None), 0)
         if any(array.ndim > 1 for _, array in parts):
             shapes = [(at, folded(np.array(array.shape, np.int64))) for at, array in parts]
-            found[SHAPE + name] = Matrix(_stacked(shapes, len(views)), 0)
+            found[SHAPE + name] = Matrix(_stacked(shapes, len(observations)), 0)
     return found
 
 
@@ -112,10 +114,13 @@ def _general(name: str) -> str:
     return f"{kind.partition(' ')[0]}.{field}"
 
 
-def facts_of(views: Sequence[View]) -> dict[str, Codes]:
+def facts_of(observations: Sequence[Observation]) -> dict[str, Codes]:
     """Lengths, numbers and the like, by name."""
-    names = dict.fromkeys(name for view in views for name in view.facts)
-    return {name: np.array([view.facts[name] for view in views], np.int64) for name in names}
+    names = dict.fromkeys(name for observation in observations for name in observation.facts)
+    return {
+        name: np.array([observation.facts[name] for observation in observations], np.int64)
+        for name in names
+    }
 
 
 def matrices_of_rows(

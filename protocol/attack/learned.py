@@ -112,9 +112,9 @@ class _Learned(NamedTuple):
     @property
     def words(self) -> str:
         table = self.table
-        told = np.flatnonzero(table)
-        loudest = told[np.argsort(-np.abs(self.scores[told]), kind="stable")]
-        if self.scored or not len(told):
+        decisive = np.flatnonzero(table)
+        loudest = decisive[np.argsort(-np.abs(self.scores[decisive]), kind="stable")]
+        if self.scored or not len(decisive):
             return self.name
         sides = []
         for side, input_ in ((-1, "first"), (1, "second")):
@@ -240,8 +240,8 @@ def _summed(parts: Sequence[_Learned], taught: NDArray[np.bool_], lesson: _Lesso
     score = np.sum([part.scores[part.codes] for part in parts], axis=0)
     for own, other in ((0, 1), (1, 0)):
         place = lesson.parts[own]
-        told = [_scores_of(part.parts[other])[part.codes[place]] for part in parts]
-        score[place] = np.sum(told, axis=0)
+        scores = [_scores_of(part.parts[other])[part.codes[place]] for part in parts]
+        score[place] = np.sum(scores, axis=0)
     bounds = np.unique(np.quantile(score[taught], np.linspace(0, 1, _STEPS)))
     codes = np.searchsorted(bounds, score)
     name = f"a score of {len(parts)} columns, {parts[0].name} first"

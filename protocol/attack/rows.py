@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
+from protocol.attack.observer import Observation, observation_of
 from protocol.attack.trials import TARGET, Pair, Study, Trials, bound_of, ratios_of
-from protocol.attack.views import View, view_of
 from protocol.crypto.randomness import WORDS
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD
@@ -57,21 +57,21 @@ def rows_of_parties(
         run = study.rehearse(codes, parties=parties, seed=seeds)
         ledger = run.ledger(study.observer)
         for place, party in enumerate(run.charter.roster.parties):
-            view = view_of(run, study.observer, {party: TARGET})
-            found = _rows(view, held, fields)
+            observation = observation_of(run, study.observer, {party: TARGET})
+            found = _rows(observation, held, fields)
             if found.keys() != set(fields):
                 return None
             for name, part in found.items():
                 parts[name].append(part)
-            ratios[number, place] = ratios_of(view, ledger, party, study, pair, held)
+            ratios[number, place] = ratios_of(observation, ledger, party, study, pair, held)
             bound = max(bound, bound_of(ledger, pair, (party,)))
     matrices: dict[str, Matrix] = {}
     for name, held_rows in parts.items():
         values = np.concatenate([part.values for part in held_rows])
         matrices.update(matrices_of_rows(name, values, held_rows[0].bits, most=ROW_ELEMENTS))
     columns = columns_of(matrices, related=matrices)
-    told = ratios.reshape(-1)
-    return Trials("rows", bits.reshape(-1), columns, told if told.any() else None, bound, runs)
+    law = ratios.reshape(-1)
+    return Trials("rows", bits.reshape(-1), columns, law if law.any() else None, bound, runs)
 
 
 def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
         return ()
     parties = max(study.variant.quorum_of(2), 2)
     seeds = [study.stream.derive("aligned") for _ in range(3)]
-    views = []
+    observations = []
     try:
         for held, changed, seed in zip(
             (_FEW, _MORE, _FEW), (False, False, True), seeds, strict=True
@@ -95,11 +95,14 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
             run = study.rehearse(codes, parties=parties, seed=seed)
             if run.failure is not None:
                 return ()
-            views.append(view_of(run, study.observer, {run.charter.roster.parties[0]: TARGET}))
+            observations.append(
+                observation_of(run, study.observer, {run.charter.roster.parties[0]: TARGET})
+            )
     except (ProtocolError, ValueError):
         return ()
     few, more, other = (
-        _rows(view, held, None) for view, held in zip(views, (_FEW, _MORE, _FEW), strict=True)
+        _rows(observation, held, None)
+        for observation, held in zip(observations, (_FEW, _MORE, _FEW), strict=True)
     )
     rest = np.arange(_FEW) != _ROW
     return tuple(
@@ -111,10 +114,10 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     )
 
 
-def _rows(view: View, held: int, fields: Sequence[str] | None) -> dict[str, _Rows]:
+def _rows(observation: Observation, held: int, fields: Sequence[str] | None) -> dict[str, _Rows]:
     """The arrays of a view with so many rows, or with as many groups of bits."""
     found = {}
-    for name, message in view.messages.items():
+    for name, message in observation.messages.items():
         for field in message.__struct_fields__:
             value = getattr(message, field)
             if not isinstance(value, np.ndarray) or value.ndim < 1:

@@ -18,7 +18,7 @@ from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.events import Composed, Masked, OneOf, PrivacyEvent, Public
 from protocol.attack.columns import Codes, columns_of, facts_of, matrices_of
 from protocol.attack.declared import Floats, log_ratios
-from protocol.attack.views import View, view_of, views_of
+from protocol.attack.observer import Observation, observation_of, observations_of
 from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.messages import PartyId
@@ -137,7 +137,7 @@ def whole_runs(study: Study, pair: Pair, runs: int) -> Trials:
     drawn = study.stream.derive(f"runs {pair.words}")
     bits = drawn.bernoulli(WORDS // 2, runs)
     seeds = drawn.derive("seeds")
-    views, ratios, bound = [], np.zeros(runs), 0.0
+    observations, ratios, bound = [], np.zeros(runs), 0.0
     for place, bit in enumerate(bits.tolist()):
         codes = study.records.codes.astype(np.int64)
         codes[study.target] = pair.records[bit]
@@ -146,17 +146,17 @@ def whole_runs(study: Study, pair: Pair, runs: int) -> Trials:
             codes[study.mate] = pair.records[1 - bit]
             concerned.append(study.mate)
         run = study.rehearse(codes, parties=len(codes), seed=seeds)
-        told = [run.charter.roster.parties[respondent] for respondent in concerned]
+        concerned_parties = [run.charter.roster.parties[respondent] for respondent in concerned]
         labels = {name: str(name) for name, _ in run.charter.roster.members}
-        labels.update(zip(told, (TARGET, MATE), strict=False))
-        view = view_of(run, study.observer, labels)
+        labels.update(zip(concerned_parties, (TARGET, MATE), strict=False))
+        observation = observation_of(run, study.observer, labels)
         ledger = run.ledger(study.observer)
-        bound = max(bound, bound_of(ledger, pair, told))
+        bound = max(bound, bound_of(ledger, pair, concerned_parties))
         if not pair.exchanged:
-            ratios[place] = ratios_of(view, ledger, told[0], study, pair, 1)[0]
-        views.append(view)
-    told_by_law = ratios if ratios.any() else None
-    return Trials("whole runs", bits, _columns(views), told_by_law, bound, runs)
+            ratios[place] = ratios_of(observation, ledger, concerned_parties[0], study, pair, 1)[0]
+        observations.append(observation)
+    law = ratios if ratios.any() else None
+    return Trials("whole runs", bits, _columns(observations), law, bound, runs)
 
 
 def many_parties(study: Study, pair: Pair, trials: int, *, copies: int, held: int = 1) -> Trials:
@@ -175,7 +175,7 @@ def many_parties(study: Study, pair: Pair, trials: int, *, copies: int, held: in
     bits = drawn.bernoulli(WORDS // 2, (runs, copies))
     survey = study.records.survey
     others = drawn.derive("others").integers(np.array(survey.sizes), (held - 1, len(survey.sizes)))
-    views, ratios, bound = [], np.zeros(runs * copies), 0.0
+    observations, ratios, bound = [], np.zeros(runs * copies), 0.0
     both = np.stack(pair.records)
     for number in range(runs):
         had = bits[number].astype(np.int64)
@@ -187,40 +187,40 @@ def many_parties(study: Study, pair: Pair, trials: int, *, copies: int, held: in
         run = study.rehearse(codes, parties=len(chosen), seed=seeds)
         ledger = run.ledger(study.observer)
         roster = run.charter.roster.parties
-        told = [roster[each * place : each * (place + 1)] for place in range(copies)]
-        labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in told]
-        seen = views_of(run, study.observer, labels)
-        for place, (parties, view) in enumerate(zip(told, seen, strict=True)):
+        targets = [roster[each * place : each * (place + 1)] for place in range(copies)]
+        labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in targets]
+        seen = observations_of(run, study.observer, labels)
+        for place, (parties, observation) in enumerate(zip(targets, seen, strict=True)):
             bound = max(bound, bound_of(ledger, pair, parties))
             if not pair.exchanged:
-                law = ratios_of(view, ledger, parties[0], study, pair, held)
-                ratios[number * copies + place] = law[0]
-            views.append(view)
-    told_by_law = ratios if ratios.any() else None
+                one = ratios_of(observation, ledger, parties[0], study, pair, held)
+                ratios[number * copies + place] = one[0]
+            observations.append(observation)
+    law = ratios if ratios.any() else None
     sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
-    return Trials(sort, bits.reshape(-1), _columns(views), told_by_law, bound, runs)
+    return Trials(sort, bits.reshape(-1), _columns(observations), law, bound, runs)
 
 
 def ratios_of(
-    view: View, ledger: Ledger, party: PartyId, study: Study, pair: Pair, held: int
+    observation: Observation, ledger: Ledger, party: PartyId, study: Study, pair: Pair, held: int
 ) -> Floats:
     """What a party's messages say by their declared laws, (held,)."""
-    told = np.zeros(held)
+    summed = np.zeros(held)
     account = ledger.accounts.get(party)
     if account is None:
-        return told
+        return summed
     events = {charge.seq: charge.event for charge in account.trail}
-    for name, (sender, seq) in view.slots.items():
+    for name, (sender, seq) in observation.slots.items():
         event = events.get(seq)
         if sender != party or event is None:
             continue
-        ratios = log_ratios(view.messages[name], event, study.records.survey, pair.records)
+        ratios = log_ratios(observation.messages[name], event, study.records.survey, pair.records)
         if ratios is not None and len(ratios) == held:
-            told += ratios
-    return told
+            summed += ratios
+    return summed
 
 
-def _columns(views: Sequence[View]) -> dict[str, Codes]:
-    matrices = matrices_of(views)
+def _columns(observations: Sequence[Observation]) -> dict[str, Codes]:
+    matrices = matrices_of(observations)
     own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
-    return {**facts_of(views), **columns_of(matrices, related=own)}
+    return {**facts_of(observations), **columns_of(matrices, related=own)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from protocol.accounting.composition import Composition, ExactAccountant, Told
+from protocol.accounting.composition import Composition, DominatingPairs, ExactAccountant
 from protocol.audit.ledger import Account, Ledger
 from protocol.messages import PartyId
 
@@ -14,26 +14,26 @@ MOST_JUDGED = 256
 """So many different accounts are composed; of the others their pure figures are taken."""
 
 
-class Worst(msgspec.Struct, frozen=True):
+class WorstRespondent(msgspec.Struct, frozen=True):
     """The respondent of whom most was learned at a delta, as far as that was computed.
 
     Args:
         party: who speaks for her.
-        told: the pairs of laws behind everything that cost something.
+        pairs: of laws, which dominate everything that cost something.
         composition: what that tells together.
         everybody: whether the figure bounds what was learned about every respondent; if not, it is
             of one of those whose pure figures are the largest.
     """
 
     party: PartyId
-    told: Told
+    pairs: DominatingPairs
     composition: Composition
     everybody: bool
 
 
-def worst_composition(
+def worst_respondent(
     ledger: Ledger, delta: float, *, settled: bool, most: int = MOST_JUDGED
-) -> Worst | None:
+) -> WorstRespondent | None:
     """The largest epsilon at a delta over all respondents; None if nothing was told of anybody.
 
     Accounts are composed from the dearest on, until the pure figures of all that are left, which
@@ -49,7 +49,7 @@ def worst_composition(
         ValueError: ``delta`` is not from 0 to less than 1.
     """
     accountant = ExactAccountant(delta)
-    found: Worst | None = None
+    found: WorstRespondent | None = None
     different = _different(ledger.accounts.values())
     for place, account in enumerate(different):
         if found is not None and account.loss.record <= found.composition.epsilon:
@@ -61,8 +61,8 @@ def worst_composition(
         judge = accountant.judge if by_itself else accountant.judge_in_turn
         composition = judge(events)
         if found is None or composition.epsilon > found.composition.epsilon:
-            told = accountant.told(events) if by_itself else accountant.told_in_turn(events)
-            found = Worst(account.party, told, composition, True)
+            pairs = accountant.pairs(events) if by_itself else accountant.pairs_in_turn(events)
+            found = WorstRespondent(account.party, pairs, composition, True)
     return found
 
 

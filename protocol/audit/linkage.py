@@ -114,24 +114,24 @@ def link(ledger: Ledger) -> Linkage:
 def _repeated(
     events: Sequence[PrivacyEvent], ledger: Ledger, sizes: Mapping[str, int]
 ) -> tuple[Repeated, ...]:
-    told = _told(Composed(tuple(events)))
+    disclosed = _disclosures(Composed(tuple(events)))
     return tuple(
-        _averaged(name, told[name], sizes.get(name))
+        _averaged(name, disclosed[name], sizes.get(name))
         for name in ledger.attributes
-        if len(told.get(name, ())) > 1
+        if len(disclosed.get(name, ())) > 1
     )
 
 
-def _told(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
+def _disclosures(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
     """By attribute the parts of an event that tell something of it: of one of several, the most."""
     found: dict[str, list[PrivacyEvent]] = {}
     match event:
         case Composed(events):
-            for part in map(_told, events):
+            for part in map(_disclosures, events):
                 for name, leaves in part.items():
                     found.setdefault(name, []).extend(leaves)
         case OneOf(events):
-            for part in map(_told, events):
+            for part in map(_disclosures, events):
                 for name, leaves in part.items():
                     found[name] = max(found.get(name, []), leaves, key=_weight)
         case Randomized(_, attributes) | ExactCounts(attributes) | Plain(attributes):
@@ -141,23 +141,23 @@ def _told(event: PrivacyEvent) -> dict[str, list[PrivacyEvent]]:
     return found
 
 
-def _weight(told: Sequence[PrivacyEvent]) -> tuple[float, int]:
-    return _epsilon(told), len(told)
+def _weight(leaves: Sequence[PrivacyEvent]) -> tuple[float, int]:
+    return _epsilon(leaves), len(leaves)
 
 
-def _epsilon(told: Sequence[PrivacyEvent]) -> float:
+def _epsilon(leaves: Sequence[PrivacyEvent]) -> float:
     return math.fsum(
-        leaf.randomizer.epsilon if isinstance(leaf, Randomized) else math.inf for leaf in told
+        leaf.randomizer.epsilon if isinstance(leaf, Randomized) else math.inf for leaf in leaves
     )
 
 
-def _averaged(name: str, told: Sequence[PrivacyEvent], size: int | None) -> Repeated:
-    epsilon = _epsilon(told)
+def _averaged(name: str, leaves: Sequence[PrivacyEvent], size: int | None) -> Repeated:
+    epsilon = _epsilon(leaves)
     # A domain of an unknown size has at least two categories, and a guess is easiest among two.
     size = 2 if size is None else size
     success, exact, method = 1.0, True, "the answers themselves are among what was told"
-    if all(isinstance(leaf, Randomized) for leaf in told):
-        keeps = _keeps(told, name)
+    if all(isinstance(leaf, Randomized) for leaf in leaves):
+        keeps = _keeps(leaves, name)
         alike = len(set(keeps)) == 1
         if keeps and len(keeps) <= (MOST_ALIKE if alike else MOST_UNLIKE):
             size = keeps[0].size
@@ -167,7 +167,7 @@ def _averaged(name: str, told: Sequence[PrivacyEvent], size: int | None) -> Repe
             method = "at most, from the epsilon of all reports together"
     return Repeated(
         attribute=name,
-        times=len(told),
+        times=len(leaves),
         epsilon=epsilon,
         success=success,
         chance=1 / size,
@@ -176,17 +176,17 @@ def _averaged(name: str, told: Sequence[PrivacyEvent], size: int | None) -> Repe
     )
 
 
-def _keeps(told: Sequence[PrivacyEvent], name: str) -> tuple[KeepUniform, ...]:
+def _keeps(leaves: Sequence[PrivacyEvent], name: str) -> tuple[KeepUniform, ...]:
     """The randomizers, if all keep or draw this attribute by itself; else none."""
     keeps = tuple(
         leaf.randomizer
-        for leaf in told
+        for leaf in leaves
         if isinstance(leaf, Randomized)
         # A class that is derived from it may draw by another law.
         and type(leaf.randomizer) is KeepUniform
         and leaf.attributes == (name,)
     )
-    same = len(keeps) == len(told) and len({keep.size for keep in keeps}) == 1
+    same = len(keeps) == len(leaves) and len({keep.size for keep in keeps}) == 1
     return tuple(sorted(keeps, key=lambda keep: keep.threshold)) if same else ()
 
 

@@ -98,7 +98,7 @@ class Exchange:
         self._held: dict[tuple[PartyId, PartyId], float] = {}
         self._declined: set[PartyId] = set()
         self._headed: set[PartyId] = set()
-        self._told: set[tuple[PartyId, PartyId]] = set()
+        self._notified: set[tuple[PartyId, PartyId]] = set()
         self._notices = 0
         self._strangers = 0
 
@@ -168,8 +168,8 @@ class Exchange:
             return Ruling((), "link cut")
         if recipient in self._left:
             # Once is enough: notices must not pile up before a sender that does not read.
-            told = (recipient, link) in self._told
-            return _NOTHING if told else Ruling((self._notice(recipient, to=link),))
+            notified = (recipient, link) in self._notified
+            return _NOTHING if notified else Ruling((self._notice(recipient, to=link),))
         if fate is PASS and not self._held:
             return Ruling((Delivery(envelope, 0.0, False, at_hand),))
         if fate.verdict is Verdict.DROP:
@@ -275,5 +275,5 @@ class Exchange:
         body = self.charter.codec.encode(Left(member, self._left[member]))
         envelope = Envelope(self.charter.session, SWITCH, to, self._notices, Left.kind(), body)
         self._notices += 1
-        self._told.add((member, to))
+        self._notified.add((member, to))
         return Delivery(envelope, self._held.get((member, to), 0.0))

@@ -134,13 +134,13 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             *sparse_kinds(shape, bits=bits, unmasked=REVEALED),
         )
 
-    async def begun(self, me: Me, *, survey: bytes, told: PrivacyEvent) -> Begin:
+    async def begun(self, me: Me, *, survey: bytes, event: PrivacyEvent) -> Begin:
         """A party's side: wait until the sum begins, and consent.
 
         Args:
             survey: the digest of what was asked.
-            told: what the contribution tells in the end. Who cannot afford it declines here, before
-                others count on it.
+            event: what the contribution tells in the end. Who cannot afford it declines here,
+                before others count on it.
 
         Raises:
             PrivacyError: asked for another survey or attempt than agreed to, or for too much.
@@ -150,7 +150,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise PrivacyError("asked about another survey than the one agreed to")
         if begin.attempt != self.attempt:
             raise PrivacyError(f"asked for attempt {begin.attempt}, agreed to {self.attempt}")
-        me.afford(told)
+        me.afford(event)
         return begin
 
     async def contribute(
@@ -202,11 +202,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
         if not everyone:
             return None
-        told = await me.receive(Totals, AGGREGATOR)
-        totals = told.totals.astype(np.int64)
-        check_totals(totals, told.respondents, groups, least=respondents)
+        published = await me.receive(Totals, AGGREGATOR)
+        totals = published.totals.astype(np.int64)
+        check_totals(totals, published.respondents, groups, least=respondents)
         _compare(me, totals, values)
-        return Summed(totals, told.respondents, hood, digest_of(totals, told.respondents))
+        return Summed(totals, published.respondents, hood, digest_of(totals, published.respondents))
 
     async def agree(self, me: Me, summed: Summed, also: bytes = b"") -> None:
         """A party's side: make sure that the neighbours hold the same total.
@@ -289,11 +289,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             me, summed.survivors, summed.hoods, round=TOTALS, within=within, quorum=needed
         )
 
-    def reveals(self, message: Message, told: PrivacyEvent) -> PrivacyEvent | None:
+    def reveals(self, message: Message, event: PrivacyEvent) -> PrivacyEvent | None:
         """What a message of the dialogue tells; None for other kinds.
 
         Args:
-            told: what a party's contribution tells in the end, whoever puts it together.
+            event: what a party's contribution tells in the end, whoever puts it together.
         """
         match message:
             case Begin() | Join() | Deal():
@@ -302,7 +302,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             case Graph() | Dealt() | Survivors() | Tagged():
                 return Public()
             case Upload() | Partial():
-                return told
+                return event
             case Unmask() | Partials() | Totals() | Tags():
                 return Derived()
             case _:

@@ -131,20 +131,20 @@ class Rehearsal:
     @functools.cached_property
     def heard(self) -> dict[PartyId, list[Envelope]]:
         """What was delivered to each member, in order."""
-        return self._told[0]
+        return self._histories[0]
 
     @functools.cached_property
     def heard_before(self) -> dict[Slot, int]:
         """How much its sender had heard when an envelope was sent."""
-        return self._told[1]
+        return self._histories[1]
 
     @functools.cached_property
     def events(self) -> dict[Slot, PrivacyEvent]:
         """What every envelope tells, given what its sender had seen."""
-        return self._told[2]
+        return self._histories[2]
 
     @functools.cached_property
-    def _told(
+    def _histories(
         self,
     ) -> tuple[dict[PartyId, list[Envelope]], dict[Slot, int], dict[Slot, PrivacyEvent]]:
         heard: dict[PartyId, list[Envelope]] = {}

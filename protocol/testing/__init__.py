@@ -9,7 +9,7 @@ from protocol.testing.contracts import (
     contract,
     under_faults,
 )
-from protocol.testing.faults import Schedule, check_under_faults, schedules_of
+from protocol.testing.schedules import Schedule, check_under_faults, schedules_of
 
 __all__ = [
     "Schedule",

@@ -34,7 +34,7 @@ from protocol.session.variant import Variant, build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
-from protocol.testing.faults import SCHEDULES, check_under_faults
+from protocol.testing.schedules import SCHEDULES, check_under_faults
 
 MUTILATIONS = 200
 ROWS = 8
@@ -165,7 +165,7 @@ def under_faults(
     """A test function for pytest that runs a variant under seeded fault schedules.
 
     Envelopes are lost, doubled and late, parties crash and lose their links; what must hold then
-    is listed at ``protocol.testing.faults.check_under_faults``, and the arguments are those.
+    is listed at ``protocol.testing.schedules.check_under_faults``, and the arguments are those.
     """
 
     def test_faults() -> None:

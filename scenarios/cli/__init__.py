@@ -32,7 +32,7 @@ COMMANDS = {
         "scenarios.cli.receipts", "check", "Check a receipt with the published checkpoint alone."
     ),
     "compose": Place(
-        "scenarios.cli.privacy", "compose", "Say what randomized reports cost together."
+        "scenarios.cli.composition", "compose", "Say what randomized reports cost together."
     ),
     "keys": Place("scenarios.cli.survey", "keys", "Make keys and certificates for a survey."),
     "list": Place("scenarios.cli.run", "list_", "List the scenarios and their parameters."),
@@ -43,7 +43,7 @@ COMMANDS = {
     "run": Place("scenarios.cli.run", "run", "Run a scenario, or a path.py of your own."),
     "show": Place("scenarios.cli.inspect", "show", "Show who said what to whom."),
     "shuffle": Place(
-        "scenarios.cli.privacy",
+        "scenarios.cli.composition",
         "shuffle",
         "Say what reports cost if nobody can tell whose is whose.",
     ),

@@ -150,8 +150,8 @@ def _values(found: Attack) -> dict[str, Any]:
         for event, interval in (("first", probe.first), ("second", probe.second)):
             values[event] = {"low": interval.low, "high": interval.high}
         tried = [
-            {**told, "bound": _finite(one.bound), "undecided": one.undecided}
-            for one, told in zip(probe.tried, values["tried"], strict=True)
+            {**plain, "bound": _finite(one.bound), "undecided": one.undecided}
+            for one, plain in zip(probe.tried, values["tried"], strict=True)
         ]
         verdict = {"accused": probe.accused, "undecided": probe.undecided}
         probes.append({**values, **verdict, "tried": tried})

@@ -10,13 +10,13 @@ import click
 import msgspec
 
 from protocol.accounting.composition import Composition
-from protocol.audit.at_delta import Worst, worst_composition
+from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.judge import (
     CoalitionFinding,
     CoalitionReading,
+    CoalitionSearch,
     WorstCoalition,
-    WorstReading,
 )
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage, link
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
     header: Header
     audit: Audit
     account: Account | None
-    worst_respondent: Worst | None
+    worst_respondent: WorstRespondent | None
     no_delta: str
     second_opinions: tuple[Composition, ...]
     linkage: Linkage
@@ -201,7 +201,7 @@ def audit(
     if conspirators is not None:
         known = CoalitionReading(charter, conspirators, Held(lambda: reader.stored))
     if worst is not None:
-        searched = WorstReading(charter, worst, Held(lambda: reader.stored))
+        searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
     rounds = None if html is None else RoundWriter(charter.roster)
     found = opened.audit(
         cls,
@@ -212,11 +212,9 @@ def audit(
         reader=reader,
         folds=[each for each in (known, searched, silent, rounds) if each is not None],
     )
-    worst_respondent, no_delta = None, ""
+    respondent, no_delta = None, ""
     try:
-        worst_respondent = worst_composition(
-            found.ledger, delta, settled=settled(found.charter.variant)
-        )
+        respondent = worst_respondent(found.ledger, delta, settled=settled(found.charter.variant))
     except UnsupportedEventError as error:
         what = "not computed, nor a second opinion" if pld else "not computed"
         no_delta = f"at delta {delta:g}: {what}: {error}"
@@ -224,12 +222,12 @@ def audit(
         header=header,
         audit=found,
         account=None if trail is None else _account(found, trail),
-        worst_respondent=worst_respondent,
+        worst_respondent=respondent,
         no_delta=no_delta,
-        second_opinions=_second_opinions(worst_respondent, delta) if pld else (),
+        second_opinions=_second_opinions(respondent, delta) if pld else (),
         linkage=link(found.ledger),
         coalition=None if known is None else known.found(),
-        worst=None if searched is None else searched.worst(),
+        worst=None if searched is None else searched.worst_coalition(),
         coalition_notes=silent.notes,
         worst_notes=(_ALONE,) if taps or keys else (),
         notes=_notes(found) if replay else (),
@@ -252,7 +250,7 @@ def _account(found: Audit, party: str) -> Account:
     return account
 
 
-def _second_opinions(worst: Worst | None, delta: float) -> tuple[Composition, ...]:
+def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Composition, ...]:
     """The same messages judged by ``dp-accounting``, whose figures bracket the true one.
 
     Raises:
@@ -263,7 +261,7 @@ def _second_opinions(worst: Worst | None, delta: float) -> tuple[Composition, ..
     if worst is None:
         return ()
     try:
-        found = opinion(worst.told, delta)
+        found = opinion(worst.pairs, delta)
     except (ImportError, ValueError) as error:
         raise UsageError(f"--pld: {error}") from error
     cells = f", with losses in cells of {found.interval:.1g}" if found.interval else ""

@@ -13,7 +13,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
-from scenarios.report.figures import count
+from scenarios.report.formatting import count
 
 _NAMES = 8
 """The most names that a line gives."""
@@ -81,7 +81,7 @@ def answer(finding: CoalitionFinding) -> str:
         return (
             "there is no secure sum on record to take apart: what is seen bears its sender's name"
         )
-    randomized = not any(is_exact(found.told) for found in finding.sums)
+    randomized = not any(is_exact(found.event) for found in finding.sums)
     if finding.exposed:
         many = len(finding.exposed)
         counts = "counts, randomized before," if randomized else "exact counts"
@@ -141,7 +141,7 @@ def _sum_lines(found: SumFinding, which: str) -> Iterator[str]:
     if found.unknown_masks:
         masks = count(found.unknown_masks, "mask")
         yield f"    {masks} between honest parties {_are(found.unknown_masks)} not known"
-    if not is_exact(found.told):
+    if not is_exact(found.event):
         yield "    contributions were randomized before: their epsilon holds whoever conspires"
 
 
@@ -183,7 +183,7 @@ def _sum_values(found: SumFinding) -> dict[str, Any]:
     parts = sorted(found.components, key=lambda part: len(part.parties))
     return {
         "profile": found.profile,
-        "exact_counts": is_exact(found.told),
+        "exact_counts": is_exact(found.event),
         "contributed": found.contributed,
         "honest": found.honest,
         "uploads_seen": found.uploads_seen,
@@ -318,9 +318,9 @@ def _repeated_values(repeated: Repeated) -> dict[str, Any]:
     }
 
 
-def is_exact(told: PrivacyEvent) -> bool:
+def is_exact(event: PrivacyEvent) -> bool:
     """Whether a contribution holds true counts."""
-    match told:
+    match event:
         case Masked():
             return True
         case Composed(events) | OneOf(events):

@@ -10,14 +10,14 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from protocol.accounting.composition import Composition
-from protocol.audit.at_delta import Worst
+from protocol.audit.at_delta import WorstRespondent
 from protocol.audit.audit import Audit
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.ledger import Account
 from protocol.messages import NO_ROUND, PartyId
-from scenarios.report.figures import count
+from scenarios.report.formatting import count
 from scenarios.report.replays import records_unproved
 from scenarios.report.terminal.text import (
     by_attribute,
@@ -39,7 +39,7 @@ def audit_report(
     audit: Audit,
     *,
     notes: Iterable[str] = (),
-    worst: Worst | None = None,
+    worst: WorstRespondent | None = None,
     no_delta: str = "",
     others: Iterable[Composition] = (),
 ) -> Iterator[RenderableType]:
@@ -186,7 +186,9 @@ def _attributes(epsilons: Mapping[str, float]) -> Iterator[RenderableType]:
         yield plain(f"  and {len(rows) - _LISTED:,} more figures")
 
 
-def _at_delta(worst: Worst, others: Iterable[Composition], *, partial: bool) -> Iterator[str]:
+def _at_delta(
+    worst: WorstRespondent, others: Iterable[Composition], *, partial: bool
+) -> Iterator[str]:
     """What tighter accountants say of the respondent of whom most was learned."""
     compositions = (worst.composition, *others)
     bound = "at least" if partial else "at most"

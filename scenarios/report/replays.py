@@ -32,22 +32,22 @@ def records_unproved(audit: Audit) -> str:
             f"{lead}: nothing on record binds a party to its records or to its randomness, so "
             "whoever has its keys can look for others that lead to the same words"
         )
-    told = {
+    events = {
         event
         for name, account in audit.ledger.accounts.items()
         if name in members
         for charge in account.trail
         for event in _parts(charge.event)
     }
-    passing = [*_passing(told)] or ["any that lead to the same words agree as well"]
-    if _unasked(told, audit.ledger.attributes):
+    passing = [*_passing(events)] or ["any that lead to the same words agree as well"]
+    if _unasked(events, audit.ledger.attributes):
         passing.append("one that nobody asked for always passes")
     return f"{lead}: {'; '.join(passing)}"
 
 
-def _passing(told: Iterable[PrivacyEvent]) -> Iterator[str]:
+def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
     """What else agrees, by the sorts of events."""
-    draws = [event.randomizer for event in told if isinstance(event, Randomized)]
+    draws = [event.randomizer for event in events if isinstance(event, Randomized)]
     keeps = [draw for draw in draws if isinstance(draw, KeepUniform | KeepElseTable)]
     redrawn = {1 - keep.threshold / WORDS for keep in keeps}
     if redrawn:
@@ -59,14 +59,14 @@ def _passing(told: Iterable[PrivacyEvent]) -> Iterator[str]:
         )
     if len(keeps) < len(draws):
         yield "a false answer passes where the same draw makes the same report of it"
-    if any(isinstance(event, Masked | ExactCounts) for event in told):
+    if any(isinstance(event, Masked | ExactCounts) for event in events):
         yield "of what was summed, a party's records with the same counts pass"
 
 
-def _unasked(told: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
+def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
     """Whether some attributes were told by some respondents and not by others, or by nobody."""
-    asked = {name for event in told for name in getattr(event, "attributes", ())}
-    return any(isinstance(event, OneOf) for event in told) or not asked.issuperset(attributes)
+    asked = {name for event in events for name in getattr(event, "attributes", ())}
+    return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)
 
 
 def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from protocol.accounting.composition import Composition
-from protocol.audit.at_delta import Worst
+from protocol.audit.at_delta import WorstRespondent
 from protocol.audit.audit import Audit
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.findings import Finding
@@ -137,7 +137,9 @@ def composition_values(composition: Composition) -> dict[str, Any]:
     return {**values, "epsilon": _finite(composition.epsilon)}
 
 
-def worst_respondent_values(found: Worst, others: Iterable[Composition]) -> dict[str, Any]:
+def worst_respondent_values(
+    found: WorstRespondent, others: Iterable[Composition]
+) -> dict[str, Any]:
     """What tighter accountants say of the respondent of whom most was learned."""
     return {
         "party": found.party,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=msgspec.Struct)
 
 
-def _untold(done: int, total: int) -> None:
+def _unheeded(done: int, total: int) -> None:
     """Progress that nobody follows."""
 
 
@@ -55,7 +55,7 @@ class Context:
     transcript: Path | str | None = None
     watch: Callable[[Exchange], object] | None = None
     by_messages: bool = False
-    progress: Callable[[int, int], None] = _untold
+    progress: Callable[[int, int], None] = _unheeded
 
     def simulate(
         self,

@@ -113,7 +113,7 @@ class Eavesdropper:
     def hood(self, party: PartyId) -> tuple[PartyId, ...]:
         return tuple(PartyId(name) for name in self.public[party, Graph].names)
 
-    def told(self, party: PartyId) -> list[int]:
+    def rows_of(self, party: PartyId) -> list[int]:
         """The rows of those that a party has masks with."""
         rows: list[int] = np.flatnonzero(self.public[party, Dealt].dealt).tolist()
         return rows
@@ -177,7 +177,7 @@ class Eavesdropper:
                 for i, dealer in enumerate(self.hood(party)):
                     share = content[i * (SECRET_BYTES + 16) :][:SECRET_BYTES]
                     # Of those whose box was no good there are zeros.
-                    if i in self.told(party) and any(share):
+                    if i in self.rows_of(party) and any(share):
                         part = OWN if self._survives(dealer) else PAIRWISE
                         row = self.hood(dealer).index(party)
                         shares.setdefault((dealer, part), {})[row] = share
@@ -234,7 +234,7 @@ class Eavesdropper:
         for party in parties:
             if party in own:
                 total = total - expand_mask(own[party], len(total), bits=bits)
-            for row in self.told(party):
+            for row in self.rows_of(party):
                 other = self.hood(party)[row]
                 found = self._from(party, other, self._given(party, row), mask_secrets)
                 if found is None:

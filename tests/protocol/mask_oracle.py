@@ -29,7 +29,7 @@ class World:
     threshold: int
     hoods: tuple[tuple[int, ...], ...]
     dealt: Set
-    told: Mapping[int, Set]
+    dealers: Mapping[int, Set]
     survivors: Mapping[int, Set]
     uploaded: Set
     unmasked: Set
@@ -50,7 +50,7 @@ class World:
         for i, hood in enumerate(self.hoods):
             record.hoods[i, : len(hood)] = hood
             record.joined[i, : len(hood)] = True
-            record.dealt[i, : len(hood)] = [j in self.told[i] for j in hood]
+            record.dealt[i, : len(hood)] = [j in self.dealers[i] for j in hood]
             record.survivors[i, : len(hood)] = [j in self.survivors[i] for j in hood]
             record.foreign[i, : len(hood)] = [(i, j) in self.foreign for j in hood]
             record.rejected[i, : len(hood)] = [(i, j) in self.rejected for j in hood]
@@ -81,7 +81,7 @@ class World:
             row: dict[Hashable, int] = {("x", i): 1}
             if i not in own:
                 row["own", i] = 1
-            for j in self.told[i]:
+            for j in self.dealers[i]:
                 if i in keys or j in keys or (not self.literal and self._doubted(i, j)):
                     continue
                 if self.literal:
@@ -105,11 +105,11 @@ class World:
         for i in range(self.parties):
             of_own, of_key = set(), set()
             for j in self.hoods[i]:
-                handed = j in self.dealt_seen and i in self.told[j]
+                handed = j in self.dealt_seen and i in self.dealers[j]
                 if j in insiders and (i in self.deals_seen or handed):
                     of_own.add(j)
                     of_key.add(j)
-                if unmasks and j in self.unmasked_seen and i in self.told[j]:
+                if unmasks and j in self.unmasked_seen and i in self.dealers[j]:
                     (of_own if i in self.survivors[j] else of_key).add(j)
             if len(of_own) >= self.threshold:
                 own.add(i)
@@ -183,7 +183,7 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
     beside = {i: {j for j in everybody if (min(i, j), max(i, j)) in linked} for i in everybody}
     hoods = tuple(tuple(draw(st.permutations(sorted(beside[i])))) for i in range(parties))
     dealt = everybody if literal else draw(subsets(everybody))
-    told = {
+    dealers = {
         i: frozenset(beside[i]) if literal else draw(subsets(frozenset(beside[i]) & dealt))
         for i in everybody
     }
@@ -206,7 +206,7 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
         threshold=draw(st.integers(1, parties)),
         hoods=hoods,
         dealt=dealt,
-        told=told,
+        dealers=dealers,
         survivors={i: draw(st.one_of(st.just(uploaded), subsets(everybody))) for i in everybody},
         uploaded=uploaded,
         unmasked=unmasked,

@@ -33,7 +33,7 @@ class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         profile: of the sum.
-        told: what a contribution tells, once it is known: true counts, or randomized ones.
+        event: what a contribution tells once it is known: true counts, or randomized ones.
         contributed: how many parties' contributions are on record.
         honest: how many of them are not the coalition's own, with or without known keys.
         uploads_seen: how many of the honest ones' masked contributions the coalition sees.
@@ -47,7 +47,7 @@ class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     profile: Literal["literal", "sparse"]
-    told: PrivacyEvent
+    event: PrivacyEvent
     contributed: int
     honest: int
     uploads_seen: int

@@ -72,18 +72,18 @@ class Instructions:
         noted = [getattr(record, name)[place] for name in NOTED[kind]]
         same = all(map(np.array_equal, noted, row))
         if stages[place] == _SAID:
-            told = _UnderWay(record, kind, place, stages, None if same else row)
-            self._under_way[seq] = told
+            under_way = _UnderWay(record, kind, place, stages, None if same else row)
+            self._under_way[seq] = under_way
         return not same
 
     def deliver(self, seq: int) -> None:
         """Note that a message of the aggregator was delivered: nothing later takes its place."""
-        told = self._under_way.pop(seq, None)
-        if told is None or told.stages[told.place] == _DELIVERED:
+        under_way = self._under_way.pop(seq, None)
+        if under_way is None or under_way.stages[under_way.place] == _DELIVERED:
             return
-        told.stages[told.place] = _DELIVERED
-        if told.row is not None:
-            _put(told.record, told.kind, told.place, told.row)
+        under_way.stages[under_way.place] = _DELIVERED
+        if under_way.row is not None:
+            _put(under_way.record, under_way.kind, under_way.place, under_way.row)
 
 
 def _put(record: SumRecord, kind: type[Message], place: int, row: Row) -> None:

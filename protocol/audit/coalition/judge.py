@@ -35,11 +35,11 @@ __all__ = [
     "Coalition",
     "CoalitionFinding",
     "CoalitionReading",
+    "CoalitionSearch",
     "Component",
     "Pair",
     "SumFinding",
     "WorstCoalition",
-    "WorstReading",
     "judge_coalition",
     "judge_sessions",
     "worst_coalition",
@@ -102,9 +102,9 @@ def worst_coalition(
     """
     read = entries()
     held = _held_of(read)
-    reading = WorstReading(charter, size, held)
+    reading = CoalitionSearch(charter, size, held)
     fold(walk(charter.codec, read, held), reading)
-    return reading.worst()
+    return reading.worst_coalition()
 
 
 def _held_of(entries: Iterable[Entry]) -> Held | None:
@@ -182,7 +182,7 @@ class CoalitionReading(Fold):
         links = known.links[:LISTED_MASKS] if len(known.links) <= LISTED_MASKS else known.links[:0]
         return SumFinding(
             profile=record.profile,
-            told=self.ledger.summed,
+            event=self.ledger.summed,
             contributed=int(record.contributed.sum()),
             honest=int((record.contributed & ~members).sum()),
             uploads_seen=int(known.seen.sum()),
@@ -195,7 +195,7 @@ class CoalitionReading(Fold):
         )
 
 
-class WorstReading(CoalitionReading):
+class CoalitionSearch(CoalitionReading):
     """The most damaging coalition of the aggregator and ``size`` parties, in one pass likewise.
 
     Raises:
@@ -212,7 +212,7 @@ class WorstReading(CoalitionReading):
         super().__init__(charter, Coalition((AGGREGATOR,)), held)
         self._size = size
 
-    def worst(self) -> WorstCoalition:
+    def worst_coalition(self) -> WorstCoalition:
         """Who that is by the steps so far."""
         parties, sums = self.charter.roster.parties, self.sums
         choice = search(

@@ -198,7 +198,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     async def _by_sums(self, me: Me, records: Records) -> Negotiated:
         negotiation, sums = self.negotiation, self.sums
         parties = len(me.roster.parties)
-        begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
+        begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
         if self.dependence == "pair-rr":
             values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)
         else:
@@ -277,11 +277,11 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             case Report():
                 return self._report_event(seen.get(Ask, AGGREGATOR))
             case _:
-                event = self.sums.reveals(message, self.told)
+                event = self.sums.reveals(message, self.contribution_event)
                 return Plain(self.survey.names) if event is None else event
 
     @functools.cached_property
-    def told(self) -> PrivacyEvent:
+    def contribution_event(self) -> PrivacyEvent:
         """What a party's contribution to the sum tells, whoever puts everything together."""
         if self.dependence == "pair-rr":
             return pair_event(self.survey, self.negotiation.pairs)

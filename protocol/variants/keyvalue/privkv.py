@@ -28,8 +28,8 @@ from protocol.session.variant import Claim, Variant
 from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import tally
+from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables, fakes_after
 from protocol.variants.keyvalue.records import values_of
-from protocol.variants.keyvalue.tables import Estimator, KeyValueTables, fakes_after
 from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 from protocol.wire.codec import Kind
 
@@ -123,7 +123,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             raise PrivacyError("asked about another survey than the one agreed to")
         each, stream = self.client.each, me.stream_for(request)
         keys = each.sampled(len(records), stream)
-        me.afford(self._told(keys, range(self.repeats)))
+        me.afford(self._event(keys, range(self.repeats)))
         held = self.values[keys, records.codes[np.arange(len(records)), keys]]
         reported = each.perturb_keys(held, stream)
         symbols = each.perturb_values(held, reported, stream)
@@ -199,18 +199,18 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             case Fakes() | SymbolCounts():
                 return Derived()
             case KeyReport() if self._fits(message) and 0 <= message.round < self.repeats:
-                return self._told(message.keys, (message.round,))
+                return self._event(message.keys, (message.round,))
         return Plain(self.survey.names)
 
-    def _told(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
+    def _event(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
         """What reports on these keys tell in these rounds."""
         drawn = [self._drawn(round_) for round_ in rounds]
-        told = []
+        alternatives = []
         for key in np.unique(keys).tolist():
             names = (self.survey.names[key],)
             events = tuple(Randomized(randomizer, names) for randomizer in drawn)
-            told.append(events[0] if len(events) == 1 else Composed(events))
-        return told[0] if len(told) == 1 else OneOf(tuple(told))
+            alternatives.append(events[0] if len(events) == 1 else Composed(events))
+        return alternatives[0] if len(alternatives) == 1 else OneOf(tuple(alternatives))
 
     def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
         """What is drawn anew in a round."""

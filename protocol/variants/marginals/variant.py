@@ -171,10 +171,10 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         return Plain(self.survey.names)
 
     def _event(self, reports: MarginalReports) -> PrivacyEvent:
-        events = tuple(self._told(choice) for choice in np.unique(reports.choices).tolist())
+        events = tuple(self._choice_event(choice) for choice in np.unique(reports.choices).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
-    def _told(self, choice: int) -> PrivacyEvent:
+    def _choice_event(self, choice: int) -> PrivacyEvent:
         bits = {self.encoding.binary.names[place] for place in self.plan.attributes(choice)}
         names = tuple(n for n in self.survey.names if bits & set(self.encoding.bits_of(n)))
         return Randomized(self.plan.randomizer, names)

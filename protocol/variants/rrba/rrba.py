@@ -311,7 +311,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return Plain(self.survey.names)
 
     def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
-        told: list[PrivacyEvent] = []
+        alternatives: list[PrivacyEvent] = []
         if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
             return Plain(self.survey.names)
         try:
@@ -319,11 +319,11 @@ class RRBA(Variant, frozen=True, kw_only=True):
             for respondent in np.unique(answers.respondents).tolist():
                 own = answers.groups[answers.respondents == respondent].tolist()
                 parts = [Randomized(tables[group], self.plan.group_names[group]) for group in own]
-                told.append(parts[0] if len(parts) == 1 else Composed(tuple(parts)))
+                alternatives.append(parts[0] if len(parts) == 1 else Composed(tuple(parts)))
         except (ValueError, KeyError):
             # No table that this could have been drawn with: it may be anything.
             return Plain(self.survey.names)
-        different = tuple(dict.fromkeys(told))
+        different = tuple(dict.fromkeys(alternatives))
         if not different:
             return Public()
         return different[0] if len(different) == 1 else OneOf(different)

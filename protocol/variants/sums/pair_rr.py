@@ -106,7 +106,7 @@ class PairRR(Tallied, frozen=True, kw_only=True):
         return all_pairs(self.survey)
 
     @functools.cached_property
-    def told(self) -> PrivacyEvent:
+    def contribution_event(self) -> PrivacyEvent:
         """The reports on all pairs."""
         return pair_event(self.survey, self.randomizers)
 

@@ -134,7 +134,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
         raise NotImplementedError
 
     @functools.cached_property
-    def told(self) -> PrivacyEvent:
+    def contribution_event(self) -> PrivacyEvent:
         """What a party's contribution tells in the end, whoever puts everything together."""
         counted = {name for names in self.tables for name in names}
         return Masked(tuple(name for name in self.survey.names if name in counted))
@@ -156,7 +156,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
     async def party(self, me: Me, records: Records) -> None:
         """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
         sums, parties = self.sums, len(me.roster.parties)
-        begin = await sums.begun(me, survey=self.survey.digest, told=self.told)
+        begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
         summed = await sums.contribute(
             me,
             begin,
@@ -187,10 +187,10 @@ class Tallied(Variant, frozen=True, kw_only=True):
         return tally_of(me, summed)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A contribution tells what ``told`` says; all else follows from it or tells nothing."""
+        """A contribution is charged as ``contribution_event``; all else follows from it."""
         if isinstance(message, Tally):
             return Derived()
-        event = self.sums.reveals(message, self.told)
+        event = self.sums.reveals(message, self.contribution_event)
         return Plain(self.survey.names) if event is None else event
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:

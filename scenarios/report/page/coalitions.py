@@ -13,7 +13,7 @@ from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, Worst
 from protocol.audit.linkage import Linkage, Repeated
 from protocol.messages import PartyId
 from scenarios.report.coalition import alike, has_sum, is_exact
-from scenarios.report.figures import NONE, TIMES, count, cut, epsilon, percent, upper
+from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
 from scenarios.report.page import diagrams
 from scenarios.report.page.parts import Grid, Section, rest, some
 
@@ -106,7 +106,7 @@ def _sums(sums: Sequence[SumFinding], key: str, who: str) -> Iterable[Grid]:
         return
     rows = tuple(
         (
-            f"{place:,}: {found.profile}, of {_told(found.told)}",
+            f"{place:,}: {found.profile}, of {_counts(found.event)}",
             f"{found.contributed:,}",
             f"{found.honest:,}",
             f"{found.uploads_seen:,}",
@@ -137,27 +137,27 @@ def _sums(sums: Sequence[SumFinding], key: str, who: str) -> Iterable[Grid]:
     )
 
 
-def _told(event: PrivacyEvent) -> str:
+def _counts(event: PrivacyEvent) -> str:
     """What a contribution tells, once it is known."""
     return "true counts" if is_exact(event) else "randomized counts"
 
 
 def _sets(found: CoalitionFinding, key: str, who: str) -> Iterable[Grid]:
     """Whose sums follow, from all that is on record, the smallest first."""
-    told: list[tuple[Sequence[PartyId], str]] = [(set_, "exact sum") for set_ in found.determined]
-    told += [(set_, "exact sum, overlapping others") for set_ in found.mixed]
-    told += [((pair.first, pair.second), f"exact {pair.relation}") for pair in found.pairs]
-    told.sort(key=lambda one: len(one[0]))
-    if told:
+    sets: list[tuple[Sequence[PartyId], str]] = [(set_, "exact sum") for set_ in found.determined]
+    sets += [(set_, "exact sum, overlapping others") for set_ in found.mixed]
+    sets += [((pair.first, pair.second), f"exact {pair.relation}") for pair in found.pairs]
+    sets.sort(key=lambda one: len(one[0]))
+    if sets:
         yield Grid(
             key=f"{key}-sets",
             caption=f"Whose figures {who} can tell from all sums, the smallest group first",
             columns=("Parties", "#How many", "What follows"),
             rows=tuple(
                 (some(map(cut, set_), len(set_), 4), f"{len(set_):,}", what)
-                for set_, what in told[:SETS]
+                for set_, what in sets[:SETS]
             ),
-            more=rest(len(told), SETS, "groups"),
+            more=rest(len(sets), SETS, "groups"),
         )
 
 
@@ -171,7 +171,7 @@ def _graph(found: CoalitionFinding, key: str) -> tuple[Markup | None, str]:
     insiders = found.coalition.members
     if sum(len(part.parties) for part in groups) <= DRAWN:
         parties = [
-            diagrams.Party(name=name, group=place, told=part.determined)
+            diagrams.Party(name=name, group=place, determined=part.determined)
             for place, part in enumerate(groups)
             for name in part.parties
         ]
@@ -184,7 +184,7 @@ def _graph(found: CoalitionFinding, key: str) -> tuple[Markup | None, str]:
         diagrams.Component(
             label=part.parties[0] if len(part.parties) == 1 else f"{len(part.parties):,} parties",
             size=len(part.parties),
-            told=part.determined,
+            determined=part.determined,
         )
         for part in groups[:DRAWN]
     ]

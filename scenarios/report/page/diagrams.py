@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.report.figures import MINUS, count
+from scenarios.report.formatting import MINUS, count
 from scenarios.report.page.svg import element, picture, text, width_of
 
 _SCALE = 110.0
@@ -257,11 +257,11 @@ def _axis(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Party:
-    """A party and the group that it hangs together with; ``told`` is whether that sum follows."""
+    """A party, its group, and whether the group's sum is determined."""
 
     name: str
     group: int
-    told: bool
+    determined: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ class Component:
 
     label: str
     size: int
-    told: bool
+    determined: bool
 
 
 def masks(
@@ -304,7 +304,7 @@ def masks(
         slot += 1
         x, y = centre + radius * math.cos(angle), centre + radius * math.sin(angle)
         places[party.name] = x, y
-        marks.append(_dot(x, y, 7, told=party.told, alone=groups[party.group] == 1))
+        marks.append(_dot(x, y, 7, determined=party.determined, alone=groups[party.group] == 1))
         if named:
             out = radius + 14
             tx, ty = centre + out * math.cos(angle), centre + out * math.sin(angle)
@@ -350,7 +350,7 @@ def coalition(
         room = min(width * 0.11, 2.4 * radius / max(len(components), 3))
         r = max(5.0, room * math.sqrt(component.size / largest))
         parts.append(element("line", x1=centre, y1=centre, x2=x, y2=y, class_="known"))
-        parts.append(_dot(x, y, r, told=component.told, alone=component.size == 1))
+        parts.append(_dot(x, y, r, determined=component.determined, alone=component.size == 1))
         if len(components) <= 12:
             below = math.sin(angle) > -0.2
             at = y + r + 14 if below else y - r - 6
@@ -365,12 +365,12 @@ def coalition(
     return picture(key, title, description, (width, width), parts, class_="graph")
 
 
-def _dot(x: float, y: float, r: float, *, told: bool, alone: bool) -> Markup:
+def _dot(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
     """A group or party: exposed ones are diamonds, so that colour is not all that tells them."""
-    if told and alone:
+    if determined and alone:
         points = f"{x:.1f},{y - r - 2:.1f} {x + r + 2:.1f},{y:.1f} {x:.1f},{y + r + 2:.1f} "
         return element("polygon", points=f"{points}{x - r - 2:.1f},{y:.1f}", class_="exposed")
-    return element("circle", cx=x, cy=y, r=r, class_="told" if told else "hidden")
+    return element("circle", cx=x, cy=y, r=r, class_="determined" if determined else "hidden")
 
 
 def _insiders(names: Sequence[str], centre: float, r: float) -> list[Markup]:

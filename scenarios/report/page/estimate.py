@@ -15,8 +15,8 @@ from protocol.audit.audit import Audit
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.tables import Table
 from protocol.estimators.tabulated import ExactEstimate
-from protocol.variants.keyvalue.tables import KeyValueTables
-from scenarios.report.figures import NONE, count, cut, percent, signed
+from protocol.variants.keyvalue.estimate import KeyValueTables
+from scenarios.report.formatting import NONE, count, cut, percent, signed
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.page.parts import Grid, Section, rest

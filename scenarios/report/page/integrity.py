@@ -12,7 +12,7 @@ from protocol.crypto.randomness import WORDS
 from protocol.surveys.survey import Survey
 from protocol.transcript.entries import Header
 from protocol.transcript.verification import Published, Verification
-from scenarios.report.figures import NONE, count, cut, upper
+from scenarios.report.formatting import NONE, count, cut, upper
 from scenarios.report.page.parts import Grid, Section, rest, some
 from scenarios.report.replays import records_unproved
 

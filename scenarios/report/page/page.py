@@ -22,7 +22,7 @@ from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.linkage import Linkage
 from protocol.transcript.entries import Header
-from scenarios.report.figures import count, cut
+from scenarios.report.formatting import count, cut
 from scenarios.report.page import coalitions as page_coalitions
 from scenarios.report.page import privacy as page_privacy
 from scenarios.report.page.estimate import estimate

@@ -10,7 +10,7 @@ from protocol.accounting.composition import Composition
 from protocol.audit.audit import Audit
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
-from scenarios.report.figures import NONE, cut, epsilon, odds, ratio, upper
+from scenarios.report.formatting import NONE, cut, epsilon, odds, ratio, upper
 from scenarios.report.page import diagrams
 from scenarios.report.page.parts import Cell, Grid, Section, State, rest, some
 from scenarios.report.page.record import observer_of
@@ -27,14 +27,14 @@ def ledger(
         everybody: whether the compositions bound what every respondent told.
         no_delta: why the composition at a delta is missing; empty if it is not.
     """
-    told = audit.ledger
-    observer, record = observer_of(audit), told.record_epsilon
+    ledger = audit.ledger
+    observer, record = observer_of(audit), ledger.record_epsilon
     notes = []
     if audit.partial:
         loss = epsilon(record, least=True)
         lead = f"{upper(observer)} learned at least ε = {loss} about a respondent."
         notes.append("It is no bound: the record could not be read whole.")
-    elif told.unbounded:
+    elif ledger.unbounded:
         lead = f"No ε bounds what {observer} learned about a respondent."
     elif record == 0:
         lead = f"{upper(observer)} learned nothing about any respondent."
@@ -44,7 +44,7 @@ def ledger(
             f"Whatever {observer} believed before, the odds between any two records of a "
             f"respondent can change by {odds(record)} at most."
         )
-    grids = [_attributes(told), _groups(told)]
+    grids = [_attributes(ledger), _groups(ledger)]
     # Where nothing bounds the sum, nothing bounds it at a delta either.
     bounds = [found for found in compositions if math.isfinite(found.epsilon)]
     if bounds:
@@ -60,14 +60,14 @@ def ledger(
         notes=tuple(notes),
         grids=tuple(grids),
         extra={
-            "unbounded": tuple(cut(reason, 300) for reason in told.unbounded[:GROUPS]),
-            "more": rest(len(told.unbounded), GROUPS, "reasons"),
+            "unbounded": tuple(cut(reason, 300) for reason in ledger.unbounded[:GROUPS]),
+            "more": rest(len(ledger.unbounded), GROUPS, "reasons"),
         },
     )
 
 
-def _attributes(told: Ledger) -> Grid:
-    losses = told.attribute_epsilon
+def _attributes(ledger: Ledger) -> Grid:
+    losses = ledger.attribute_epsilon
     largest = max((loss for loss in losses.values() if math.isfinite(loss)), default=0.0)
     rows = tuple(
         (
@@ -87,10 +87,10 @@ def _attributes(told: Ledger) -> Grid:
     )
 
 
-def _groups(told: Ledger) -> Grid:
+def _groups(ledger: Ledger) -> Grid:
     """Parties whose messages cost the same, the worst first."""
     groups: dict[tuple[object, ...], list[Account]] = {}
-    for account in told.accounts.values():
+    for account in ledger.accounts.values():
         # As it is shown: what was asked, and where it stands in a trail, may differ.
         costs = tuple((charge.kind, epsilon(charge.loss.record)) for charge in account.trail)
         key = epsilon(account.loss.record), costs

@@ -9,7 +9,7 @@ from math import isinf
 from protocol.audit.audit import Audit
 from protocol.audit.completeness import Closing
 from protocol.messages import AGGREGATOR, RECORD
-from scenarios.report.figures import NONE, count, cut, epsilon, odds, size, upper
+from scenarios.report.formatting import NONE, count, cut, epsilon, odds, size, upper
 from scenarios.report.page.parts import Cell, Check, Fact, Grid, Section, State, rest, some
 from scenarios.report.published import PUBLISHED
 from scenarios.report.rounds import Round, waits_of

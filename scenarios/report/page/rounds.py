@@ -8,7 +8,7 @@ from itertools import groupby
 
 from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
-from scenarios.report.figures import NONE, count, cut, size
+from scenarios.report.formatting import NONE, count, cut, size
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Arrow, Step
 from scenarios.report.page.parts import Cell, Grid, Section, rest

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from scenarios.report.figures import cut
+from scenarios.report.formatting import cut
 from scenarios.running.errors import printable
 
 _GLYPH = 0.58

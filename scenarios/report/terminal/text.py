@@ -16,7 +16,7 @@ from rich.text import Text
 from protocol.estimators.tables import Table as Marginal
 from protocol.transcript.entries import Header
 from protocol.transcript.verification import Verification
-from scenarios.report.figures import count
+from scenarios.report.formatting import count
 from scenarios.report.published import PUBLISHED
 from scenarios.report.rounds import Round, waits_of
 from scenarios.running.errors import printable

@@ -14,7 +14,7 @@ import msgspec
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.randomizers import KeepUniform
 from scenarios.datasets.correlated import correlated_counts, correlated_distribution
-from scenarios.reproductions.ind_joint.errors import (
+from scenarios.reproductions.ind_joint.accuracy import (
     Floats,
     Keeps,
     Mode,

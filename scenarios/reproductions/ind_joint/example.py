@@ -19,7 +19,7 @@ from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets.adult import adult
-from scenarios.reproductions.ind_joint.errors import (
+from scenarios.reproductions.ind_joint.accuracy import (
     Floats,
     Keeps,
     Mode,

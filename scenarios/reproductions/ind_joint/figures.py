@@ -21,15 +21,7 @@ from protocol.randomizers import KeepUniform, split_codes
 from protocol.surveys.survey import Survey
 from scenarios.datasets.adult_age import adult_with_age
 from scenarios.datasets.correlated import correlated, correlated_counts, correlated_survey
-from scenarios.reproductions.ind_joint.curves import (
-    CURVES,
-    Design,
-    Part,
-    curve,
-    curve_row,
-    picture,
-)
-from scenarios.reproductions.ind_joint.errors import (
+from scenarios.reproductions.ind_joint.accuracy import (
     Floats,
     Keeps,
     Mode,
@@ -40,6 +32,14 @@ from scenarios.reproductions.ind_joint.errors import (
     readable,
     reports_on,
     run_live,
+)
+from scenarios.reproductions.ind_joint.curves import (
+    CURVES,
+    Design,
+    Part,
+    curve,
+    curve_row,
+    picture,
 )
 from scenarios.reproductions.ind_joint.plots import Surface, plot_figures
 from scenarios.running.outcomes import Outcome

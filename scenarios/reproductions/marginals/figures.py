@@ -176,16 +176,16 @@ def drawn_counts(
     chosen = generator.multinomial(cells, np.full(plan.choices, 1 / plan.choices))
     width = plan.randomizer.size
     every = np.arange(len(cells), dtype=np.uint32)
-    told = np.zeros((plan.choices, width), np.int64)
+    truths = np.zeros((plan.choices, width), np.int64)
     for choice in range(plan.choices):
-        np.add.at(told[choice], _true_answers(plan, choice, every), chosen[:, choice])
-    reports = told.sum(axis=1)
+        np.add.at(truths[choice], _true_answers(plan, choice, every), chosen[:, choice])
+    reports = truths.sum(axis=1)
     randomizer = plan.randomizer
     if isinstance(randomizer, OneHot):
-        kept = told - generator.binomial(told, randomizer.flip)
-        said = kept + generator.binomial(reports[:, None] - told, randomizer.flip)
+        kept = truths - generator.binomial(truths, randomizer.flip)
+        said = kept + generator.binomial(reports[:, None] - truths, randomizer.flip)
     else:
-        kept = generator.binomial(told, randomizer.keep)
+        kept = generator.binomial(truths, randomizer.keep)
         said = kept + generator.multinomial(reports - kept.sum(axis=1), np.full(width, 1 / width))
     return MarginalCounts(
         plan=plan, reports=reports, totals=said[:, 1:].copy() if plan.transformed else said

@@ -18,7 +18,7 @@ from msgspec import Meta
 from scenarios.datasets.keyvalue import SYNTHETIC, Population, Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.report.plots import COLOURS, GREY, MARKERS
-from scenarios.reproductions.privkv.setting import (
+from scenarios.reproductions.privkv.shared import (
     EPSILON,
     EPSILONS,
     LIVE,

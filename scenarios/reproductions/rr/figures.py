@@ -21,6 +21,7 @@ from protocol.variants.clusters.clustering import Clusters, cluster, matched_blo
 from scenarios.datasets.adult import adult
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.laws import reported_pairs
+from scenarios.reproductions.rr.printed_tables import TABLE_1, TV
 from scenarios.reproductions.rr.queries import (
     Errors,
     EstimatedTables,
@@ -33,7 +34,7 @@ from scenarios.reproductions.rr.queries import (
     median,
     set_size,
 )
-from scenarios.reproductions.rr.setting import (
+from scenarios.reproductions.rr.shared import (
     ADJUSTED,
     CLUSTERS,
     INDEPENDENT,
@@ -54,7 +55,6 @@ from scenarios.reproductions.rr.setting import (
     run_clusters,
     single_blocks,
 )
-from scenarios.reproductions.rr.tables import TABLE_1, TV
 from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario

@@ -21,7 +21,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 
 
-class Told(NamedTuple):
+class AskedBlock(NamedTuple):
     """One block of every trial.
 
     Args:
@@ -77,7 +77,7 @@ class Trials:
         self.running = Running(Cells.of((cells,) * math.prod(shape)), keeps.reshape(-1))
         self._fakes = np.zeros(self._shape)
 
-    def ask(self, true_counts: ArrayLike) -> Told:
+    def ask(self, true_counts: ArrayLike) -> AskedBlock:
         """Ask the next block.
 
         The reports have exactly the law of counts of per-record ones: of the respondents in cell v
@@ -102,7 +102,7 @@ class Trials:
         self._fakes += n * tables
         kept = (counts - n * (1 - self._keeps) * tables) / self._keeps
         raw = np.divide(kept, n, out=np.full(self._shape, 1 / self._shape[-1]), where=n > 0)
-        return Told(counts, tables, raw)
+        return AskedBlock(counts, tables, raw)
 
     @property
     def counts(self) -> Counts:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
-from scenarios.reproductions.rrba.setting import (
+from scenarios.reproductions.rrba.shared import (
     MIX,
     NETWORKS,
     Cell,

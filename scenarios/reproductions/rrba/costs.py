@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from scenarios.report.plots import plot_rows
-from scenarios.reproductions.rrba.setting import claimed_epsilon, true_epsilon
+from scenarios.reproductions.rrba.shared import claimed_epsilon, true_epsilon
 from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario

@@ -18,7 +18,7 @@ from protocol.estimators.measures import squared_error
 from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
 from protocol.variants.rrba.plan import Extent
-from scenarios.reproductions.rrba.setting import Floats, expected_squared_error, mixed
+from scenarios.reproductions.rrba.shared import Floats, expected_squared_error, mixed
 
 EXTENTS: tuple[Extent, ...] = get_args(Extent)
 

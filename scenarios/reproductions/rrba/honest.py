@@ -25,7 +25,7 @@ from scenarios.reproductions.rrba.groups import (
     errors_of_groups,
     expected_of_groups,
 )
-from scenarios.reproductions.rrba.setting import (
+from scenarios.reproductions.rrba.shared import (
     NETWORKS,
     Floats,
     NetworkName,

@@ -27,7 +27,7 @@ from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rrba.association import monte_carlo_test, share_error
 from scenarios.reproductions.rrba.baselines import Scale, laplace_tables, mcindep
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
-from scenarios.reproductions.rrba.setting import (
+from scenarios.reproductions.rrba.shared import (
     MIX,
     Floats,
     keep_at,

@@ -41,8 +41,8 @@ from protocol.attack.columns import (
 )
 from protocol.attack.declared import declared_guess, log_ratios
 from protocol.attack.learned import learned_guess
+from protocol.attack.observer import Observation, observation_of
 from protocol.attack.trials import unmasked
-from protocol.attack.views import View, view_of
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, OneHot
@@ -266,8 +266,8 @@ class Word(Message, frozen=True):
 
 def columns_of_words(*words: Word) -> dict[str, list[int]]:
     """What differs between messages."""
-    views = [View({"target's Word": word}, {}, Counter()) for word in words]
-    columns = columns_of(matrices_of(views), related=())
+    observations = [Observation({"target's Word": word}, {}, Counter()) for word in words]
+    columns = columns_of(matrices_of(observations), related=())
     lists = {
         name.replace("target's Word.", ""): column.tolist() for name, column in columns.items()
     }
@@ -304,8 +304,8 @@ def test_many_trials_leave_room_for_the_first_elements(monkeypatch: pytest.Monke
     """The memory of all that is looked at is bounded, and what is not is hashed."""
     monkeypatch.setattr("protocol.attack.columns.CELLS", 90_000)
     bodies = [np.full(5000, place % 2, np.uint8) for place in range(80)]
-    views = [View({"target's Word": Word(body)}, {}, Counter()) for body in bodies]
-    found = matrices_of(views)
+    observations = [Observation({"target's Word": Word(body)}, {}, Counter()) for body in bodies]
+    found = matrices_of(observations)
     assert found["target's Word.body"].values.shape == (80, 1024)
     assert len(set(found["rest of target's Word.body"].values[:, 0].tolist())) == 2
 
@@ -330,7 +330,7 @@ def test_how_messages_come_is_looked_at() -> None:
     variant = RRIndependent.with_keep(TWO, 0.5)
     run = Rehearsal(setting_of(variant, some(TWO, 3), seed=1, parties=3))
     labels = {name: str(name) for name, _ in run.charter.roster.members}
-    facts = view_of(run, AGGREGATOR, labels).facts
+    facts = observation_of(run, AGGREGATOR, labels).facts
     # The aggregator asks all at once: one message with three recipients.
     assert facts["number of aggregator's Ask"] == 1
     assert facts["number of aggregator's Pooled among its sender's"] == 4
@@ -338,7 +338,7 @@ def test_how_messages_come_is_looked_at() -> None:
     assert facts["steps to recipients of party-2's Report"] == 2
     places = [facts[f"place of party-{i}'s Report"] for i in (1, 2, 3)]
     assert places == sorted(places)
-    alone = view_of(run, AGGREGATOR, {PartyId("party-2"): "target"}).facts
+    alone = observation_of(run, AGGREGATOR, {PartyId("party-2"): "target"}).facts
     assert not any(name.startswith("place of") for name in alone)
     assert alone["number of target's Report among its sender's"] == 0
 

@@ -13,8 +13,8 @@ from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.variants import PrivKVMVariant, RRClusters
+from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport
-from protocol.variants.keyvalue.tables import KeyValueTables
 from tests.every_variant import BITS, FILMS, PARTIES, Example, examples
 from tests.protocol.sessions import Turn, Word, answers, talk
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from protocol.audit.audit import audit
-from protocol.audit.coalition.judge import Coalition, CoalitionReading, WorstReading
+from protocol.audit.coalition.judge import Coalition, CoalitionReading, CoalitionSearch
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk
@@ -85,7 +85,7 @@ def test_an_audit_decodes_everything_once(
         reader = TranscriptReader(done.content)
         more: tuple[Fold, ...] = (
             CoalitionReading(setting.charter, Coalition((ONE, TWO))),
-            WorstReading(setting.charter, 2),
+            CoalitionSearch(setting.charter, 2),
         )
         audit(lambda: [done.content], type(example.variant), reader=reader, folds=more)
 

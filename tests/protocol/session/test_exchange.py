@@ -59,7 +59,7 @@ class Hub:
         return list(TranscriptReader(b"".join(self.parts)))
 
 
-def told(deliveries: list[Delivery] | tuple[Delivery, ...]) -> list[tuple[PartyId, Left]]:
+def notices_of(deliveries: list[Delivery] | tuple[Delivery, ...]) -> list[tuple[PartyId, Left]]:
     """To whom, and what, notices say."""
     notices = []
     for delivery in deliveries:
@@ -175,7 +175,7 @@ def test_notices_go_to_whom_it_concerns() -> None:
     hub.send(THREE, ONE)
     hub.send(FOUR, AGGREGATOR)
     expected = Left(ONE, "crashed")
-    assert told(hub.exchange.leave(ONE, "crashed", now=0.0)) == [
+    assert notices_of(hub.exchange.leave(ONE, "crashed", now=0.0)) == [
         (AGGREGATOR, expected),
         (TWO, expected),
         (THREE, expected),
@@ -187,17 +187,17 @@ def test_notices_go_to_whom_it_concerns() -> None:
 def test_everybody_learns_that_the_aggregator_is_gone() -> None:
     hub = Hub(AGGREGATOR, ONE, TWO, THREE)
     hub.exchange.leave(TWO, "x", now=0.0)
-    notices = told(hub.exchange.leave(AGGREGATOR, "closed its link", now=0.0))
+    notices = notices_of(hub.exchange.leave(AGGREGATOR, "closed its link", now=0.0))
     # The fourth has not come yet; its mail waits for it.
     assert [name for name, _ in notices] == [ONE, THREE, PartyId("party-4")]
 
 
 def test_writing_to_who_is_gone_brings_a_notice() -> None:
     hub = Hub(AGGREGATOR, ONE)
-    assert told(hub.exchange.leave(TWO, "never came", now=0.0)) == [
+    assert notices_of(hub.exchange.leave(TWO, "never came", now=0.0)) == [
         (AGGREGATOR, Left(TWO, "never came"))
     ]
-    assert told(hub.send(ONE, TWO)) == [(ONE, Left(TWO, "never came"))]
+    assert notices_of(hub.send(ONE, TWO)) == [(ONE, Left(TWO, "never came"))]
     assert hub.exchange.messages == 1
 
 
@@ -273,7 +273,7 @@ def test_a_bare_exchange_keeps_no_record() -> None:
     exchange.refuse("10.0.0.9:4000", "not a frame", b"GET /", now=0.0)
     with pytest.raises(RemoteProtocolError):
         exchange.accept(ONE, msgspec.structs.replace(GOOD, seq=3), now=0.0)
-    assert told(exchange.leave(ONE, "x", now=0.0)) == [(AGGREGATOR, Left(ONE, "x"))]
+    assert notices_of(exchange.leave(ONE, "x", now=0.0)) == [(AGGREGATOR, Left(ONE, "x"))]
     assert exchange.messages == 0
 
 

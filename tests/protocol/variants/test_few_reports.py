@@ -23,8 +23,8 @@ from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.variants import RRBA
+from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
 from protocol.variants.keyvalue.moments import em, maximum_likelihood, moment
-from protocol.variants.keyvalue.tables import Estimator, KeyValueTables
 from tests.enumeration import AB, keep
 from tests.every_variant import BITS, examples
 from tests.protocol.sessions import answers

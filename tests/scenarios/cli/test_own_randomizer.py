@@ -15,7 +15,7 @@ from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.dominating import dominating
 from protocol.accounting.events import Randomized
 from protocol.attack.attack import _others
-from protocol.audit.at_delta import worst_composition
+from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Charge, Ledger
 from protocol.audit.linkage import bound_on_guess, link
 from protocol.crypto.randomness import WORDS
@@ -187,8 +187,8 @@ def test_who_told_less_than_the_dearest_does_not_matter() -> None:
     other = ledger_of(cheap).accounts[PartyId("party-1")]
     accounts = {**ledger.accounts, PartyId("party-2"): msgspec.structs.replace(other, party="p")}
     both = msgspec.structs.replace(ledger, accounts=accounts)
-    found = worst_composition(both, 1e-6, settled=True)
+    found = worst_respondent(both, 1e-6, settled=True)
     assert found is not None
     assert found.everybody
     with pytest.raises(UnsupportedEventError):
-        worst_composition(ledger_of(cheap), 1e-6, settled=True)
+        worst_respondent(ledger_of(cheap), 1e-6, settled=True)

@@ -24,7 +24,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
-from scenarios.report.figures import cut, epsilon, odds, percent
+from scenarios.report.formatting import cut, epsilon, odds, percent
 from scenarios.report.rounds import Flow, Round
 from tests.pages import (
     HOSTILE,

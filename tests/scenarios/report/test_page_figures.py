@@ -7,29 +7,29 @@ import re
 
 import pytest
 
-from scenarios.report.figures import count, cut, epsilon, odds, percent, ratio, size
+from scenarios.report.formatting import count, cut, epsilon, odds, percent, ratio, size
 from scenarios.report.page.diagrams import Component, Mark, Party, coalition, intervals, masks
 from tests.pages import Page, independent, page_of, style_of
 
 
 def test_only_a_party_alone_whose_figures_follow_is_drawn_as_exposed() -> None:
     parties = [
-        Party(name="alone-told", group=0, told=True),
-        Party(name="alone-hidden", group=1, told=False),
-        Party(name="one", group=2, told=True),
-        Party(name="other", group=2, told=True),
+        Party(name="alone-known", group=0, determined=True),
+        Party(name="alone-hidden", group=1, determined=False),
+        Party(name="one", group=2, determined=True),
+        Party(name="other", group=2, determined=True),
     ]
     read = Page(masks("key", ["aggregator"], parties, [("one", "other")], width=400))
     shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon", "line")]
-    assert shapes == ["mask", "exposed", "hidden", "told", "told", "insiders"]
+    assert shapes == ["mask", "exposed", "hidden", "determined", "determined", "insiders"]
     groups = [
-        Component(label="alone", size=1, told=True),
-        Component(label="alone", size=1, told=False),
-        Component(label="many", size=900, told=True),
+        Component(label="alone", size=1, determined=True),
+        Component(label="alone", size=1, determined=False),
+        Component(label="many", size=900, determined=True),
     ]
     read = Page(coalition("key", ["aggregator"], groups, more=7, width=400))
     shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon")]
-    assert shapes == ["exposed", "hidden", "told", "insiders"]
+    assert shapes == ["exposed", "hidden", "determined", "insiders"]
     assert "7 more not drawn" in read.said
 
 
@@ -50,7 +50,7 @@ def test_names_are_cut_only_where_there_is_no_room() -> None:
 
 def test_masks_are_drawn_between_parties_of_long_names() -> None:
     names = [f"a-party-of-a-very-long-name-{i}" for i in range(3)]
-    parties = [Party(name=name, group=0, told=True) for name in names]
+    parties = [Party(name=name, group=0, determined=True) for name in names]
     read = Page(masks("key", ["aggregator"], parties, [(names[0], names[2])], width=400))
     assert len(read.tags("line")) == 1
 

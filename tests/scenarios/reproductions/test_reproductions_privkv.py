@@ -16,7 +16,8 @@ from scenarios.datasets.keyvalue import SYNTHETIC, Population, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.datasets.sources import VARIABLE
 from scenarios.reproductions.privkv.figures import FIGURES
-from scenarios.reproductions.privkv.setting import (
+from scenarios.reproductions.privkv.printed_tables import TABLE_4, TABLE_5
+from scenarios.reproductions.privkv.shared import (
     EPSILONS,
     METHODS,
     RESPONDENTS,
@@ -29,7 +30,6 @@ from scenarios.reproductions.privkv.setting import (
     standard_errors,
     symbol_law,
 )
-from scenarios.reproductions.privkv.tables import TABLE_4, TABLE_5
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Reproduced, Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.reproductions.privkv.tables import TABLE_4, TABLE_5
+from scenarios.reproductions.privkv.printed_tables import TABLE_4, TABLE_5
 from scenarios.running.errors import UsageError
 from tests.scenarios.reproductions.test_reproductions_privkv import reproduce
 

@@ -22,8 +22,8 @@ from scenarios.report.plots import rendered
 from scenarios.report.terminal.text import outcome_report
 from scenarios.reproductions.rr import adjustment as rr_adjustment
 from scenarios.reproductions.rr import figures as rr_figures
-from scenarios.reproductions.rr import tables as rr_tables
-from scenarios.reproductions.rr.setting import (
+from scenarios.reproductions.rr import printed_tables as rr_tables
+from scenarios.reproductions.rr.shared import (
     ADJUSTED,
     CLUSTERS,
     INDEPENDENT,

@@ -13,13 +13,13 @@ import pytest
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from scenarios.report.plots import plot_of, rendered
+from scenarios.reproductions.rrba import accuracy as rrba_errors
 from scenarios.reproductions.rrba import convergence as rrba_convergence
-from scenarios.reproductions.rrba import errors as rrba_errors
 from scenarios.reproductions.rrba import honest as rrba_honest
 from scenarios.reproductions.rrba import independence as rrba_independence
-from scenarios.reproductions.rrba import setting as rrba_setting
+from scenarios.reproductions.rrba import shared as rrba_setting
 from scenarios.reproductions.rrba.printed import TABLE_5, TABLE_6
-from scenarios.reproductions.rrba.setting import Cell, nearest_cell, network
+from scenarios.reproductions.rrba.shared import Cell, nearest_cell, network
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Reproduced, Row

@@ -24,7 +24,7 @@ from scenarios.reproductions.rrba.groups import (
     expected_inverse,
     expected_of_groups,
 )
-from scenarios.reproductions.rrba.setting import (
+from scenarios.reproductions.rrba.shared import (
     expected_squared_error,
     keep_at,
     mean_fakes,

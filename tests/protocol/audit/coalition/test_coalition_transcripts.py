@@ -264,11 +264,11 @@ def test_every_variant_that_sums(variant: Any) -> None:
     all_but_one = judge_coalition(charter, entries, Coalition((AGGREGATOR, *PARTIES[1:])))
     assert all_but_one.exposed == (ONE,)
     charges = {c.kind: c for c in all_but_one.ledger.accounts[ONE].trail}
-    (told,) = [c for kind, c in charges.items() if kind in ("Upload", "Partial")]
-    assert not told.summed
-    randomized = isinstance(told.event, Composed)
+    (learned,) = [c for kind, c in charges.items() if kind in ("Upload", "Partial")]
+    assert not learned.summed
+    randomized = isinstance(learned.event, Composed)
     assert randomized == math.isfinite(all_but_one.ledger.record_epsilon)
-    assert randomized or told.event == ExactCounts(SURVEY.names)
+    assert randomized or learned.event == ExactCounts(SURVEY.names)
     hidden = [c for c in few.ledger.accounts[TWO].trail if c.summed]
     assert len(hidden) == 1
     assert few.ledger.record_epsilon == pytest.approx(all_but_one.ledger.record_epsilon)
@@ -293,16 +293,16 @@ def test_the_ledger_of_a_coalition_is_that_of_its_members_together() -> None:
     for step in steps(charter.codec, entries):
         writer.add(step)
 
-    def told(observer: Any) -> dict[PartyId, tuple[Any, ...]]:
+    def learned(observer: Any) -> dict[PartyId, tuple[Any, ...]]:
         return {n: a.trail for n, a in writer.ledger(observer).accounts.items()}
 
-    assert told(Coalition((ONE,))) == told(ONE)
-    assert told(ALONE) == told(AGGREGATOR) == told(RECORD)
-    together = {**told(ONE), **told(TWO)}
-    assert told(pair) == {name: t for name, t in together.items() if name not in (ONE, TWO)}
+    assert learned(Coalition((ONE,))) == learned(ONE)
+    assert learned(ALONE) == learned(AGGREGATOR) == learned(RECORD)
+    together = {**learned(ONE), **learned(TWO)}
+    assert learned(pair) == {name: t for name, t in together.items() if name not in (ONE, TWO)}
     assert writer.ledger(pair).observer == "party-1, party-2"
     everything = writer.ledger_with(Coalition((AGGREGATOR, ONE)))
-    assert everything.accounts.keys() == told(AGGREGATOR).keys() - {ONE}
+    assert everything.accounts.keys() == learned(AGGREGATOR).keys() - {ONE}
     with pytest.raises(ValueError, match="party-1, party-2: expected one with the aggregator"):
         writer.ledger_with(pair)
 

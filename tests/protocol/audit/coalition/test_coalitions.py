@@ -68,7 +68,7 @@ def swapped(draw: st.DrawFn) -> View:
         literal=False,
         threshold=n - 1,
         hoods=tuple(tuple(sorted(others[i])) for i in range(n)),
-        told=others,
+        dealers=others,
         survivors={i: everybody for i in everybody},
         **everywhere,
         total_seen=True,
@@ -108,11 +108,11 @@ def check(view: View) -> None:
         )
         sets += known.sets(record)
     space = row_space(sets, n)
-    told = reduced([indicator(p.tolist(), n) for p in (*space.determined, *space.mixed)])
+    known = reduced([indicator(p.tolist(), n) for p in (*space.determined, *space.mixed)])
     everything = list(product((0, 1), repeat=n))
     right = [row for row in everything if any(row) and follows(basis, row)]
-    assert [row for row in everything if any(row) and follows(told, row)] == right
-    assert len(told) == len(basis)
+    assert [row for row in everything if any(row) and follows(known, row)] == right
+    assert len(known) == len(basis)
     alone = {int(places[0]) for places in space.determined if len(places) == 1}
     assert alone == {i for i in range(n) if follows(basis, indicator([i], n))}
     sizes = [len(places) for places in (*space.determined, *space.mixed)]
@@ -182,6 +182,6 @@ def test_what_is_said_to_follow_can_be_computed(
     assert finding.mixed == finding.pairs == ()
     assert set(finding.ledger.accounts) >= survivors
     for name, account in finding.ledger.accounts.items():
-        told = [charge.event for charge in account.trail if charge.kind in ("Upload", "Partial")]
+        events = [charge.event for charge in account.trail if charge.kind in ("Upload", "Partial")]
         exposed = name in finding.exposed
-        assert told == [(ExactCounts if exposed else Masked)(SURVEY.names)] * len(told)
+        assert events == [(ExactCounts if exposed else Masked)(SURVEY.names)] * len(events)

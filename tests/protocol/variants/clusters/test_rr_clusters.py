@@ -303,7 +303,7 @@ def test_what_messages_tell() -> None:
     assert variant.reveals(Proposal((), 0, totals), seen) == Derived()
     assert variant.reveals(Clustered((), report.codes, totals, 0, totals, b""), seen) == Derived()
     assert variant.reveals(Declined("x"), seen) == Plain(THREEFOLD.names)
-    assert variant_of("secure-sum").told == Masked(THREEFOLD.names)
+    assert variant_of("secure-sum").contribution_event == Masked(THREEFOLD.names)
 
 
 @pytest.mark.parametrize(

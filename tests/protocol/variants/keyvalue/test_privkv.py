@@ -18,6 +18,7 @@ from protocol.session.roles import Seen
 from protocol.surveys.records import Records
 from protocol.testing import contract
 from protocol.transcript.entries import Sent
+from protocol.variants.keyvalue.estimate import KeyValueTables, fakes_after
 from protocol.variants.keyvalue.moments import maximum_likelihood, moment
 from protocol.variants.keyvalue.privkv import (
     Fakes,
@@ -29,7 +30,6 @@ from protocol.variants.keyvalue.privkv import (
     SymbolCounts,
 )
 from protocol.variants.keyvalue.records import held_records, key_survey, values_of
-from protocol.variants.keyvalue.tables import KeyValueTables, fakes_after
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (

@@ -134,7 +134,7 @@ def test_categories_are_encoded_and_decoded() -> None:
     distance = np.abs(table.values - records.distribution(["smokes", "drinks"]))
     assert (distance < 6 * table.standard_errors).all()
     # A report on all bits of both tells of both.
-    (event,) = {variant._told(choice) for choice in range(variant.plan.choices)}
+    (event,) = {variant._choice_event(choice) for choice in range(variant.plan.choices)}
     assert isinstance(event, Randomized)
     assert event.attributes == ("smokes", "drinks")
 

@@ -18,7 +18,7 @@ from protocol.variants import RRIndependent
 from scenarios.datasets.adult import ADULT
 from scenarios.reproductions.laws import reported_counts
 from scenarios.reproductions.rr.queries import Pair
-from scenarios.reproductions.rr.setting import (
+from scenarios.reproductions.rr.shared import (
     ADJUSTED,
     CLUSTERS,
     INDEPENDENT,

@@ -13,7 +13,7 @@ from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Composed, Plain, PrivacyEvent, Public, Randomized
 from protocol.accounting.losses import LossDistribution
-from protocol.audit.at_delta import worst_composition
+from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Charge, Ledger
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomizers import KeepUniform
@@ -50,10 +50,10 @@ def test_the_dearest_by_pure_figures_need_not_be_the_dearest() -> None:
     ledger = ledger_of(many, one, [draw(0.1)])
     pure = {name: account.loss.record for name, account in ledger.accounts.items()}
     assert pure[PartyId("party-0")] > pure[PartyId("party-1")]
-    found = worst_composition(ledger, DELTA, settled=True)
+    found = worst_respondent(ledger, DELTA, settled=True)
     assert found is not None
     assert found.party == "party-1"
-    assert found.told == ExactAccountant(DELTA).told(one)
+    assert found.pairs == ExactAccountant(DELTA).pairs(one)
     assert found.everybody
     assert found.composition.epsilon == largest(ledger, DELTA)
 
@@ -73,13 +73,13 @@ def test_the_dearest_by_pure_figures_need_not_be_the_dearest() -> None:
 @settings(deadline=None, max_examples=60)
 def test_it_is_the_largest_of_all(accounts: list[list[PrivacyEvent]], delta: float) -> None:
     ledger = ledger_of(*accounts)
-    found = worst_composition(ledger, delta, settled=True)
+    found = worst_respondent(ledger, delta, settled=True)
     assert found is not None
     assert found.everybody
     assert found.composition.epsilon == pytest.approx(largest(ledger, delta), rel=1e-12)
     assert found.composition.epsilon <= ledger.record_epsilon * (1 + 1e-12)
     events = [charge.event for charge in ledger.accounts[found.party].trail]
-    assert found.told == ExactAccountant(delta).told(events)
+    assert found.pairs == ExactAccountant(delta).pairs(events)
 
 
 def test_later_messages_may_follow_from_earlier_ones() -> None:
@@ -89,9 +89,9 @@ def test_later_messages_may_follow_from_earlier_ones() -> None:
     delta = 0.2
 
     def losses(events: Sequence[PrivacyEvent]) -> LossDistribution:
-        told = ExactAccountant(delta).told(events)
-        assert told.alternatives is not None
-        (pairs,) = told.alternatives
+        pairs = ExactAccountant(delta).pairs(events)
+        assert pairs.alternatives is not None
+        (pairs,) = pairs.alternatives
         return LossDistribution.of(dict(pairs))
 
     before, after = losses(first), [losses(choice) for choice in choices]
@@ -104,8 +104,8 @@ def test_later_messages_may_follow_from_earlier_ones() -> None:
         )
 
     trails = [(Composed(tuple(first)), Composed(tuple(choice))) for choice in choices]
-    fixed = worst_composition(ledger_of(*trails), delta, settled=True)
-    in_turn = worst_composition(ledger_of(*trails), delta, settled=False)
+    fixed = worst_respondent(ledger_of(*trails), delta, settled=True)
+    in_turn = worst_respondent(ledger_of(*trails), delta, settled=False)
     assert fixed is not None
     assert in_turn is not None
     assert reached(fixed.composition.epsilon) > 1.01 * delta
@@ -113,13 +113,13 @@ def test_later_messages_may_follow_from_earlier_ones() -> None:
     assert in_turn.composition.epsilon <= 3.0
     assert not in_turn.composition.tight
     assert in_turn.composition.assumption != fixed.composition.assumption
-    alone = worst_composition(ledger_of([draw(1.0, 5)]), delta, settled=False)
+    alone = worst_respondent(ledger_of([draw(1.0, 5)]), delta, settled=False)
     assert alone is not None
     assert alone.composition.tight
 
 
 def test_what_is_not_private_is_the_worst() -> None:
-    found = worst_composition(
+    found = worst_respondent(
         ledger_of([draw(1.0)], [Plain(("a",))], [draw(2.0)]), DELTA, settled=True
     )
     assert found is not None
@@ -128,24 +128,24 @@ def test_what_is_not_private_is_the_worst() -> None:
 
 
 def test_where_nothing_was_told_nobody_is_the_worst() -> None:
-    assert worst_composition(ledger_of(), DELTA, settled=True) is None
-    found = worst_composition(ledger_of([Public()]), DELTA, settled=True)
+    assert worst_respondent(ledger_of(), DELTA, settled=True) is None
+    found = worst_respondent(ledger_of([Public()]), DELTA, settled=True)
     assert found is not None
     assert found.composition.epsilon == 0.0
 
 
 def test_of_too_many_different_accounts_not_all_are_composed() -> None:
     accounts = [[draw(0.1)] * n for n in range(40, 20, -1)]
-    whole = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, settled=True, most=30)
-    part = worst_composition(ledger_of(*accounts, [draw(3.0)]), DELTA, settled=True, most=5)
+    whole = worst_respondent(ledger_of(*accounts, [draw(3.0)]), DELTA, settled=True, most=30)
+    part = worst_respondent(ledger_of(*accounts, [draw(3.0)]), DELTA, settled=True, most=5)
     assert whole is not None
     assert part is not None
     assert (whole.party, whole.everybody) == ("party-20", True)
     assert (part.party, part.everybody) == ("party-0", False)
-    assert worst_composition(ledger_of(*accounts), DELTA, settled=True, most=0) is None
+    assert worst_respondent(ledger_of(*accounts), DELTA, settled=True, most=0) is None
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
 def test_no_delta(delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
-        worst_composition(ledger_of([draw(1.0)]), delta, settled=True)
+        worst_respondent(ledger_of([draw(1.0)]), delta, settled=True)

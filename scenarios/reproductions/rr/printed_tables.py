@@ -19,7 +19,7 @@ from protocol.variants.clusters.clustering import Clusters, cluster, matched_blo
 from scenarios.datasets.adult import adult
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rr.queries import Errors, evaluate, median
-from scenarios.reproductions.rr.setting import (
+from scenarios.reproductions.rr.shared import (
     MEDIAN_NOTE,
     PARTIES,
     ClusterTables,

@@ -19,7 +19,7 @@ from protocol.surveys.records import Records
 from scenarios.reproductions.rrba.baselines import Scale, laplace_scale, laplace_tables
 from scenarios.reproductions.rrba.block_laws import nearest
 from scenarios.reproductions.rrba.printed import TABLE_5, TABLE_6, Printed
-from scenarios.reproductions.rrba.setting import (
+from scenarios.reproductions.rrba.shared import (
     MIX,
     Floats,
     claimed_epsilon,

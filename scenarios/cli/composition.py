@@ -59,13 +59,13 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     keeps = [_mechanism(text) for text in mechanisms]
     if times * max(map(keeps.count, keeps)) > MOST_DRAWS:
         raise UsageError(f"more than {MOST_DRAWS:,} draws of one mechanism")
-    told = ExactAccountant(delta).told(Randomized(keep, ()) for keep in keeps).times(times)
+    pairs = ExactAccountant(delta).pairs(Randomized(keep, ()) for keep in keeps).times(times)
     second: Opinion | str
     try:
-        second = opinion(told, delta)
+        second = opinion(pairs, delta)
     except ImportError as error:
         second = str(error)
-    figures = composition(told, 0.0), composition(told, delta), second
+    figures = composition(pairs, 0.0), composition(pairs, delta), second
     if as_json:
         _print_json(composed_values(keeps, times, *figures))
     else:

@@ -16,7 +16,7 @@ import numpy as np
 from protocol.randomizers.keyvalue import PrivKV
 from scenarios.datasets.keyvalue import SYNTHETIC, Synthetic, synthetic
 from scenarios.report.plots import plot_rows
-from scenarios.reproductions.privkv.setting import (
+from scenarios.reproductions.privkv.shared import (
     EPSILON,
     EPSILONS,
     LIVE,

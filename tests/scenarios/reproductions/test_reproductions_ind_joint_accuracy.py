@@ -14,8 +14,7 @@ from protocol.estimators.independent import ProductEstimate, product_mean_square
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
 from protocol.randomizers import KeepUniform
 from scenarios.datasets.correlated import correlated_counts, correlated_distribution
-from scenarios.reproductions.ind_joint.curves import Design
-from scenarios.reproductions.ind_joint.errors import (
+from scenarios.reproductions.ind_joint.accuracy import (
     Keeps,
     Reported,
     break_even_epsilon,
@@ -23,6 +22,7 @@ from scenarios.reproductions.ind_joint.errors import (
     break_even_v,
     joint_wins,
 )
+from scenarios.reproductions.ind_joint.curves import Design
 from tests.enumeration import Floats, dense_law, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 

@@ -74,8 +74,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         shares = {
             name: getattr(self, name) for name in ("drop", "duplicate", "delay", "crash", "cut")
         }
-        told = ", ".join(f"{name} {share:g}" for name, share in shares.items() if share)
-        return f"schedule {self.seed} ({told or 'no faults'})"
+        rates = ", ".join(f"{name} {share:g}" for name, share in shares.items() if share)
+        return f"schedule {self.seed} ({rates or 'no faults'})"
 
 
 def schedules_of(variant: Variant, count: int, *, seed: int) -> Iterator[Schedule]:

@@ -20,7 +20,7 @@ KEYS = 256
 _SPREAD, _KEPT = 1_000_003, (1 << 62) - 1
 
 
-class View(NamedTuple):
+class Observation(NamedTuple):
     """What is seen of one trial.
 
     Args:
@@ -34,19 +34,21 @@ class View(NamedTuple):
     facts: Counter[str]
 
 
-def view_of(rehearsal: Rehearsal, observer: PartyId, labels: Mapping[PartyId, str]) -> View:
+def observation_of(
+    rehearsal: Rehearsal, observer: PartyId, labels: Mapping[PartyId, str]
+) -> Observation:
     """What an observer sees of some members of a run.
 
     Args:
         labels: whose messages, and by which name each of these members goes.
     """
-    (view,) = views_of(rehearsal, observer, [labels])
-    return view
+    (observation,) = observations_of(rehearsal, observer, [labels])
+    return observation
 
 
-def views_of(
+def observations_of(
     rehearsal: Rehearsal, observer: PartyId, trials: Sequence[Mapping[PartyId, str]]
-) -> list[View]:
+) -> list[Observation]:
     """What an observer sees of several trials of one run (``view_of``).
 
     Facts are, of every message: how many there are of its name, its length, its number among its
@@ -60,14 +62,14 @@ def views_of(
     }
     members = {name: place for place, (name, _) in enumerate(rehearsal.charter.roster.members)}
     ordered = whose.keys() == members.keys()
-    views = [View({}, {}, Counter()) for _ in trials]
+    observations = [Observation({}, {}, Counter()) for _ in trials]
     before: dict[PartyId, tuple[Envelope, str]] = {}
     for position, envelope in enumerate(rehearsal.seen_by(observer)):
         sender, kind = envelope.sender, envelope.kind
         if sender not in whose or kind == Head.kind():
             continue  # A head hashes what its sender has said, and the session with it.
         place, label = whose[sender]
-        messages, slots, facts = views[place]
+        messages, slots, facts = observations[place]
         last, name = before.get(sender, (None, ""))
         repeated = last is not None and _broadcast(last, envelope)
         if not repeated:
@@ -91,9 +93,9 @@ def views_of(
         with contextlib.suppress(RemoteProtocolError):
             messages[name] = rehearsal.message(envelope)
             slots[name] = sender, envelope.seq
-    for view in views:
-        view.facts["failed"] = int(rehearsal.failure is not None)
-    return views
+    for observation in observations:
+        observation.facts["failed"] = int(rehearsal.failure is not None)
+    return observations
 
 
 def _broadcast(last: Envelope, envelope: Envelope) -> bool:
