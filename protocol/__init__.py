@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Public,
         Randomized,
     )
-    from protocol.accounting.filters import Filter
     from protocol.audit.coalition.coalition import Coalition
     from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
     from protocol.crypto.randomness import Stream, secret_of
@@ -93,7 +92,6 @@ __all__ = [
     "ExactAccountant",
     "ExactCounts",
     "ExactEstimate",
-    "Filter",
     "GroupedEstimate",
     "JointEstimate",
     "KeepElseTable",
@@ -166,7 +164,6 @@ _HOMES = {
         "Public",
         "Randomized",
     ),
-    "protocol.accounting.filters": ("Filter",),
     "protocol.audit.coalition.coalition": ("Coalition",),
     "protocol.audit.coalition.judge": ("judge_coalition", "judge_sessions", "worst_coalition"),
     "protocol.crypto.randomness": ("Stream", "secret_of"),

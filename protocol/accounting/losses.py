@@ -87,17 +87,6 @@ class ThreePoint:
         likely = rare * self.ratio
         return float(likely), float(1 - likely - rare), float(rare)
 
-    def renyi(self, order: float) -> float:
-        """The Renyi divergence of order ``order > 1`` of P from Q, in nats."""
-        likely, _, rare = self.masses
-        epsilon = self.epsilon
-        rise = (order - 1) * epsilon
-        if rise > 700:
-            return epsilon + math.log(likely) / (order - 1) + 1e-12
-        # likely e**rise + neutral + rare e**-rise, minus 1, as a product: nothing cancels.
-        gain = rare * math.expm1(rise) * (math.expm1(epsilon) - math.expm1(-rise))
-        return math.log1p(gain) / (order - 1)
-
 
 @dataclass(frozen=True)
 class LossDistribution:
