@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from protocol.estimators.estimate import Estimate
     from protocol.estimators.independent import ProductEstimate
     from protocol.estimators.joint import Block, JointEstimate
-    from protocol.estimators.overlapping.consistency import disagreement, higher_marginal, reconcile
     from protocol.estimators.projection import Projection
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
     from protocol.estimators.tables import Estimated, Table
@@ -131,10 +130,8 @@ __all__ = [
     "Variant",
     "Workload",
     "debiased_dependences",
-    "disagreement",
     "exact_epsilon",
     "exact_test",
-    "higher_marginal",
     "join_codes",
     "judge_coalition",
     "judge_sessions",
@@ -143,7 +140,6 @@ __all__ = [
     "noise_aware_test",
     "party_id",
     "randomize_columns",
-    "reconcile",
     "secret_of",
     "split_codes",
     "synthesize",
@@ -184,7 +180,6 @@ _HOMES = {
     "protocol.estimators.estimate": ("Estimate",),
     "protocol.estimators.independent": ("ProductEstimate",),
     "protocol.estimators.joint": ("Block", "JointEstimate"),
-    "protocol.estimators.overlapping.consistency": ("disagreement", "higher_marginal", "reconcile"),
     "protocol.estimators.projection": ("Projection",),
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
     "protocol.estimators.tables": ("Estimated", "Table"),

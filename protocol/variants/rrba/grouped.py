@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.estimators.consistency import Overlaps
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
@@ -131,6 +132,30 @@ class GroupedEstimate(Estimate):
     def tables(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
         """The raw table of every group that somebody has answered."""
         return {group.names: group.shares for group in self.groups if group.n}
+
+    def disagreement(self) -> float:
+        """The largest difference between what two groups say of the attributes they share."""
+        return self._overlaps().disagreement()
+
+    def consistent(self) -> GroupedEstimate:
+        """The nearest tables that agree, without negative entries and of total 1.
+
+        The more reports a group has, the less its table moves. The standard errors are unknown.
+
+        Raises:
+            ValueError: the tables are too large to be made to agree.
+        """
+        tables = self._overlaps().nearest()
+        groups = []
+        for group in self.groups:
+            shares = tables.get(group.names, group.shares)
+            unknown = np.full(shares.shape, np.nan)
+            groups.append(replace(group, shares=shares, errors=unknown, reported=unknown))
+        return replace(self, groups=tuple(groups))
+
+    def _overlaps(self) -> Overlaps:
+        weights = {group.names: group.n for group in self.groups if group.n}
+        return Overlaps(self.tables(), self.survey, weights)
 
     def _none(self, name: str) -> Table:
         """Of an attribute without a report: nothing is known."""

@@ -39,6 +39,37 @@ def test_the_survey_in_blocks_is_verified_and_audited(tmp_path: Path) -> None:
     assert sottovoce("audit", transcript).code == 0
 
 
+def test_tables_are_made_to_agree_on_request() -> None:
+    settings = ("n=800", "block=20", "parties=40")
+    raw, agreed = (run("rrba-survey", *settings, f"project={p}") for p in ("none", "consistent"))
+    assert agreed["transcript"]["digest"] == raw["transcript"]["digest"]
+    assert agreed["disagreement"]["before"] > 0.05
+    assert agreed["disagreement"]["after"] < 1e-12
+    assert "disagreement" not in raw
+    assert len(agreed["estimate"]["pairs"]) == 15
+    off: list[float] = []
+    least: list[float] = []
+    for result in (raw, agreed):
+        worst = lowest = 0.0
+        for pair in result["estimate"]["pairs"]:
+            table = np.array(pair["table"])
+            lowest = min(lowest, table.min())
+            for axis, name in enumerate(pair["attributes"]):
+                shares = list(result["estimate"]["marginals"][name].values())
+                worst = max(worst, np.abs(table.sum(axis=1 - axis) - shares).max())
+        off.append(worst)
+        least.append(lowest)
+    assert off[0] > 0.02
+    assert off[1] < 1e-12
+    assert least[0] < 0 == least[1]
+    assert agreed["error"]["groups"]["l2"] < raw["error"]["groups"]["l2"]
+    errors = agreed["estimate"]["standard_errors"].values()
+    assert {error for of_one in errors for error in of_one.values()} == {None}
+    arguments = [part for s in (*settings, "project=consistent") for part in ("--set", s)]
+    shown = " ".join(sottovoce("run", "rrba-survey", *arguments).out.split())
+    assert f"differ by up to {agreed['disagreement']['before']:.3g}; the tables reported" in shown
+
+
 def test_every_transport_gives_one_digest() -> None:
     settings = ("n=60", "block=20", "lambda=0.5")
     digests = {

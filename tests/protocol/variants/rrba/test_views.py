@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import comb
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize
 
-from protocol.estimators.overlapping.overlaps import Names, Overlaps
-from protocol.surveys.survey import Survey
 from protocol.variants.rrba.views import View, check_views, lower_bound, views_of
-from tests.enumeration import Floats, summing, survey_of
 
 PAPER_6 = ("AR EO ST", "AE RS OT", "AT RE OS", "AO RT ES", "AS RO ET")
 PAPER_5 = ("AR EO", "RE OS", "AE RS", "AO ES", "AS RO")
@@ -157,147 +149,3 @@ def test_other_inputs_are_refused() -> None:
         views_of(["a", "b", "a"], 2)
     with pytest.raises(ValueError, match=f"{comb(60, 30)} groups of 30 of 60 .* 131072"):
         views_of(60, 30)
-
-
-# What tables of groups have in common
-
-PATTERNS: tuple[tuple[str, ...], ...] = (
-    ("ab", "bc"),
-    ("ab", "ac", "bc"),
-    ("ab", "ba", "b"),
-    ("abc", "bcd", "cda"),
-    ("cab", "bd", "dc", "a"),
-    ("ab", "cd"),
-    ("ab", "cd", "bd", "ca", "bc", "ad"),
-    ("abc",),
-)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A truth, its exact tables, and the same with noise; a weight per table."""
-
-    survey: Survey
-    truth: Floats
-    exact: dict[Names, Floats]
-    raw: dict[Names, Floats]
-    weights: dict[Names, float]
-
-
-def tables_of(survey: Survey, joint: Floats, pattern: Sequence[str]) -> dict[Names, Floats]:
-    tables = {}
-    for letters in pattern:
-        names = tuple(letters)
-        shape = tuple(survey.attribute(name).size for name in names)
-        tables[names] = (joint.ravel() @ summing(survey, names)).reshape(shape)
-    return tables
-
-
-def case(sizes: Sequence[int], pattern: Sequence[str], seed: int, *, noise: float = 0.1) -> Case:
-    rng = np.random.default_rng(seed)
-    survey = survey_of(*sizes)
-    truth = rng.dirichlet(np.full(survey.cells, 0.5)).reshape(sizes)
-    exact = tables_of(survey, truth, pattern)
-    raw = {names: table + noise * rng.normal(size=table.shape) for names, table in exact.items()}
-    weights = {names: float(rng.uniform(0.2, 5)) for names in exact}
-    return Case(survey, truth, exact, raw, weights)
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    sizes = draw(st.lists(st.integers(2, 3), min_size=4, max_size=4))
-    noise = draw(st.sampled_from([0.0, 0.01, 0.1, 1.0]))
-    return case(
-        sizes, draw(st.sampled_from(PATTERNS)), draw(st.integers(0, 2**32 - 1)), noise=noise
-    )
-
-
-def marginal(names: Names, table: Floats, kept: Sequence[str]) -> Floats:
-    """By einsum, in the order of ``kept``: nothing that the module uses."""
-    return np.asarray(np.einsum(f"{''.join(names)}->{''.join(kept)}", table))
-
-
-def constraints(survey: Survey, tables: Sequence[Names]) -> tuple[Floats, Floats]:
-    """C and b of ``C x = b`` for all cells in one vector: totals of 1, and pairs that agree."""
-    sizes = [math.prod(survey.attribute(n).size for n in names) for names in tables]
-    ends = np.cumsum([0, *sizes])
-    rows, right = [], []
-    for number in range(len(tables)):
-        row = np.zeros((1, ends[-1]))
-        row[0, ends[number] : ends[number + 1]] = 1
-        rows.append(row)
-        right.append(1.0)
-    for i, j in combinations(range(len(tables)), 2):
-        common = [name for name in tables[i] if name in tables[j]]
-        if not common:
-            continue
-        one = summing(survey.project(tables[i]), common)
-        other = summing(survey.project(tables[j]), common)
-        block = np.zeros((one.shape[1], ends[-1]))
-        block[:, ends[i] : ends[i + 1]] = one.T
-        block[:, ends[j] : ends[j + 1]] = -other.T
-        rows.append(block)
-        right += [0.0] * len(block)
-    return np.vstack(rows), np.array(right)
-
-
-def nearest_by_solver(c: Floats, b: Floats, start: Floats, x: Floats, w: Floats) -> Floats:
-    """SLSQP: the y of at least 0 with ``C y = b`` nearest to x, each cell with its weight."""
-    np.testing.assert_allclose(c @ start, b, atol=1e-12)
-    # Independent rows, which SLSQP needs.
-    _, s, right = np.linalg.svd(c)
-    basis = right[: int((s > 1e-9).sum())]
-    solved = optimize.minimize(
-        lambda y: float((w * (y - x) ** 2).sum()),
-        start,
-        jac=lambda y: 2 * w * (y - x),
-        bounds=[(0, None)] * len(x),
-        constraints={
-            "type": "eq",
-            "fun": lambda y: basis @ (y - start),
-            "jac": lambda _: basis,
-        },
-        method="SLSQP",
-        options={"maxiter": 500, "ftol": 1e-13},
-    )
-    assert solved.success
-    return np.asarray(solved.x)
-
-
-def flat(tables: Mapping[Names, Floats]) -> Floats:
-    return np.concatenate([table.ravel() for table in tables.values()])
-
-
-def cell_weights(one: Case) -> Floats:
-    return np.concatenate([np.full(one.raw[n].size, one.weights[n]) for n in one.raw])
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("sizes", [(2, 3, 2, 2), (3, 2, 2, 4)])
-def test_the_closed_form_is_the_weighted_projection(
-    pattern: tuple[str, ...], sizes: tuple[int, ...]
-) -> None:
-    one = case(sizes, pattern, 1)
-    overlaps = Overlaps(one.raw.items(), one.survey, list(one.weights.values()))
-    c, b = constraints(one.survey, list(one.raw))
-    x, inverse = flat(one.raw), np.diag(1 / cell_weights(one))
-    wanted = x + inverse @ c.T @ np.linalg.pinv(c @ inverse @ c.T) @ (b - c @ x)
-    np.testing.assert_allclose(overlaps.agreeing(overlaps.values), wanted, atol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("tables", "message"),
-    [
-        ({}, "at least one table"),
-        ({("a", "b"): np.full((2, 3), 1 / 6)}, "shape"),
-        ({(): np.array(1.0)}, "shape"),
-        ({("a",): np.array([math.nan, 1.0])}, "not finite"),
-        ({("a",): np.array([math.inf, 1.0])}, "not finite"),
-        ({("a", "z"): np.full((2, 2), 0.25)}, "no attribute"),
-        ({("a", "a"): np.full((2, 2), 0.25)}, "named twice"),
-    ],
-)
-def test_tables_that_are_none(tables: dict[Names, Floats], message: str) -> None:
-    survey = survey_of(2, 2, 2)
-    with pytest.raises(ValueError, match=message):
-        Overlaps(tables.items(), survey)

@@ -1,1 +1,0 @@
-"""Tables that share attributes: made consistent, and joined."""
