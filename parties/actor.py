@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import trio
 
 from protocol.crypto.randomness import Streams
-from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
-
-
-class Driven(Protocol):
-    """What an actor gives a life to: a machine, or something that behaves like one."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the role has ended."""
-
-    @property
-    def failure(self) -> ProtocolError | None:
-        """What went wrong, if it has ended so."""
-
-    @property
-    def deadline(self) -> float | None:
-        """When to call ``expire``; None while nothing is timed."""
-
-    def start(self, now: float) -> None:
-        """Run the role up to its first wait."""
-
-    def take(self) -> list[Envelope]:
-        """What is to be sent now."""
-
-    def receive(self, envelope: Envelope, now: float) -> None:
-        """Take an envelope from the link."""
-
-    def expire(self, now: float) -> None:
-        """The deadline is over."""
-
-    def abandon(self, reason: str) -> None:
-        """End the role from outside."""
-
-
-D = TypeVar("D", bound=Driven)
 
 
 class Channel(Protocol):
@@ -74,7 +39,7 @@ async def run_aggregator(
     return await run_machine(machine, link)
 
 
-async def run_machine(machine: D, link: Channel) -> D:
+async def run_machine(machine: Machine, link: Channel) -> Machine:
     """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends."""
     try:
         machine.start(trio.current_time())
@@ -89,7 +54,7 @@ async def run_machine(machine: D, link: Channel) -> D:
     return machine
 
 
-async def _listen(machine: Driven, link: Channel) -> None:
+async def _listen(machine: Machine, link: Channel) -> None:
     deadline = machine.deadline
     if deadline is None:
         received = await link.receive_many()
@@ -106,14 +71,14 @@ async def _listen(machine: Driven, link: Channel) -> None:
     machine.expire(now)
 
 
-async def _speak(machine: Driven, link: Channel) -> None:
+async def _speak(machine: Machine, link: Channel) -> None:
     while outbox := machine.take():
         sent = link.send_nowait(outbox)
         if sent < len(outbox):
             await _speak_and_listen(machine, link, outbox[sent:])
 
 
-async def _speak_and_listen(machine: Driven, link: Channel, outbox: Sequence[Envelope]) -> None:
+async def _speak_and_listen(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:
     """Write what has to wait for room, and read meanwhile.
 
     Else two members who write to each other would wait for ever.

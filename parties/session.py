@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import trio
 
-from parties.actor import Channel, Driven, run_aggregator, run_machine
+from parties.actor import Channel, run_aggregator, run_machine
 from protocol.crypto.randomness import Streams
-from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, PartyId
+from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
-from protocol.session.run import Run, run_of
+from protocol.session.run import Run, ending_of, run_of
 from protocol.surveys.records import Records
 
 JOINING = 60.0
 LINGER = 30.0
-
-Disguise = Callable[[Machine], Driven]
-"""Wraps a party's machine in one that misbehaves (``parties.adversaries``)."""
 
 
 class Hub(Protocol):
@@ -44,7 +41,6 @@ async def run_session(
     budget: float | None = None,
     joining: float = JOINING,
     linger: float = LINGER,
-    adversaries: Mapping[PartyId, Disguise] | None = None,
 ) -> Run:
     """Run all members of a survey as tasks of this process.
 
@@ -55,14 +51,12 @@ async def run_session(
         identities: the members' keys, for roles that sign or seal.
         joining: how long the aggregator waits for parties to connect, in seconds.
         linger: how long parties may take to end after the aggregator has, in seconds.
-        adversaries: parties that do not keep to their role, and what they do instead.
 
     Raises:
         ProtocolError: the aggregator's role failed.
     """
     parties = charter.roster.parties
     endings: dict[PartyId, str] = dict.fromkeys(parties, "never came")
-    disguises = adversaries or {}
     keys = identities or {}
 
     async def live(me: PartyId) -> None:
@@ -70,12 +64,10 @@ async def run_session(
         machine = Machine(
             charter, me, stream, records=holdings[me], identity=keys.get(me), budget=budget
         )
-        driven: Driven = disguises[me](machine) if me in disguises else machine
         try:
             async with hub.connect(me) as link:
                 endings[me] = "did not end in time"
-                await run_machine(driven, link)
-                endings[me] = DONE if driven.failure is None else str(driven.failure)
+                endings[me] = ending_of(await run_machine(machine, link))
         except ConnectionError as error:
             endings[me] = f"could not connect: {error}"
 

@@ -14,7 +14,7 @@ import numpy as np
 import trio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parties.session import Disguise, run_session
+from parties.session import run_session
 from protocol.crypto.randomness import Streams, secret_of, session_of
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -31,6 +31,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
+from tests.parties.adversaries import Disguise, Infiltrated
 from transports import handshake
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
@@ -263,12 +264,11 @@ async def run_live(
         with trio.fail_after(120.0):
             run = await run_session(
                 where.charter,
-                hub,
+                Infiltrated(hub, adversaries or {}),
                 where.streams,
                 where.holdings if holdings is None else holdings,
                 budget=budget,
                 joining=joining,
                 linger=linger,
-                adversaries=adversaries,
             )
     return outcome(where, run, recorder, parts)

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import parties
 import protocol.sharing
-from parties.adversaries import Adversary
 from protocol.audit.disclosure import Disclosure
 from protocol.crypto.randomness import Stream, Streams, secret_of
 from protocol.crypto.sealing import Edge
@@ -164,7 +163,6 @@ MADE: dict[str, Callable[[], object]] = {
         identity=Identity(ANNA, SECRET),
     ),
     "Machine": machine,
-    "Adversary": lambda: Adversary(machine()),
     "Memory": lambda: Memory(GrowingFile(0, Path("heard")), SECRET),
 }
 

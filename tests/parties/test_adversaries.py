@@ -10,12 +10,11 @@ import msgspec
 import pytest
 import trio
 
-from parties.adversaries import Flooder, Forger, Mute, Quitter, Replayer
 from protocol.crypto.merkle import EMPTY_ROOT
 from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Head, PartyId
-from protocol.session.machine import Machine
 from protocol.transcript.entries import Sent
 from tests.live import Outcome, Town, run_live, town
+from tests.parties.adversaries import Flooder, Forger, Mute, Quitter
 from transports.base import Limits
 
 EVIL = PartyId("party-3")
@@ -49,7 +48,9 @@ def counted_names(done: Outcome, where: Town) -> set[PartyId]:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_report_that_is_sent_twice_counts_once(transport: str, tmp_path: Path) -> None:
     where = town(8)
-    done = await run_live(where, transport, folder=tmp_path, adversaries={EVIL: Replayer})
+    done = await run_live(
+        where, transport, folder=tmp_path, adversaries={EVIL: partial(Flooder, times=2)}
+    )
     check_others(done, where)
     assert counted(done) == 8
     assert done.run.endings[EVIL] == DONE
@@ -171,12 +172,4 @@ async def test_a_quitter_is_counted_if_it_had_answered(
     done = await run_live(where, transport, folder=tmp_path, adversaries={EVIL: disguise})
     check_others(done, where)
     assert counted(done) == 7 + after
-    assert done.run.endings[EVIL] == (DONE if after else "party 'party-3': quit")
-
-
-def test_adversaries_show_who_they_are_and_no_secrets() -> None:
-    where = town(3)
-    machine = Machine(
-        where.charter, EVIL, where.streams.stream(EVIL, "role"), records=where.holdings[EVIL]
-    )
-    assert repr(Mute(machine)) == "Mute('party-3')"
+    assert done.run.endings[EVIL] == (DONE if after else "party 'party-3': its link broke: quit")

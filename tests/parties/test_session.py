@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from parties.actor import run_aggregator, run_machine
-from parties.adversaries import Mute
 from parties.session import run_session
 from protocol.errors import LocalProtocolError, QuorumError
 from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Message, PartyId
@@ -21,6 +20,7 @@ from protocol.session.roles import Me
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from tests.live import SURVEY, Sockets, entered, hub_of, run_live, run_local, town
+from tests.parties.adversaries import Mute
 from transports.base import Limits, Link
 from transports.faults import Fault, crash, delay, drop
 from transports.memory import MemoryHub, open_memory

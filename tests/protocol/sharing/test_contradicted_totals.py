@@ -5,7 +5,6 @@ Whoever may choose what a party is told would else read an answer from whether i
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,11 +16,10 @@ import trio
 import trio.testing
 from numpy.typing import NDArray
 
-from parties.session import run_session
+from parties.actor import run_aggregator, run_machine
 from protocol.crypto.commitments import commit
 from protocol.crypto.sealing import Edge, edge_key
-from protocol.errors import ProtocolError
-from protocol.messages import DONE, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
@@ -61,7 +59,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     rewriting,
 )
 from tests.protocol.variants.clusters.test_rr_clusters import SURE, THREEFOLD, variant_of
-from transports.memory import open_memory
+from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
 
 Way = Literal["secure-sum", "pair-counts", "pair-rr", "clusters", "clusters by pairs"]
@@ -149,26 +147,34 @@ def watched(charter: Charter, holdings: Mapping[PartyId, Records], rewrite: Rewr
     parts: list[bytes] = []
     recorder = Recorder(parts.append, header_of(charter, seed=1))
     exchange: Exchange = rewriting(charter.codec, rewrite)(charter, recorder=recorder)
-    machines: dict[PartyId, Machine] = {}
+    identities = identities_of(charter)
+    machines = {
+        name: Machine(
+            charter,
+            name,
+            STREAMS.stream(name, ROLE_STREAM),
+            records=held,
+            identity=identities[name],
+        )
+        for name, held in holdings.items()
+    }
 
-    def kept(machine: Machine) -> Machine:
-        machines[machine.me] = machine
-        return machine
+    async def live(hub: MemoryHub, name: PartyId) -> None:
+        async with hub.connect(name) as link:
+            await run_machine(machines[name], link)
 
     async def session() -> None:
-        async with open_memory(Switch(exchange)) as hub:
-            await run_session(
-                charter,
-                hub,
-                STREAMS,
-                holdings,
-                identities=identities_of(charter),
-                adversaries=dict.fromkeys(holdings, kept),
-            )
+        async with open_memory(Switch(exchange)) as hub, trio.open_nursery() as nursery:
+            for name in holdings:
+                nursery.start_soon(live, hub, name)
+            async with hub.connect(AGGREGATOR) as link:
+                await hub.joined(holdings, within=1.0)
+                # It may be left without a quorum.
+                await run_aggregator(
+                    charter, link, streams=STREAMS, identity=identities[AGGREGATOR]
+                )
 
-    # The aggregator may be left without a quorum.
-    with contextlib.suppress(ProtocolError):
-        trio.run(session, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(session, clock=trio.testing.MockClock(autojump_threshold=0))
     recorder.close()
     said: dict[PartyId, list[Envelope]] = {name: [] for name in holdings}
     for entry in TranscriptReader(b"".join(parts)):
