@@ -41,8 +41,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import SHARED
-from protocol.sharing.unmasking import REVEALED
+from protocol.sharing.sparse import REVEALED, SHARED
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Delivered, Entry, Sent

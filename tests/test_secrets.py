@@ -51,7 +51,6 @@ PUBLIC = {
     "Bound": "a bound of the graph",
     "Degree": "how many neighbours there are",
     "Delivered": "commitments, and who has dealt",
-    "Heard": "a total, as every party is told it",
     "Meeting": "what parties joined with, as the aggregator was told it",
     "Plan": "a survey's plan",
     "Roster": "names and public keys",

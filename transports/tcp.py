@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import os
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import trio
 
@@ -118,7 +118,7 @@ def _why_refused(error: BaseException) -> str:
     return str(error) or "the connection broke"
 
 
-class TcpHub:
+class TcpHub(MemoryHub):
     """The aggregator's side: a switch that parties reach over TCP or TLS.
 
     The aggregator itself is in this process and has a memory link. Use it in
@@ -131,25 +131,12 @@ class TcpHub:
     def __init__(
         self, switch: Switch, identity: Identity, *, tls: ssl.SSLContext | None = None
     ) -> None:
+        super().__init__(switch)
         self.refused = 0
-        self._switch = switch
         self._identity = identity
         self._tls = tls
         self._charter = switch.exchange.charter
-        self._memory = MemoryHub(switch)
         self._entering = trio.Semaphore(switch.limits.unauthenticated)
-
-    def connect(self, member: PartyId) -> AbstractAsyncContextManager[Link]:
-        """The link of a member in this process: the aggregator's."""
-        return self._memory.connect(member)
-
-    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
-        """Wait until all members are connected; who has not come by then is gone."""
-        await self._switch.joined(members, within=within)
-
-    async def emptied(self) -> None:
-        """Wait until nobody is connected."""
-        await self._switch.emptied()
 
     async def serve(self, listener: trio.SocketListener) -> None:
         """Accept connections until cancelled.

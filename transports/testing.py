@@ -1,37 +1,159 @@
-"""Checks a transport against the contract of ``transports.base``, for authors of transports."""
+"""Checks a transport against the contract of ``transports.base``, for authors of transports.
+
+Members of a session without roles exchange parcels.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 
 import msgspec
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, SESSION_BYTES, SWITCH, Envelope, PartyId
-from protocol.transcript.entries import Departed, Refused
-from protocol.wire.codec import encode_envelope
+from protocol.accounting.events import PrivacyEvent, Public
+from protocol.messages import AGGREGATOR, SESSION_BYTES, SWITCH, Envelope, Message, PartyId
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.roles import Seen
+from protocol.session.roster import Identity, Roster
+from protocol.session.variant import Variant
+from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.entries import Departed, Entry, Refused
+from protocol.transcript.header import header_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.recorder import Recorder
+from protocol.transcript.verification import verify
+from protocol.wire.codec import Kind, encode_envelope
 from transports.base import Hub, Limits, Link
-from transports.postal import (
-    LARGE,
-    OpenHub,
-    Post,
-    Pusher,
-    charter_of,
-    identity_of,
-    require,
-    session,
-)
+from transports.switch import Switch
 
-__all__ = ["charter_of", "check_transport", "identity_of"]
+__all__ = ["Post", "charter_of", "check_transport", "identity_of"]
+
+MEMBERS = 50
+"""The number of members on the roster of a check."""
+
+LARGE = 4 * 1024 * 1024
+"""The largest parcel, in bytes."""
 
 HANGS = 120.0
 """The seconds after which a check is taken to hang."""
 
 _ENDS = (trio.EndOfChannel, trio.BrokenResourceError)
+
+OpenHub = Callable[[Switch], AbstractAsyncContextManager[Hub]]
+"""Opens a hub around a switch and runs the switch while the block runs."""
+
+
+class Parcel(Message, frozen=True):
+    """A numbered parcel."""
+
+    number: int
+    content: bytes
+
+
+class Postal(Variant, frozen=True):
+    """A variant without roles: its only kind is the parcel."""
+
+    name = "postal"
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        return (Kind(Parcel, scalar_bytes=LARGE + 64),)
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        return Public()
+
+
+def identity_of(member: PartyId) -> Identity:
+    """The identity key of a member of a check; the keys of TLS certificates should be these."""
+    return Identity(member, hashlib.sha256(b"sottovoce check " + member.encode()).digest())
+
+
+def charter_of(parties: int = MEMBERS - 1) -> Charter:
+    """The charter of a check: an aggregator and ``party-1``, ``party-2`` ..."""
+    names = [AGGREGATOR, *(PartyId(f"party-{i}") for i in range(1, parties + 1))]
+    survey = Survey("check", (Attribute(name="answer", categories=("no", "yes")),))
+    return Charter(
+        session=bytes(range(SESSION_BYTES)),
+        variant=Postal(survey=survey),
+        roster=Roster(tuple((name, identity_of(name).public) for name in names)),
+    )
+
+
+class Post:
+    """One session of a check."""
+
+    def __init__(self, limits: Limits | None) -> None:
+        self.charter = charter_of()
+        self.parties = self.charter.roster.parties
+        self._content: list[bytes] = []
+        self._recorder = Recorder(self._content.append, header_of(self.charter, transport="check"))
+        self.switch = Switch(Exchange(self.charter, recorder=self._recorder), limits)
+        self._sent: dict[PartyId, int] = defaultdict(int)
+
+    def parcels(
+        self, sender: PartyId, recipient: PartyId, numbers: Iterable[int], content: bytes = b""
+    ) -> list[Envelope]:
+        """The next envelopes of a sender."""
+        made = []
+        for number in numbers:
+            body = self.charter.codec.encode(Parcel(number, content))
+            seq = self._sent[sender]
+            self._sent[sender] += 1
+            made.append(Envelope(self.charter.session, sender, recipient, seq, "Parcel", body))
+        return made
+
+    def number(self, envelope: Envelope) -> int:
+        """The number of a parcel."""
+        parcel = self.charter.codec.decode(envelope.kind, envelope.body)
+        _require(isinstance(parcel, Parcel), f"a {envelope.kind!r} arrived instead of a parcel")
+        return parcel.number if isinstance(parcel, Parcel) else -1
+
+    def entries(self) -> list[Entry]:
+        """What was recorded, once the session is over."""
+        self._recorder.close()
+        verification = verify(self._content)
+        _require(verification.intact, f"the record is not intact: {verification.faults[:3]}")
+        return list(TranscriptReader(self._content))
+
+
+@asynccontextmanager
+async def _session(
+    open_hub: OpenHub, *members: PartyId, limits: Limits | None = None
+) -> AsyncGenerator[tuple[Post, list[Link]]]:
+    """A session with some members connected."""
+    post = Post(limits)
+    async with open_hub(post.switch) as hub, AsyncExitStack() as stack:
+        yield post, [await stack.enter_async_context(hub.connect(name)) for name in members]
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise AssertionError(sentence)
+
+
+class _Pusher:
+    """Sends parcels one by one and counts them."""
+
+    def __init__(self, link: Link, parcels: Sequence[Envelope]) -> None:
+        self.sent = 0
+        self._link = link
+        self._parcels = parcels
+
+    async def push(self) -> None:
+        for parcel in self._parcels:
+            await self._link.send(parcel)
+            self.sent += 1
+
+    async def until_it_waits(self) -> None:
+        """Return when nothing has moved for a while."""
+        seen = -1
+        while seen != self.sent:
+            seen = self.sent
+            await trio.testing.wait_all_tasks_blocked(0.05)
 
 
 async def check_transport(open_hub: OpenHub) -> None:
@@ -62,7 +184,7 @@ async def check_transport(open_hub: OpenHub) -> None:
     ):
         with trio.move_on_after(HANGS) as scope:
             await check(open_hub)
-        require(
+        _require(
             not scope.cancelled_caught,
             f"{check.__name__.lstrip('_')}: no end after {HANGS:g} seconds",
         )
@@ -100,15 +222,15 @@ _A, _B, _C = PartyId("party-1"), PartyId("party-2"), PartyId("party-3")
 
 async def _check_order(open_hub: OpenHub) -> None:
     count = 1000
-    async with session(open_hub, _A, _B, limits=Limits(mailbox=8)) as (post, (a, b)):
+    async with _session(open_hub, _A, _B, limits=Limits(mailbox=8)) as (post, (a, b)):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_send, a, post.parcels(_A, _B, range(count)))
             received = await _receive(b, count)
         received += b.receive_nowait()
         numbers = [post.number(envelope) for envelope in received]
-        require(len(set(numbers)) == len(numbers), "an envelope arrived twice")
-        require(set(numbers) == set(range(count)), "an envelope was lost")
-        require(numbers == list(range(count)), "envelopes of one sender arrived out of order")
+        _require(len(set(numbers)) == len(numbers), "an envelope arrived twice")
+        _require(set(numbers) == set(range(count)), "an envelope was lost")
+        _require(numbers == list(range(count)), "envelopes of one sender arrived out of order")
 
 
 async def _check_many(open_hub: OpenHub) -> None:
@@ -159,7 +281,7 @@ async def _check_many(open_hub: OpenHub) -> None:
         for envelope in envelopes:
             if envelope.sender != SWITCH:
                 by_sender[envelope.sender].append(post.number(envelope))
-        require(
+        _require(
             all(numbers == list(range(each)) for numbers in by_sender.values())
             and sum(map(len, by_sender.values())) == got_all[name],
             f"with {len(members)} members, {name!r} did not get everything once and in order",
@@ -179,23 +301,23 @@ async def _check_early(open_hub: OpenHub) -> None:
         await trio.testing.wait_all_tasks_blocked(0.05)
         async with hub.connect(_B) as b:
             received = await _receive(b, len(parcels))
-    require(received == parcels, "what was sent to a member before it connected was lost")
+    _require(received == parcels, "what was sent to a member before it connected was lost")
 
 
 async def _check_large(open_hub: OpenHub) -> None:
     content = hashlib.shake_128(b"large").digest(LARGE)
-    async with session(open_hub, AGGREGATOR, _A) as (post, (hub, a)):
+    async with _session(open_hub, AGGREGATOR, _A) as (post, (hub, a)):
         for sender, recipient, out, into in ((_A, AGGREGATOR, a, hub), (AGGREGATOR, _A, hub, a)):
             [parcel] = post.parcels(sender, recipient, [0], content)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(out.send, parcel)
                 received = await into.receive()
-            require(received == parcel, f"a parcel of {LARGE} bytes did not arrive as it was sent")
+            _require(received == parcel, f"a parcel of {LARGE} bytes did not arrive as it was sent")
 
 
 async def _check_closing(open_hub: OpenHub) -> None:
     count = 20
-    async with session(open_hub, _A, _B) as (post, (a, b)):
+    async with _session(open_hub, _A, _B) as (post, (a, b)):
         async with trio.open_nursery() as nursery:
 
             async def send_and_close() -> None:
@@ -205,44 +327,38 @@ async def _check_closing(open_hub: OpenHub) -> None:
             nursery.start_soon(send_and_close)
             received = await _receive(b, count + 1)
         senders = [envelope.sender for envelope in received]
-        require(
+        _require(
             senders[:count] == [_A] * count, "what was sent before a link was closed did not arrive"
         )
-        require(
+        _require(
             senders[count:] == [SWITCH], "who had heard from a member was not told that it left"
         )
         parcels = post.parcels(_A, _B, [0])
-        uses: dict[str, Callable[[], Awaitable[object]]] = {
+        uses: dict[str, Callable[[], object]] = {
             "send": lambda: a.send(parcels[0]),
             "send_many": lambda: a.send_many(parcels),
+            "send_nowait": lambda: a.send_nowait(parcels),
             "receive": a.receive,
             "receive_many": a.receive_many,
+            "receive_nowait": a.receive_nowait,
         }
         for name, use in uses.items():
             try:
-                await use()
-            except trio.ClosedResourceError:
-                continue
-            raise AssertionError(f"{name} on a link that was closed: no ClosedResourceError")
-        looks: dict[str, Callable[[], object]] = {
-            "send_nowait": lambda: a.send_nowait(parcels),
-            "receive_nowait": a.receive_nowait,
-        }
-        for name, look in looks.items():
-            try:
-                look()
+                under_way = use()
+                if isinstance(under_way, Awaitable):
+                    await under_way
             except trio.ClosedResourceError:
                 continue
             raise AssertionError(f"{name} on a link that was closed: no ClosedResourceError")
         await a.aclose()
     departures = [entry.party for entry in post.entries() if isinstance(entry, Departed)]
-    require(departures.count(_A) == 1, "a departure was not recorded once")
+    _require(departures.count(_A) == 1, "a departure was not recorded once")
 
 
 async def _check_closing_with_mail(open_hub: OpenHub) -> None:
     limits = Limits(mailbox=4)
     async with (
-        session(open_hub, _A, _B, limits=limits) as (post, (a, b)),
+        _session(open_hub, _A, _B, limits=limits) as (post, (a, b)),
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(b.send_many, post.parcels(_B, _A, range(400), _BULK))
@@ -255,12 +371,12 @@ async def _check_closing_with_mail(open_hub: OpenHub) -> None:
         nursery.start_soon(send_and_close)
         await trio.testing.wait_all_tasks_blocked(0.05)
         received = [await b.receive() for _ in parcels]
-        require(received == parcels, "who closes with unread mail loses what it had sent before")
+        _require(received == parcels, "who closes with unread mail loses what it had sent before")
 
 
 async def _check_closed_while_used(open_hub: OpenHub) -> None:
     outcome: list[str] = []
-    async with session(open_hub, _A) as (_, (a,)), trio.open_nursery() as nursery:
+    async with _session(open_hub, _A) as (_, (a,)), trio.open_nursery() as nursery:
 
         async def wait() -> None:
             try:
@@ -273,7 +389,7 @@ async def _check_closed_while_used(open_hub: OpenHub) -> None:
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         await a.aclose()
-    require(
+    _require(
         outcome == ["closed"],
         f"a receive that waits while its link is closed: {outcome}, not ClosedResourceError",
     )
@@ -282,7 +398,7 @@ async def _check_closed_while_used(open_hub: OpenHub) -> None:
 async def _check_cancelled_receives(open_hub: OpenHub) -> None:
     count = 1500
     received: list[Envelope] = []
-    async with session(open_hub, _A, _B, limits=Limits(mailbox=8)) as (post, (a, b)):
+    async with _session(open_hub, _A, _B, limits=Limits(mailbox=8)) as (post, (a, b)):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_send, a, post.parcels(_A, _B, range(count)))
             turn = 0
@@ -296,7 +412,7 @@ async def _check_cancelled_receives(open_hub: OpenHub) -> None:
                         received += await b.receive_many()
                     attempt.cancel_scope.cancel()
         numbers = [post.number(envelope) for envelope in received]
-        require(numbers == list(range(count)), "cancelled receives lost or repeated envelopes")
+        _require(numbers == list(range(count)), "cancelled receives lost or repeated envelopes")
 
 
 async def _cancel_soon(scope: trio.CancelScope, turns: int) -> None:
@@ -310,41 +426,41 @@ _BULK, _BULKS = bytes(65536), 600
 
 async def _check_backpressure(open_hub: OpenHub) -> None:
     limits = Limits(mailbox=4, stall=float("inf"))
-    async with session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
-        pusher = Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK))
+    async with _session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
+        pusher = _Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pusher.push)
             await pusher.until_it_waits()
-            require(
+            _require(
                 pusher.sent < _BULKS,
                 f"{pusher.sent * len(_BULK)} bytes were sent to a member that does not read, and "
                 "the sender never had to wait",
             )
             received = await _receive(b, _BULKS)
         numbers = [post.number(envelope) for envelope in received]
-        require(numbers == list(range(_BULKS)), "envelopes that had to wait were lost or mixed up")
+        _require(numbers == list(range(_BULKS)), "envelopes that had to wait were lost or mixed up")
 
 
 async def _check_stall(open_hub: OpenHub) -> None:
     limits = Limits(mailbox=4, stall=0.2)
-    async with session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
+    async with _session(open_hub, _A, _B, limits=limits) as (post, (a, b)):
         # It ends only if the member that does not read is cut off.
-        await Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
+        await _Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
         await _ended(b)
         notices = [e for e in a.receive_nowait() or await a.receive_many() if e.sender == SWITCH]
-        require(len(notices) == 1, f"{len(notices)} notices that a member was cut off, not one")
+        _require(len(notices) == 1, f"{len(notices)} notices that a member was cut off, not one")
 
 
 async def _check_cut(open_hub: OpenHub) -> None:
-    async with session(open_hub, _A, _B) as (post, (a, b)):
+    async with _session(open_hub, _A, _B) as (post, (a, b)):
         await a.send_many(post.parcels(_A, _B, [0]))
         await b.receive()
         post.switch.detach(_A, "cut off by the check")
         await _ended(a)
         notice = await b.receive()
-        require(notice.sender == SWITCH, "nobody was told that a member was cut off")
+        _require(notice.sender == SWITCH, "nobody was told that a member was cut off")
         try:
-            await Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
+            await _Pusher(a, post.parcels(_A, _B, range(_BULKS), _BULK)).push()
         except trio.BrokenResourceError:
             return
         raise AssertionError("a member that was cut off can send on: no BrokenResourceError")
@@ -363,7 +479,7 @@ async def _check_refusals(open_hub: OpenHub) -> None:
         "too many bytes": lambda e: msgspec.structs.replace(e, body=bytes(too_large)),
     }
     for what, forge in forgeries.items():
-        async with session(open_hub, _A, _B, _C) as (post, (a, b, c)):
+        async with _session(open_hub, _A, _B, _C) as (post, (a, b, c)):
             first, second = post.parcels(_A, _B, [0, 1])
             await a.send(first)
             forged = forge(second)
@@ -372,14 +488,14 @@ async def _check_refusals(open_hub: OpenHub) -> None:
                 await a.send(forged)
             await _ended(a)
             received = [(await b.receive()).sender, (await b.receive()).sender]
-            require(received == [_A, SWITCH], f"{what}: was delivered, or the link did not end")
-            require(not c.receive_nowait(), f"{what}: reached somebody else")
+            _require(received == [_A, SWITCH], f"{what}: was delivered, or the link did not end")
+            _require(not c.receive_nowait(), f"{what}: reached somebody else")
         refused = [entry for entry in post.entries() if isinstance(entry, Refused)]
-        require(
+        _require(
             [entry.link for entry in refused] == [_A], f"{what}: was not recorded as refused, once"
         )
         excerpted = encode_envelope(forged).startswith(refused[0].excerpt)
-        require(excerpted, f"{what}: something else was recorded")
+        _require(excerpted, f"{what}: something else was recorded")
 
 
 async def _check_connecting(open_hub: OpenHub) -> None:
@@ -395,6 +511,6 @@ async def _refused(hub: Hub, what: str) -> None:
         async with hub.connect(_A):
             pass
     except ConnectionError as error:
-        require(bool(str(error)) and "\n" not in str(error), f"{what}: refused without a reason")
+        _require(bool(str(error)) and "\n" not in str(error), f"{what}: refused without a reason")
         return
     raise AssertionError(f"{what}: was not refused with a ConnectionError")

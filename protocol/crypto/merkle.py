@@ -79,17 +79,7 @@ def inclusion_path(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """
     if not 0 <= index < len(hashes):
         raise IndexError(f"leaf {index} of a tree with {len(hashes)} leaves")
-    path = []
-    level = list(hashes)
-    while len(level) > 1:
-        sibling = index ^ 1
-        if sibling < len(level):
-            path.append(level[sibling])
-        paired = [inner_hash(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        # An odd one out has no sibling at this level; it rises as it is.
-        level = paired + level[len(level) & ~1 :]
-        index >>= 1
-    return tuple(path)
+    return joint_path(levels_of(hashes), [index])
 
 
 def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], root: bytes) -> bool:
@@ -102,22 +92,7 @@ def is_included(leaf: bytes, *, index: int, count: int, path: Sequence[bytes], r
         path: what ``inclusion_path`` gave.
         root: the tree's root.
     """
-    if not 0 <= index < count:
-        return False
-    place, last, known = index, count - 1, leaf_hash(leaf)
-    for sibling in path:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            known = inner_hash(sibling, known)
-            while not place & 1 and place:
-                place >>= 1
-                last >>= 1
-        else:
-            known = inner_hash(known, sibling)
-        place >>= 1
-        last >>= 1
-    return last == 0 and known == root
+    return joint_root({index: leaf_hash(leaf)}, count=count, path=path) == root
 
 
 def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:

@@ -18,7 +18,6 @@ MAX_SHARES = 255
 """The number of points other than 0."""
 
 _POLYNOMIAL = 0x11B
-_GENERATOR = 3
 _ORDER = 255
 # Products, and rows of weights, that are made at once: they and their indices stay in a cache.
 _PRODUCTS_AT_ONCE = 2**16

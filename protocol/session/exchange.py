@@ -103,11 +103,6 @@ class Exchange:
         self._strangers = 0
 
     @property
-    def attached(self) -> frozenset[PartyId]:
-        """The members that are connected now."""
-        return frozenset(self._next.keys() - self._left.keys())
-
-    @property
     def departed(self) -> Mapping[PartyId, str]:
         """Who has left, and why: a live view."""
         return self._left

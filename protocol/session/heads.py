@@ -9,13 +9,14 @@ import msgspec
 from protocol.crypto.merkle import Tree
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, PartyId
 from protocol.session.roster import Identity, is_signature
+from protocol.wire.canonical import canonical
 
 HEAD_PURPOSE = b"sottovoce head 1\0"
 """What every signed head begins with: no other signature of this program does."""
 
 _HEAD = Head.kind()
 _encode = msgspec.msgpack.Encoder().encode
-_decode_head = msgspec.msgpack.Decoder(Head).decode
+_HEADS = msgspec.msgpack.Decoder(Head)
 
 
 def head_statement(*, session: bytes, sender: PartyId, count: int, root: bytes) -> bytes:
@@ -39,11 +40,9 @@ def is_signed(head: Head, *, session: bytes, sender: PartyId, key: bytes) -> boo
 def head_of(envelope: Envelope) -> Head | None:
     """The head in an envelope of that kind; None if it is malformed."""
     try:
-        head = _decode_head(envelope.body)
-        canonical = _encode(head)
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return canonical(envelope.body, _HEADS, what="head")
+    except ValueError:
         return None
-    return head if canonical == envelope.body else None
 
 
 class Heads:

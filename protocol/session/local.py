@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from protocol.crypto.randomness import Streams
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, LINK_CLOSED, ROLE_STREAM, PartyId
-from protocol.session.charter import Charter
 from protocol.session.exchange import Delivery, Exchange
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
@@ -33,36 +32,30 @@ def run_locally(
     Raises:
         ProtocolError: the aggregator's role failed, or all members wait for each other.
     """
-    return _Loop(exchange, streams, holdings, identities or {}, budget).run()
+    charter = exchange.charter
+    machines = {
+        name: Machine(
+            charter,
+            name,
+            streams.stream(name, ROLE_STREAM),
+            records=holdings.get(name),
+            identity=(identities or {}).get(name),
+            budget=budget,
+        )
+        for name, _ in charter.roster.members
+        if name == AGGREGATOR or name in holdings
+    }
+    return _Loop(exchange, machines).run()
 
 
 class _Loop:
-    def __init__(
-        self,
-        exchange: Exchange,
-        streams: Streams,
-        holdings: Mapping[PartyId, Records],
-        identities: Mapping[PartyId, Identity],
-        budget: float | None,
-    ) -> None:
-        charter: Charter = exchange.charter
+    def __init__(self, exchange: Exchange, machines: dict[PartyId, Machine]) -> None:
         self._exchange = exchange
+        self._machines = machines
         self._now = 0.0
         self._ready: deque[Delivery] = deque()
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
-        self._machines = {
-            name: Machine(
-                charter,
-                name,
-                streams.stream(name, ROLE_STREAM),
-                records=holdings.get(name),
-                identity=identities.get(name),
-                budget=budget,
-            )
-            for name, _ in charter.roster.members
-            if name == AGGREGATOR or name in holdings
-        }
 
     def run(self) -> Run:
         exchange, machines = self._exchange, self._machines

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,28 +20,13 @@ from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.dealing import deal, deliver, receive
-from protocol.sharing.masks import deal_shares, sum_modulo
-from protocol.sharing.meeting import Hood, join, meet
+from protocol.sharing.masks import sum_modulo, zero_shares
+from protocol.sharing.meeting import join, meet
 from protocol.sharing.messages import Begin, Deal, Join, Partial, Partials
-from protocol.sharing.sparse import Sum
+from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.arrays import smallest_dtype
 
 _NO_KEY = bytes(32)
-
-
-class Heard(NamedTuple):
-    """What a party has after the broadcasts.
-
-    Args:
-        totals: (cells,), int64.
-        respondents: for how many they stand.
-        digest: of all broadcasts, to be compared with other parties.
-    """
-
-    hood: Hood
-    totals: NDArray[np.int64]
-    respondents: int
-    digest: bytes
 
 
 def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
@@ -60,7 +44,7 @@ async def contribute(
     *,
     respondents: int,
     most: int,
-) -> Heard:
+) -> Summed:
     """A party's side.
 
     Args:
@@ -87,7 +71,7 @@ async def contribute(
         )
     dtype = dtype_of(most)
     held = values.astype(dtype)
-    shares = deal_shares(np.zeros_like(held), parties=parties, modulus=modulus, stream=stream)
+    shares = zero_shares(len(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)
     await deal(
         me,
@@ -114,7 +98,7 @@ async def contribute(
             f"broadcast out of range: expected values below {modulus}", field="Partials.values"
         )
     totals = sum_modulo(partials.values, modulus).astype(np.int64)
-    return Heard(hood, totals, hood.respondents, _digest_of(context, partials))
+    return Summed(totals, hood.respondents, hood, _digest_of(context, partials))
 
 
 async def collect(

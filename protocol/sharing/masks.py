@@ -63,46 +63,32 @@ def _dtype_of(bits: int) -> np.dtype[Any]:
     return _DTYPES[bits]
 
 
-def deal_shares(
-    values: NDArray[np.integer],
-    *,
-    parties: int,
-    modulus: int,
-    stream: Stream,
-    own: int | None = None,
+def zero_shares(
+    cells: int, *, parties: int, modulus: int, stream: Stream
 ) -> NDArray[np.unsignedinteger]:
-    """Split values into one uniform additive share per party, which sum to them modulo ``modulus``.
+    """Split zeros into one uniform additive share per party.
 
-    All rows but one are exactly uniform draws that do not depend on the values; that one is what
-    is left. So all but any one of the rows together are uniform, whatever the values.
+    All rows but the last are uniform draws, and the last is what makes the sum 0 modulo
+    ``modulus``: any ``parties - 1`` of the rows together are uniform.
 
     Args:
-        values: shape (cells,), integers, taken modulo ``modulus``.
+        cells: the length of a row.
         parties: how many rows.
         modulus: 1 to 2**32; one more than the number of respondents, so that a count fits.
-        stream: gives a word per draw.
-        own: the row of what is left, the last one unless given.
+        stream: gives a word per draw, row by row.
 
     Returns:
         shape (parties, cells), of the smallest unsigned type that holds ``modulus - 1``.
 
     Raises:
-        ValueError: values that are not a row of integers, or a number out of range.
+        ValueError: no party, or a modulus out of its range.
     """
-    _check_row(values)
     _check_modulus(modulus)
     if parties < 1:
         raise ValueError(f"{parties} parties: expected at least 1")
-    left = parties - 1 if own is None else own
-    if not 0 <= left < parties:
-        raise ValueError(f"own row {own}: expected 0 to {parties - 1}")
-    shares = np.empty((parties, len(values)), smallest_dtype(modulus))
-    drawn = stream.integers(modulus, (parties - 1, len(values)))
-    shares[:left] = drawn[:left]
-    shares[left + 1 :] = drawn[left:]
-    # Of two residues the difference is at least 1 - modulus.
-    reduced = np.mod(values, _scalar(values, modulus)).astype(np.uint64)
-    shares[left] = (reduced + np.uint64(modulus) - _residues(drawn, modulus)) % np.uint64(modulus)
+    shares = np.empty((parties, cells), smallest_dtype(modulus))
+    shares[:-1] = stream.integers(modulus, (parties - 1, cells))
+    shares[-1] = (np.uint64(modulus) - _residues(shares[:-1], modulus)) % np.uint64(modulus)
     return shares
 
 
@@ -132,16 +118,6 @@ def _residues(rows: NDArray[np.unsignedinteger], modulus: int) -> NDArray[np.uin
     return residues
 
 
-def _check_row(values: NDArray[np.integer]) -> None:
-    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
-        raise ValueError(f"values of {values.dtype}, {values.shape}: expected a row of integers")
-
-
 def _check_modulus(modulus: int) -> None:
     if not 1 <= modulus <= MAX_MODULUS:
         raise ValueError(f"modulus {modulus}: expected 1 to 2**32")
-
-
-def _scalar(values: NDArray[np.integer], modulus: int) -> np.integer:
-    """The modulus in a type in which the remainder of the values by it is exact."""
-    return np.uint64(modulus) if values.dtype.kind == "u" else np.int64(modulus)

@@ -165,6 +165,10 @@ class Shape(NamedTuple):
     neighbours: int
 
 
+def _octets(*shape: int | Bounds) -> ArraySpec:
+    return ArraySpec(dtype="u1", shape=shape)
+
+
 def shared_kinds(shape: Shape, *, content: int, commitments: int) -> tuple[Kind, ...]:
     """The kinds that both profiles speak.
 
@@ -174,26 +178,26 @@ def shared_kinds(shape: Shape, *, content: int, commitments: int) -> tuple[Kind,
     """
     k = shape.neighbours
     depth = shape.parties.bit_length() + 1
-    boxes = ArraySpec(dtype="u1", shape=(k, content + SEAL_BYTES))
-    committed = ArraySpec(dtype="u1", shape=(k, commitments, COMMITMENT_BYTES))
+    boxes = _octets(k, content + SEAL_BYTES)
+    committed = _octets(k, commitments, COMMITMENT_BYTES)
     flags = ArraySpec(dtype="u1", shape=(k,), high=2)
     return (
         Kind(Begin, scalar_bytes=128),
-        Kind(Join, scalar_bytes=64, key=ArraySpec(dtype="u1", shape=(KEY_BYTES,))),
+        Kind(Join, scalar_bytes=64, key=_octets(KEY_BYTES)),
         Kind(
             Graph,
             scalar_bytes=256 + 66 * k,
-            path=ArraySpec(dtype="u1", shape=(Bounds(0, depth), HASH_BYTES)),
-            keys=ArraySpec(dtype="u1", shape=(k, KEY_BYTES)),
-            proof=ArraySpec(dtype="u1", shape=(Bounds(0, (k + 1) * depth), HASH_BYTES)),
+            path=_octets(Bounds(0, depth), HASH_BYTES),
+            keys=_octets(k, KEY_BYTES),
+            proof=_octets(Bounds(0, (k + 1) * depth), HASH_BYTES),
             there=flags,
-            mask_keys=ArraySpec(dtype="u1", shape=(k, KEY_BYTES)),
+            mask_keys=_octets(k, KEY_BYTES),
         ),
         Kind(
             Deal,
             scalar_bytes=64,
-            salt=ArraySpec(dtype="u1", shape=(SALT_BYTES,)),
-            whole=ArraySpec(dtype="u1", shape=(HASH_BYTES,)),
+            salt=_octets(SALT_BYTES),
+            whole=_octets(HASH_BYTES),
             boxes=boxes,
             commitments=committed,
         ),
@@ -201,14 +205,12 @@ def shared_kinds(shape: Shape, *, content: int, commitments: int) -> tuple[Kind,
             Dealt,
             scalar_bytes=64,
             dealt=flags,
-            salts=ArraySpec(dtype="u1", shape=(k, SALT_BYTES)),
+            salts=_octets(k, SALT_BYTES),
             boxes=boxes,
             commitments=committed,
         ),
-        Kind(Tags, scalar_bytes=64, tags=ArraySpec(dtype="u1", shape=(k, TAG_BYTES))),
-        Kind(
-            Tagged, scalar_bytes=64, given=flags, tags=ArraySpec(dtype="u1", shape=(k, TAG_BYTES))
-        ),
+        Kind(Tags, scalar_bytes=64, tags=_octets(k, TAG_BYTES)),
+        Kind(Tagged, scalar_bytes=64, given=flags, tags=_octets(k, TAG_BYTES)),
     )
 
 
@@ -231,11 +233,9 @@ def sparse_kinds(shape: Shape, *, bits: int, unmasked: int) -> tuple[Kind, ...]:
         Kind(
             Survivors,
             scalar_bytes=64,
-            root=ArraySpec(dtype="u1", shape=(HASH_BYTES,)),
-            parts=ArraySpec(dtype="u1", shape=(Bounds(1, k + 1), PART_BYTES)),
-            path=ArraySpec(
-                dtype="u1", shape=(Bounds(0, (k + 2) * shape.parties.bit_length()), HASH_BYTES)
-            ),
+            root=_octets(HASH_BYTES),
+            parts=_octets(Bounds(1, k + 1), PART_BYTES),
+            path=_octets(Bounds(0, (k + 2) * shape.parties.bit_length()), HASH_BYTES),
         ),
         Kind(Unmask, scalar_bytes=256 + k * unmasked),
         Kind(Totals, scalar_bytes=64, totals=totals_spec(shape)),

@@ -18,16 +18,17 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
+from protocol.crypto.commitments import opens
 from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
 from protocol.crypto.randomness import expand
 from protocol.crypto.sealing import SALT_BYTES, Edge, edge_key
-from protocol.crypto.shamir import share
+from protocol.crypto.shamir import reconstruct, share
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.agreement import SURVIVORS, agree, carry
-from protocol.sharing.dealing import deal, deliver, receive
-from protocol.sharing.graph import Degree
+from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
+from protocol.sharing.graph import Degree, mirror
 from protocol.sharing.masks import Bits, expand_mask
 from protocol.sharing.meeting import Hood, Meeting, join, meet, stacked
 from protocol.sharing.messages import (
@@ -39,7 +40,13 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.unmasking import OWN, PAIRWISE, SECRET_BYTES, Opened, signed
+
+SECRET_BYTES = 32
+REVEALED = SECRET_BYTES + SALT_BYTES
+"""The bytes that a party reveals for one neighbour: a share of one secret, and its salt."""
+
+OWN, PAIRWISE = 0, 1
+"""The two parts of a dealt share: of the dealer's own mask seed, and of its mask key."""
 
 SHARED = 2 * SECRET_BYTES
 """What a party shares: the seed of its own mask and the secret of its mask key."""
@@ -63,6 +70,22 @@ class Sum(NamedTuple):
     hoods: NDArray[np.int64]
 
 
+class Summed(NamedTuple):
+    """A sum as a party has it.
+
+    Args:
+        totals: (cells,), int64.
+        respondents: for how many they stand.
+        hood: the neighbours that are in it.
+        digest: of what this party received, to be compared with other parties.
+    """
+
+    totals: NDArray[np.int64]
+    respondents: int
+    hood: Hood
+    digest: bytes
+
+
 # Many parties of one process have the same neighbours.
 _public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)
 
@@ -80,6 +103,11 @@ def _mask_seed(
             "a neighbour's mask key is of low order", field="Graph.mask_keys"
         ) from None
     return expand(shared, context + b"mask\0" + names)
+
+
+def _signed(context: bytes, root: bytes) -> bytes:
+    """What a party signs: which survivor set it has helped to unmask."""
+    return context + b"unmasked" + root
 
 
 def _parts_of(uploaded: NDArray[np.bool_]) -> list[bytes]:
@@ -207,7 +235,7 @@ async def contribute(
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt = me.stream_for(survivors).bytes(SALT_BYTES)
     box, _ = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=root)
-    await me.send(AGGREGATOR, Unmask(me.sign(signed(context, root)), salt, box))
+    await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, root)), salt, box))
     return hood
 
 
@@ -278,7 +306,7 @@ async def collect(
         for name, upload in uploads.items()
         for row in np.flatnonzero(upload.rejected).tolist()
     }
-    opened = Opened(me, meeting, context=context, root=root)
+    opened = _Opened(me, meeting, context=context, root=root)
     for name, unmask in unmasks.items():
         if not opened.add(name, unmask):
             accused.add(name)
@@ -328,3 +356,81 @@ def _cancel(
                 total -= mask
             else:
                 total += mask
+
+
+class _Opened:
+    """The shares that parties reveal to the aggregator."""
+
+    def __init__(self, me: Me, meeting: Meeting, *, context: bytes, root: bytes) -> None:
+        n, k = meeting.hoods.shape
+        self._me = me
+        self._meeting = meeting
+        self._context = context
+        self._root = root
+        self._places = {name: place for place, name in enumerate(meeting.names)}
+        self._revealed = np.zeros((n, k, REVEALED), np.uint8)
+        self._there = np.zeros((n, k), np.bool_)
+
+    def add(self, name: PartyId, unmask: Unmask) -> bool:
+        """Take what a party reveals; False if it is not what it should be."""
+        me = self._me
+        if not me.roster.verify(name, unmask.signature, _signed(self._context, self._root)):
+            return False
+        try:
+            secret = me.agree(me.roster.key(name))
+            edge = Edge(me.id, name, edge_key(secret, context=self._context))
+            content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._root)
+        except (RemoteProtocolError, ValueError):
+            return False
+        rows = np.frombuffer(content, np.uint8)
+        if rows.size != self._revealed[0].size:
+            return False
+        place = self._places[name]
+        self._revealed[place] = rows.reshape(-1, REVEALED)
+        self._there[place] = self._revealed[place].any(axis=1)
+        return True
+
+    def recover(
+        self,
+        delivered: Delivered,
+        uploaded: NDArray[np.bool_],
+        *,
+        degree: Degree,
+        accused: set[PartyId],
+    ) -> dict[int, bytes]:
+        """By place, the secret of everybody who has dealt: the one that is to be known.
+
+        Raises:
+            ProtocolError: too few valid shares of a secret; it says whose, and who is to blame.
+        """
+        names, hoods = self._meeting.names, self._meeting.hoods
+        back = mirror(np.arange(degree.neighbours), degree.neighbours)
+        dealers = np.flatnonzero(delivered.dealt)
+        chosen = np.zeros((len(dealers), degree.threshold), np.int64)
+        shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
+        for i, place in enumerate(dealers.tolist()):
+            hood = hoods[place]
+            revealed, there = self._revealed[hood, back], self._there[hood, back]
+            kind = OWN if uploaded[place] else PAIRWISE
+            good = opens(
+                delivered.commitments[place, :, kind],
+                salts=revealed[:, SECRET_BYTES:],
+                shares=revealed[:, :SECRET_BYTES],
+                context=commitment_context(self._me.session, kind),
+            )
+            accused.update(names[other] for other in hood[there & ~good].tolist())
+            rows = np.flatnonzero(there & good)
+            if len(rows) < degree.threshold:
+                silent = ", ".join(names[other] for other in hood[~(there & good)][:5].tolist())
+                blamed = ", ".join(name for name in names if name in accused)
+                raise ProtocolError(
+                    f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
+                    f"{names[place]}'s secret; no valid share from {silent}"
+                    + (f"; accused: {blamed}" if blamed else "")
+                )
+            chosen[i] = rows[: degree.threshold]
+            shares[i] = revealed[chosen[i], :SECRET_BYTES]
+        secrets = reconstruct(shares, chosen)
+        return {
+            place: secret.tobytes() for place, secret in zip(dealers.tolist(), secrets, strict=True)
+        }

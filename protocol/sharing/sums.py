@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from protocol.sharing import agreement, literal, sparse
 from protocol.sharing.agreement import TOTALS
 from protocol.sharing.graph import Bound, Degree, degree_of
 from protocol.sharing.masks import modulus_bits
-from protocol.sharing.meeting import Hood, is_mask_key
+from protocol.sharing.meeting import is_mask_key
 from protocol.sharing.messages import (
     Begin,
     Deal,
@@ -45,8 +45,7 @@ from protocol.sharing.messages import (
     shared_kinds,
     sparse_kinds,
 )
-from protocol.sharing.sparse import Sum
-from protocol.sharing.unmasking import REVEALED
+from protocol.sharing.sparse import REVEALED, Sum, Summed
 from protocol.wire.codec import Kind
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
@@ -65,22 +64,6 @@ CONTRADICTED = (
     "somebody has altered them."
 )
 """The private notice of a party whose own counts exceed the totals."""
-
-
-class Summed(NamedTuple):
-    """A sum as a party has it.
-
-    Args:
-        totals: (cells,), int64.
-        respondents: for how many they stand.
-        hood: the neighbours that are in it.
-        digest: of the totals as this party received them.
-    """
-
-    totals: NDArray[np.int64]
-    respondents: int
-    hood: Hood
-    digest: bytes
 
 
 class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -186,10 +169,10 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             RemoteProtocolError: others broke the rules; it says who, where that can be told.
         """
         if self.profile == "literal":
-            heard = await literal.contribute(me, begin, values, respondents=respondents, most=most)
-            check_totals(heard.totals, heard.respondents, groups, least=respondents)
-            _compare(me, heard.totals, values)
-            return Summed(heard.totals, heard.respondents, heard.hood, heard.digest)
+            summed = await literal.contribute(me, begin, values, respondents=respondents, most=most)
+            check_totals(summed.totals, summed.respondents, groups, least=respondents)
+            _compare(me, summed.totals, values)
+            return summed
         degree = self.degree(len(me.roster) - 1)
         hood = await sparse.contribute(
             me,

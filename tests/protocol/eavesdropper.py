@@ -22,7 +22,7 @@ from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.literal import dtype_of
-from protocol.sharing.masks import deal_shares, expand_mask, modulus_bits
+from protocol.sharing.masks import expand_mask, modulus_bits, zero_shares
 from protocol.sharing.messages import (
     Begin,
     Deal,
@@ -35,8 +35,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import _mask_seed
-from protocol.sharing.unmasking import OWN, PAIRWISE, SECRET_BYTES
+from protocol.sharing.sparse import OWN, PAIRWISE, SECRET_BYTES, _mask_seed
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.codec import decode_envelope
 
@@ -274,9 +273,7 @@ class Eavesdropper:
             if name != AGGREGATOR:
                 stream = self._secrets(name)[2]
                 k = len(self.charter.roster.parties)
-                rows = deal_shares(
-                    np.zeros(len(total), np.int64), parties=k, modulus=modulus, stream=stream
-                )
+                rows = zero_shares(len(total), parties=k, modulus=modulus, stream=stream)
                 for to, row in zip(self.hood(name), rows[:-1], strict=True):
                     boxes[name, to] = row.astype(dtype)
         for (dealer, to), values in boxes.items():

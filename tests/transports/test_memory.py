@@ -11,9 +11,8 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import PASS, Fate, Verdict
 from transports.base import Limits
 from transports.memory import open_memory
-from transports.postal import Post
 from transports.switch import Switch
-from transports.testing import charter_of, check_transport
+from transports.testing import Post, charter_of, check_transport
 
 A, B = PartyId("party-1"), PartyId("party-2")
 

@@ -36,8 +36,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import _mask_seed
-from protocol.sharing.unmasking import OWN, PAIRWISE, REVEALED, SECRET_BYTES
+from protocol.sharing.sparse import OWN, PAIRWISE, REVEALED, SECRET_BYTES, _mask_seed
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
     SESSION,

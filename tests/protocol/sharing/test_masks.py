@@ -12,10 +12,10 @@ from protocol.crypto.randomness import WORDS, Stream
 from protocol.sharing.masks import (
     MAX_MODULUS,
     Bits,
-    deal_shares,
     expand_mask,
     modulus_bits,
     sum_modulo,
+    zero_shares,
 )
 from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
@@ -68,52 +68,24 @@ def test_masks_that_do_not_fit_are_refused() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.lists(st.integers(0, 255), min_size=1, max_size=6),
-    st.sampled_from(["u1", "u2", "u4", "u8", "i2", "i4", "i8"]),
+    st.integers(0, 6),
     st.integers(1, 6),
     st.one_of(st.integers(1, 300), st.integers(1, MAX_MODULUS)),
-    st.data(),
 )
-def test_shares_sum_to_the_values(
-    values: list[int], dtype: DTypeLike, parties: int, modulus: int, data: st.DataObject
-) -> None:
-    own = data.draw(st.none() | st.integers(0, parties - 1))
-    shares = deal_shares(
-        np.array(values, dtype), parties=parties, modulus=modulus, stream=seeded(), own=own
-    )
-    assert shares.shape == (parties, len(values))
-    assert shares.max() < modulus
-    expected = [value % modulus for value in values]
-    assert [sum(column) % modulus for column in shares.T.tolist()] == expected
-    assert sum_modulo(shares, modulus).tolist() == expected
-
-
-def test_values_beyond_the_modulus_and_below_zero_are_reduced() -> None:
-    values = np.array([-1, -7, 10**15, -(10**15), np.iinfo(np.int64).min])
-    shares = deal_shares(values, parties=3, modulus=7, stream=seeded())
-    assert sum_modulo(shares, 7).tolist() == [value % 7 for value in values.tolist()]
-    large = np.array([2**64 - 1], np.uint64)
-    shares = deal_shares(large, parties=3, modulus=MAX_MODULUS, stream=seeded())
-    assert sum_modulo(shares, MAX_MODULUS).tolist() == [(2**64 - 1) % MAX_MODULUS]
-
-
-@pytest.mark.parametrize("own", [None, 0, 2])
-def test_only_the_own_row_depends_on_the_values(own: int | None) -> None:
-    one, other = (
-        deal_shares(np.array(values), parties=4, modulus=101, stream=seeded(3), own=own)
-        for values in ([0, 1, 2], [100, 50, 2])
-    )
-    differs = (one != other).tolist()
-    assert differs.pop(3 if own is None else own) == [True, True, False]
-    assert differs == [[False] * 3] * 3
+def test_shares_sum_to_zero(cells: int, parties: int, modulus: int) -> None:
+    shares = zero_shares(cells, parties=parties, modulus=modulus, stream=seeded())
+    assert shares.shape == (parties, cells)
+    assert (shares < modulus).all()
+    assert [sum(column) % modulus for column in shares.T.tolist()] == [0] * cells
+    assert sum_modulo(shares, modulus).tolist() == [0] * cells
 
 
 def test_shares_are_the_words_of_the_stream_reduced_and_never_biased() -> None:
     last = WORDS - WORDS % 7
     stream = Scripted(5, last, 7 + 2, last - 1, 0)
-    shares = deal_shares(np.array([3, 4]), parties=3, modulus=7, stream=stream)
+    shares = zero_shares(2, parties=3, modulus=7, stream=stream)
     # The second word is in the incomplete last run of 7: its draw is the next one after all.
-    assert shares.tolist() == [[5, 0], [2, 6], [3, 5]]
+    assert shares.tolist() == [[5, 0], [2, 6], [0, 1]]
     assert stream.left == 0
 
 
@@ -122,16 +94,14 @@ def test_shares_are_the_words_of_the_stream_reduced_and_never_biased() -> None:
     [(1, "u1"), (256, "u1"), (257, "u2"), (2**16, "u2"), (2**16 + 1, "u4"), (2**32, "u4")],
 )
 def test_shares_are_of_the_smallest_type(modulus: int, dtype: str) -> None:
-    shares = deal_shares(np.arange(3), parties=2, modulus=modulus, stream=seeded())
+    shares = zero_shares(3, parties=2, modulus=modulus, stream=seeded())
     assert shares.dtype == dtype
     assert sum_modulo(shares, modulus).dtype == dtype
 
 
-@pytest.mark.parametrize("own", [None, 1])
-def test_every_row_is_uniform_whatever_the_values(own: int | None) -> None:
+def test_every_row_is_uniform() -> None:
     modulus = 5
-    values = np.full(60_000, 3)
-    shares = deal_shares(values, parties=3, modulus=modulus, stream=seeded(8), own=own)
+    shares = zero_shares(60_000, parties=3, modulus=modulus, stream=seeded(8))
     wrong = np.full(modulus, (1 - WRONG / modulus) / (modulus - 1))
     wrong[0] = WRONG / modulus
     for row in shares:
@@ -152,18 +122,10 @@ def test_rows_are_summed_without_overflow(modulus: int, n: int, dtype: DTypeLike
     assert sum_modulo(rows, modulus).tolist() == [n * largest % modulus] * 3
 
 
-@pytest.mark.parametrize(
-    ("parties", "modulus", "own"), [(0, 5, None), (3, 0, None), (3, 2**32 + 1, None), (3, 5, 3)]
-)
-def test_numbers_out_of_range_are_refused(parties: int, modulus: int, own: int | None) -> None:
+@pytest.mark.parametrize(("parties", "modulus"), [(0, 5), (3, 0), (3, 2**32 + 1)])
+def test_numbers_out_of_range_are_refused(parties: int, modulus: int) -> None:
     with pytest.raises(ValueError, match="expected"):
-        deal_shares(np.arange(3), parties=parties, modulus=modulus, stream=seeded(), own=own)
-
-
-@pytest.mark.parametrize("values", [np.zeros(3), np.zeros((1, 3), np.int64)])
-def test_values_that_are_no_row_of_integers_are_refused(values: NDArray[np.int64]) -> None:
-    with pytest.raises(ValueError, match="row of integers"):
-        deal_shares(values, parties=3, modulus=5, stream=seeded())
+        zero_shares(3, parties=parties, modulus=modulus, stream=seeded())
 
 
 @pytest.mark.parametrize(
