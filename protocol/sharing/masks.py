@@ -8,12 +8,17 @@ Response, section 4.2).
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream
+from protocol.crypto.randomness import Stream, expand
+from protocol.errors import RemoteProtocolError
+from protocol.messages import PartyId
 from protocol.wire.arrays import smallest_dtype
 
 Bits: TypeAlias = Literal[16, 32]
@@ -24,6 +29,8 @@ Mask: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
 MAX_MODULUS = 2**32
 """Rows of residues that are added up as 64-bit words do not overflow."""
 
+# Many parties of one process have the same neighbours.
+_public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)
 _DTYPES: dict[int, np.dtype[Any]] = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 
@@ -55,6 +62,38 @@ def expand_mask(seed: bytes, cells: int, *, bits: Bits) -> Mask:
     dtype = _dtype_of(bits)
     mask: Mask = np.frombuffer(Stream(seed).bytes(cells * dtype.itemsize), dtype)
     return mask
+
+
+def mask_seed(
+    secret: X25519PrivateKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
+) -> bytes:
+    """The seed that two neighbours share, 32 bytes: from either's secret and the other's key.
+
+    Args:
+        context: what the masks are for, the same on both sides.
+        neighbours: the names of both.
+
+    Raises:
+        RemoteProtocolError: the other's key is of low order.
+    """
+    # With the names in it, who copies another's key does not get the same mask to cancel it with.
+    names = "\0".join(sorted(neighbours)).encode()
+    try:
+        shared = secret.exchange(_public_key(key))
+    except ValueError:
+        raise RemoteProtocolError(
+            "a neighbour's mask key is of low order", field="Graph.mask_keys"
+        ) from None
+    return expand(shared, context + b"mask\0" + names)
+
+
+def pair_mask(seed: bytes, cells: int, *, place: int, other: int, bits: Bits) -> Mask:
+    """What a party adds to its values for one neighbour, who adds the negative.
+
+    Of the two, the first on the roster adds the mask of their seed and the second subtracts it.
+    """
+    mask = expand_mask(seed, cells, bits=bits)
+    return mask if place < other else np.negative(mask)
 
 
 def _dtype_of(bits: int) -> np.dtype[Any]:

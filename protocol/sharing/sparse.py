@@ -8,19 +8,17 @@ mask key, and never both. (Bonawitz et al. 2017, with the graph of Bell et al. 2
 
 from __future__ import annotations
 
-import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import opens
 from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
-from protocol.crypto.randomness import expand
 from protocol.crypto.sealing import SALT_BYTES, Edge, edge_key
 from protocol.crypto.shamir import reconstruct, share
 from protocol.errors import ProtocolError, RemoteProtocolError
@@ -29,7 +27,7 @@ from protocol.session.roles import Me
 from protocol.sharing.agreement import SURVIVORS, agree, carry
 from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
 from protocol.sharing.graph import Degree, mirror
-from protocol.sharing.masks import Bits, expand_mask
+from protocol.sharing.masks import Bits, expand_mask, mask_seed, pair_mask
 from protocol.sharing.meeting import Hood, Meeting, join, meet, stacked
 from protocol.sharing.messages import (
     PART_BYTES,
@@ -84,25 +82,6 @@ class Summed(NamedTuple):
     respondents: int
     hood: Hood
     digest: bytes
-
-
-# Many parties of one process have the same neighbours.
-_public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)
-
-
-def _mask_seed(
-    secret: X25519PrivateKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
-) -> bytes:
-    """The seed of the mask that two neighbours share: from either's secret and the other's key."""
-    # With the names in it, who copies another's key does not get the same mask to cancel it with.
-    names = "\0".join(sorted(neighbours)).encode()
-    try:
-        shared = secret.exchange(_public_key(key))
-    except ValueError:
-        raise RemoteProtocolError(
-            "a neighbour's mask key is of low order", field="Graph.mask_keys"
-        ) from None
-    return expand(shared, context + b"mask\0" + names)
 
 
 def _signed(context: bytes, root: bytes) -> bytes:
@@ -192,16 +171,10 @@ async def contribute(
     _check_dealt(received.dealt, received.good, hood, degree)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
-    places = hood.places.tolist()
     for row in np.flatnonzero(received.dealt).tolist():
-        key = hood.mask_keys[row].tobytes()
-        seed = _mask_seed(mask_secret, key, context, (me.id, hood.names[row]))
-        mask = expand_mask(seed, len(values), bits=bits)
-        # Of two neighbours the first adds their mask and the second subtracts it.
-        if hood.place < places[row]:
-            masked += mask
-        else:
-            masked -= mask
+        key, place = hood.mask_keys[row].tobytes(), int(hood.places[row])
+        seed = mask_seed(mask_secret, key, context, (me.id, hood.names[row]))
+        masked += pair_mask(seed, len(values), place=hood.place, other=place, bits=bits)
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     survivors = await me.receive(Survivors, AGGREGATOR)
@@ -349,13 +322,11 @@ def _cancel(
     for other in meeting.hoods[place].tolist():
         if uploaded[other]:
             beside = meeting.names[other]
-            key = meeting.joins[beside].key.tobytes()
-            seed = _mask_seed(mask_secret, key, context, (name, beside))
-            mask = expand_mask(seed, len(total), bits=bits)
-            if other < place:
-                total -= mask
-            else:
-                total += mask
+            seed = mask_seed(
+                mask_secret, meeting.joins[beside].key.tobytes(), context, (name, beside)
+            )
+            # The survivor has added the negative.
+            total += pair_mask(seed, len(total), place=place, other=other, bits=bits)
 
 
 class _Opened:

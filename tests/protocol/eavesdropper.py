@@ -22,7 +22,7 @@ from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.literal import dtype_of
-from protocol.sharing.masks import expand_mask, modulus_bits, zero_shares
+from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (
     Begin,
     Deal,
@@ -35,7 +35,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE, SECRET_BYTES, _mask_seed
+from protocol.sharing.sparse import OWN, PAIRWISE, SECRET_BYTES
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.codec import decode_envelope
 
@@ -239,7 +239,7 @@ class Eavesdropper:
                 if found is None:
                     continue
                 secret, key = found
-                seed = _mask_seed(secret, key, self.context, (party, other))
+                seed = mask_seed(secret, key, self.context, (party, other))
                 mask = expand_mask(seed, len(total), bits=bits).astype(np.int64)
                 total = total - mask if self.place(party) < self.place(other) else total + mask
         return total % 2**bits, 2**bits

@@ -17,8 +17,8 @@ from protocol.crypto.shamir import share
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.roles import Me
+from protocol.sharing.masks import mask_seed
 from protocol.sharing.messages import Begin, Graph
-from protocol.sharing.sparse import _mask_seed
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
@@ -129,10 +129,10 @@ def test_an_edge_shows_no_key() -> None:
 def test_who_copies_a_mask_key_cannot_cancel_a_mask() -> None:
     mine, other = (X25519PrivateKey.from_private_bytes(bytes([i] * 32)) for i in (1, 2))
     copied = other.public_key().public_bytes_raw()
-    seed = _mask_seed(mine, copied, CONTEXT, (ONE, TWO))
-    back = _mask_seed(other, mine.public_key().public_bytes_raw(), CONTEXT, (TWO, ONE))
+    seed = mask_seed(mine, copied, CONTEXT, (ONE, TWO))
+    back = mask_seed(other, mine.public_key().public_bytes_raw(), CONTEXT, (TWO, ONE))
     assert seed == back
-    assert seed != _mask_seed(mine, copied, CONTEXT, (ONE, THREE))
+    assert seed != mask_seed(mine, copied, CONTEXT, (ONE, THREE))
 
 
 class Secrets:
@@ -168,7 +168,7 @@ class Secrets:
         mask = X25519PrivateKey.from_private_bytes(self.mask_secret)
         self.public = mask.public_key().public_bytes_raw()
         self.masks = [
-            _mask_seed(mask, graph.mask_keys[row].tobytes(), self.context, (name, PartyId(other)))
+            mask_seed(mask, graph.mask_keys[row].tobytes(), self.context, (name, PartyId(other)))
             for row, other in enumerate(graph.names)
             if graph.there[row]
         ]

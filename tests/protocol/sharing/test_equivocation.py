@@ -23,7 +23,7 @@ from protocol.session.roles import Me
 from protocol.sharing import sparse
 from protocol.sharing.dealing import commitment_context
 from protocol.sharing.graph import Degree
-from protocol.sharing.masks import expand_mask
+from protocol.sharing.masks import expand_mask, mask_seed
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import (
     Deal,
@@ -36,7 +36,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE, REVEALED, SECRET_BYTES, _mask_seed
+from protocol.sharing.sparse import OWN, PAIRWISE, REVEALED, SECRET_BYTES
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
     SESSION,
@@ -291,7 +291,7 @@ class Equivocation:
             if key is None:
                 return None
             pair = X25519PrivateKey.from_private_bytes(key)
-            seed = _mask_seed(pair, joins[victim], context, (name, victim))
+            seed = mask_seed(pair, joins[victim], context, (name, victim))
             mask = expand_mask(seed, len(values), bits=16)
             values = values - mask if names.index(victim) < names.index(name) else values + mask
         counts: list[int] = values.tolist()
