@@ -14,6 +14,7 @@ import numpy as np
 import trio
 
 from benchmarks import blocks, estimation, judging, marginals, mathematics, session, sums, transport
+from benchmarks.clients import attack_clients
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -62,9 +63,11 @@ def main() -> None:
     """Run the benchmarks that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = {**BENCHMARKS, **LONG}
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*known, "clients"]))
     parser.add_argument("--repeats", type=int, help="how often each side runs, at least 2")
     asked = parser.parse_args()
+    if asked.names == ["clients"]:
+        raise SystemExit(0 if attack_clients() else 1)
     names = asked.names or list(BENCHMARKS)
     unknown = [name for name in names if name not in known]
     if unknown:

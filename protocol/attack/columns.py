@@ -56,10 +56,17 @@ def matrices_of(observations: Sequence[Observation]) -> dict[str, Matrix]:
     for place, observation in enumerate(observations):
         for name, message in observation.messages.items():
             for field in message.__struct_fields__:
-                array = _array_of(getattr(message, field))
+                array = array_of(getattr(message, field))
                 fields.setdefault(f"{name}.{field}", []).append((place, array))
+    return fields_as_matrices(fields, len(observations))
+
+
+def fields_as_matrices(
+    fields: Mapping[str, Sequence[tuple[int, NDArray[np.generic]]]], trials: int
+) -> dict[str, Matrix]:
+    """Arrays of so many trials, by name, each with the place of its trial."""
     lengths = {name: max(array.size for _, array in parts) for name, parts in fields.items()}
-    most = _width(list(lengths.values()), len(observations))
+    most = _width(list(lengths.values()), trials)
     found: dict[str, Matrix] = {}
     for name, parts in fields.items():
         flat = [(place, array.reshape(-1)) for place, array in parts]
@@ -70,9 +77,7 @@ def matrices_of(observations: Sequence[Observation]) -> dict[str, Matrix]:
             stop: int | None,
             flat: Sequence[tuple[int, NDArray[np.generic]]] = flat,
         ) -> Codes:
-            return _stacked(
-                [(at, codes(array[start:stop])) for at, array in flat], len(observations)
-            )
+            return _stacked([(at, codes(array[start:stop])) for at, array in flat], trials)
 
         bits = 8 * parts[0][1].dtype.itemsize
         found[name] = Matrix(stacked(as_codes, 0, most), bits)
@@ -84,7 +89,7 @@ def matrices_of(observations: Sequence[Observation]) -> dict[str, Matrix]:
             found[REST + name] = Matrix(stacked(folded, most, None), 0)
         if any(array.ndim > 1 for _, array in parts):
             shapes = [(at, folded(np.array(array.shape, np.int64))) for at, array in parts]
-            found[SHAPE + name] = Matrix(_stacked(shapes, len(observations)), 0)
+            found[SHAPE + name] = Matrix(_stacked(shapes, trials), 0)
     return found
 
 
@@ -174,7 +179,7 @@ def _stacked(parts: Sequence[tuple[int, Codes]], trials: int) -> Codes:
     return values
 
 
-def _array_of(value: object) -> NDArray[np.generic]:
+def array_of(value: object) -> NDArray[np.generic]:
     """A field as an array; what is neither an array, text nor a number is told by its encoding."""
     match value:
         case np.ndarray():

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from protocol.messages import AGGREGATOR, PartyId
+from scenarios.cli.attack_client import attack_function
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.survey import Amount
 from scenarios.running.errors import UsageError
-from scenarios.running.loading import find_variant
+from scenarios.running.loading import find_variant_or_client
 
 if TYPE_CHECKING:
     from protocol.attack.attack import Attack
@@ -77,8 +79,21 @@ MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
     show_default=True,
     help="Decides everything: the same seed gives the same answer.",
 )
+@click.option(
+    "--inputs",
+    metavar="A,B",
+    help="Of a client function: the two inputs to tell apart, as JSON values or plain words.",
+)
+@click.option(
+    "--claims",
+    type=Amount(min=0),
+    metavar="EPSILON",
+    help="Of a client function: the epsilon that is claimed for these two inputs.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def attack(
+    context: click.Context,
     variant: str,
     trials: int | None,
     runs: int | None,
@@ -89,6 +104,8 @@ def attack(
     delta: float,
     alpha: float,
     seed: int,
+    inputs: str | None,
+    claims: float | None,
     as_json: bool,
 ) -> int:
     """Attack VARIANT, a name or PATH.py:Class: run it many times on two neighbouring inputs, and
@@ -96,16 +113,39 @@ def attack(
 
     The right guesses prove a lower bound on epsilon. Exit 1 if it exceeds what the ledger of these
     very runs says.
+
+    PATH.py:function attacks a bare client of any library instead: a function that makes a report
+    of a value. It takes --inputs and --claims, and the bound is held against the epsilon claimed.
     """
+    found = find_variant_or_client(variant)
+    if not isinstance(found, type):
+        if inputs is None or claims is None:
+            raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
+        for name in ("runs", "copies", "observer", "settings", "survey_file"):
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                option = {"settings": "set", "survey_file": "survey"}.get(name, name)
+                raise UsageError(f"--{option} is for variants; {variant} is a function")
+        return attack_function(
+            variant,
+            found,
+            inputs=inputs,
+            claims=claims,
+            trials=trials,
+            alpha=alpha,
+            delta=delta,
+            seed=seed,
+            as_json=as_json,
+        )
+    if inputs is not None or claims is not None:
+        raise UsageError(f"--inputs and --claims are for a client function; {variant} is a variant")
     from protocol.attack.attack import attack as attacked
     from scenarios.cli.attacks import COPIES, example, read_survey
 
-    cls = find_variant(variant)
     survey = read_survey(survey_file) if survey_file is not None else None
-    made, records = example(cls, _given(settings), survey)
+    made, records = example(found, _given(settings), survey)
     started = time.perf_counter()
     try:
-        found = attacked(
+        result = attacked(
             made,
             records,
             observer=PartyId(observer),
@@ -125,10 +165,10 @@ def attack(
             f"{given or '--trials'}: takes more memory than there is; give a smaller number"
         ) from error
     if as_json:
-        click.echo(json.dumps(_values(found), indent=1, allow_nan=False))
+        click.echo(json.dumps(_values(result), indent=1, allow_nan=False))
     else:
-        _print(found, seconds=time.perf_counter() - started)
-    return 1 if found.accused else 0
+        _print(result, seconds=time.perf_counter() - started)
+    return 1 if result.accused else 0
 
 
 def _given(settings: Sequence[str]) -> dict[str, str]:

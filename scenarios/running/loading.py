@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,24 @@ def find_variant(text: str) -> type[Variant]:
     if not (isinstance(found, type) and issubclass(found, Variant)):
         raise UsageError(f"{path}: no variant class {shown(name)}")
     return found
+
+
+def find_variant_or_client(text: str) -> type[Variant] | Callable[[object], object]:
+    """What can be attacked: a variant's class, or a function as ``path.py:function``.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    path, name = _split(text)
+    if path is None or name is None:
+        return find_variant(text)
+    found = getattr(load_module(path), name, None)
+    if isinstance(found, type) and issubclass(found, Variant):
+        return found
+    if isinstance(found, type) or not callable(found):
+        raise UsageError(f"{path}: no variant class or function {shown(name)}")
+    client: Callable[[object], object] = found
+    return client
 
 
 def load_module(path: Path) -> types.ModuleType:

@@ -1,0 +1,174 @@
+"""Attacks a bare client function of any library: a value in, a report out, and a claimed epsilon.
+
+The function is called with one of two inputs, drawn by a fair coin for each trial; half of the
+reports teach which of their parts tell the inputs apart, guesses are made on the other half, and
+the number of right guesses proves how much the reports tell at least.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Set
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.attack.columns import array_of, columns_of, fields_as_matrices, folded
+from protocol.attack.probes import Probe, probe_of
+from protocol.attack.trials import Pair, Trials
+from protocol.crypto.randomness import WORDS, Stream, secret_of
+
+TRIALS = 100_000
+"""How many reports are asked for by default; half of them test."""
+
+ALPHA = 1e-9
+"""The largest probability that a client whose claim is right is accused."""
+
+_FIRST = 64
+"""Calls after which an input that has raised an error every time is taken to be a wrong one."""
+
+_SPELLED = 32
+"""The most elements of an array that an event shows."""
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+class ClientAttack(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attack on a client found.
+
+    Args:
+        claims: the epsilon that is claimed, in nats.
+        alpha: the chance of a false accusation, at most.
+        delta: what is left to chance besides epsilon; 0 for pure epsilon.
+        probe: what was tried and what it proves.
+    """
+
+    claims: float
+    alpha: float
+    delta: float
+    probe: Probe
+
+    @property
+    def accused(self) -> bool:
+        """Whether the reports tell more than is claimed."""
+        return self.probe.accused
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a leak may be there that so few trials cannot prove, however total it is."""
+        return self.probe.undecided
+
+
+def attack_client(
+    client: Callable[[object], object],
+    inputs: tuple[object, object],
+    *,
+    claims: float,
+    trials: int = TRIALS,
+    alpha: float = ALPHA,
+    delta: float = 0.0,
+    seed: int = 1,
+) -> ClientAttack:
+    """Attack the reports of a client function.
+
+    Reports may be numbers, text, bytes, arrays, lists, tuples, dicts, or objects of these; what is
+    none of them counts by its ``repr``. An error that a client raises now and then is a report too.
+
+    Args:
+        client: makes a report of an input; its randomness is its own.
+        inputs: the two inputs that are told apart.
+        claims: the epsilon claimed for these two, in nats.
+        trials: how many reports are made.
+        alpha: the chance of a false accusation.
+        delta: epsilon is bounded at this delta. Above 0, calls are taken to be independent.
+        seed: decides which trial has which input.
+
+    Raises:
+        ValueError: numbers out of range, equal inputs, or an input of which there is no report.
+    """
+    if not (claims >= 0.0 and math.isfinite(claims)):
+        raise ValueError(f"claimed epsilon {claims}: expected a finite number, 0 or more")
+    if trials < 2:
+        raise ValueError(f"{trials} trials: expected at least 2")
+    words = f"{inputs[0]!r} or {inputs[1]!r}"
+    if repr(inputs[0]) == repr(inputs[1]):
+        raise ValueError(f"inputs {words}: expected two that differ")
+    bits = Stream(secret_of(seed)).derive("attack a client").bernoulli(WORDS // 2, trials)
+    fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
+    failed = [0, 0]
+    called = [0, 0]
+    for place, bit in enumerate(bits.tolist()):
+        called[bit] += 1
+        try:
+            report = client(inputs[bit])
+        except Exception as error:
+            failed[bit] += 1
+            if failed[bit] == called[bit] == _FIRST:
+                why = f"{type(error).__name__}: {error}"
+                raise ValueError(f"input {inputs[bit]!r}: the client raises {why}") from error
+            report = {"raised": type(error).__name__}
+        for name, array in leaves(report):
+            fields.setdefault(name, []).append((place, array))
+    matrices = fields_as_matrices(fields, trials)
+    reports = Trials("reports", bits, columns_of(matrices, related=()), None, claims, trials)
+    pair = Pair(words, (), (np.empty(0, np.int64), np.empty(0, np.int64)))
+    probe = probe_of(pair, [reports], level=alpha / 2, delta=delta)
+    probe = msgspec.structs.replace(probe, event=_spelled(probe.event, fields))
+    return ClientAttack(claims=claims, alpha=alpha, delta=delta, probe=probe)
+
+
+def leaves(report: object, name: str = "report") -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """The parts of a report that are arrays, numbers, text or bytes, each with its place."""
+    match report:
+        case int() if not _SMALLEST <= report <= _LARGEST:
+            yield name, array_of(str(report))
+        case bool() | int() | float() | str() | bytes():
+            yield name, array_of(report)
+        case bytearray() | memoryview():
+            yield name, array_of(bytes(report))
+        case complex():
+            yield name, np.array([report.real, report.imag])
+        case np.ndarray() if report.dtype.kind in "biuf":
+            yield name, report
+        case Mapping():
+            for key, value in report.items():
+                yield from leaves(value, f"{name}[{key!r}]")
+        case Set():
+            yield from leaves(sorted(map(repr, report)), name)
+        case list() | tuple():
+            yield from _listed(report, name)
+        case _:
+            if callable(listed := getattr(report, "tolist", None)):
+                yield from leaves(listed(), name)
+            elif vars_of := getattr(report, "__dict__", None):
+                yield from leaves(vars_of, name)
+            else:
+                yield name, array_of(repr(report))
+
+
+def _spelled(event: str, fields: Mapping[str, list[tuple[int, NDArray[np.generic]]]]) -> str:
+    """An event with the arrays themselves in place of their hashes, where these are short."""
+    hashes = set(re.findall(r"\d{8,}", event))
+    for parts in fields.values():
+        for _, array in parts:
+            if not hashes:
+                return event
+            if 1 < array.size <= _SPELLED and (code := str(folded(array)[0])) in hashes:
+                event = event.replace(code, str(array.tolist()))
+                hashes.remove(code)
+    return event
+
+
+def _listed(
+    values: list[object] | tuple[object, ...], name: str
+) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    if all(type(value) in (bool, int, float) for value in values):
+        with np.errstate(all="ignore"):
+            numbers = np.array(values)
+        if numbers.dtype.kind in "biuf":
+            yield name, numbers
+            return
+    for place, value in enumerate(values):
+        yield from leaves(value, f"{name}[{place}]")
