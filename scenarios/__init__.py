@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from scenarios.running.errors import UsageError
     from scenarios.running.loading import find_scenario, find_variant
     from scenarios.running.outcomes import Outcome
+    from scenarios.running.parameters import (
+        Part,
+        Positive,
+        Share,
+        made,
+        parameters_checked,
+        settable,
+    )
     from scenarios.running.reproduction import Reproduced, Row, Runs
-    from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
+    from scenarios.running.scenario import Context, Finished, Scenario
     from scenarios.running.simulation import EXECUTORS, simulate, simulate_async
     from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
@@ -35,10 +43,13 @@ __all__ = [
     "Fault",
     "Finished",
     "Outcome",
+    "Part",
+    "Positive",
     "Reproduced",
     "Row",
     "Runs",
     "Scenario",
+    "Share",
     "Transcript",
     "UsageError",
     "adult",
@@ -53,10 +64,12 @@ __all__ = [
     "duplicate",
     "find_scenario",
     "find_variant",
+    "made",
     "movielens",
     "open_transcript",
     "parameters_checked",
     "script",
+    "settable",
     "simulate",
     "simulate_async",
     "survey_network",
@@ -84,7 +97,15 @@ _HOMES = {
     "scenarios.running.loading": ("find_scenario", "find_variant"),
     "scenarios.running.outcomes": ("Outcome",),
     "scenarios.running.reproduction": ("Reproduced", "Row", "Runs"),
-    "scenarios.running.scenario": ("Context", "Finished", "Scenario", "parameters_checked"),
+    "scenarios.running.parameters": (
+        "Part",
+        "Positive",
+        "Share",
+        "made",
+        "parameters_checked",
+        "settable",
+    ),
+    "scenarios.running.scenario": ("Context", "Finished", "Scenario"),
     "scenarios.running.simulation": ("EXECUTORS", "simulate", "simulate_async"),
     "transports.faults": ("Fault", "crash", "cut", "delay", "drop", "duplicate"),
 }

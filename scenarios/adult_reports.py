@@ -2,106 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
-
-import msgspec
-from msgspec import Meta
-
-from protocol.estimators.projection import Projection
-from protocol.session.variant import Variant
+from protocol.session.variant import Epsilon, Probability
 from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent, RRJoint
 from scenarios.datasets.adult import adult
 from scenarios.running.errors import UsageError
-from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
-from transports.faults import crash
+from scenarios.running.parameters import Positive, Spread, keep_of, made, settable
+from scenarios.running.scenario import Context, Finished, Scenario
 
 DEFAULT_P = 0.7
 
-Keep = Annotated[float, Meta(gt=0, lt=1)]
-Epsilon = Annotated[float, Meta(gt=0)]
-Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
 
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set; ``p`` or ``epsilon``, not both."""
-
-    p: Annotated[Keep | None, Meta(description="probability of keeping; 0.7 by default")] = None
-    epsilon: Annotated[Epsilon | None, Meta(description="per record, instead of p")] = None
-    parties: Annotated[
-        Positive | None, Meta(description="over how many the records are spread; one each")
-    ] = None
-    records: Annotated[Positive | None, Meta(description="how many to take; all by default")] = None
-    drop: Annotated[float, Meta(ge=0, lt=1, description="share of parties that vanish")] = 0.0
-    project: Annotated[
-        Projection, Meta(description="of the tables reported: none, clip or simplex")
-    ] = "none"
-
-
-class _Protocol(Protocol):
-    def with_keep(self, survey: Survey, p: float) -> Variant: ...
-
-    def with_epsilon(self, survey: Survey, epsilon: float) -> Variant: ...
-
-
-def _run(parameters: Parameters, context: Context, protocol: _Protocol) -> Finished:
-    if parameters.p is not None and parameters.epsilon is not None:
-        raise UsageError("set p or epsilon, not both")
-    records = adult_records(context, records=parameters.records, parties=parameters.parties)
-    with parameters_checked():
-        if parameters.epsilon is None:
-            p = DEFAULT_P if parameters.p is None else parameters.p
-            variant = protocol.with_keep(records.survey, p)
-        else:
-            variant = protocol.with_epsilon(records.survey, parameters.epsilon)
-    rules = (crash(parameters.drop, kind="Report"),) if parameters.drop else ()
-    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
-    return Finished(outcome=outcome, projection=parameters.project)
-
-
-def adult_records(context: Context, *, records: int | None, parties: int | None) -> Records:
-    """The first records of Adult, as many as are asked for.
+class OnAdult(Spread, frozen=True, kw_only=True):
+    """How a survey of Adult is held.
 
     Args:
-        records: how many; all by default.
-        parties: over how many they are to be spread.
+        records: how many to take; all by default.
+    """
+
+    records: Positive | None = None
+
+
+class Reports(OnAdult, frozen=True, kw_only=True):
+    """What can be set; ``p`` or ``epsilon``, not both.
+
+    Args:
+        p: probability of keeping; 0.7 by default.
+        epsilon: per record, instead of p.
+    """
+
+    p: Probability | None = None
+    epsilon: Epsilon | None = None
+
+
+def adult_records(context: Context, parameters: OnAdult) -> Records:
+    """The first records of Adult, as many as are asked for.
 
     Raises:
-        UsageError: there are fewer records, or more parties than those.
+        UsageError: there are fewer.
     """
     found = adult(context.data)
-    if records is not None:
-        if records > len(found):
-            raise UsageError(f"parameter 'records' = {records}: there are {len(found)}")
-        found = found.take(records)
-    if parties is not None and parties > len(found):
-        raise UsageError(f"parameter 'parties' = {parties}: more than the {len(found)} records")
-    return found
+    if parameters.records is None:
+        return found
+    if parameters.records > len(found):
+        raise UsageError(f"parameter 'records' = {parameters.records}: there are {len(found)}")
+    return found.take(parameters.records)
 
 
-def run_independent(parameters: Parameters, context: Context) -> Finished:
-    """Every attribute by itself."""
-    return _run(parameters, context, RRIndependent)
+def _scenario(
+    protocol: type[RRIndependent | RRJoint], name: str, summary: str
+) -> Scenario[Reports]:
+    def run(parameters: Reports, context: Context) -> Finished:
+        p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
+        records = adult_records(context, parameters)
+        survey = records.survey
+        if p is None:
+            variant = made(protocol.with_epsilon, parameters, survey=survey)
+        else:
+            variant = made(protocol.with_keep, parameters, survey=survey, p=p)
+        outcome = context.simulate(
+            variant, records, parties=parameters.parties, drop=parameters.drop
+        )
+        return Finished(outcome=outcome, projection=parameters.project)
 
-
-def run_joint(parameters: Parameters, context: Context) -> Finished:
-    """All eight attributes at once: 1,814,400 combinations, in closed form."""
-    return _run(parameters, context, RRJoint)
+    names = ("p", "epsilon", "parties", "records", "drop", "project")
+    return Scenario(name=name, summary=summary, parameters=settable(Reports, names=names), run=run)
 
 
 SCENARIOS = (
-    Scenario(
-        name="adult-independent",
-        summary="Adult, RR-Independent: each of 8 attributes randomized by itself.",
-        parameters=Parameters,
-        run=run_independent,
+    _scenario(
+        RRIndependent,
+        "adult-independent",
+        "Adult, RR-Independent: each of 8 attributes randomized by itself.",
     ),
-    Scenario(
-        name="adult-joint",
-        summary="Adult, RR-Joint: all 8 attributes, 1,814,400 combinations, randomized as one.",
-        parameters=Parameters,
-        run=run_joint,
+    _scenario(
+        RRJoint,
+        "adult-joint",
+        "Adult, RR-Joint: all 8 attributes, 1,814,400 combinations, randomized as one.",
     ),
 )
 

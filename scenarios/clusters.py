@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Meta
 
 from protocol.estimators.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
-from protocol.estimators.projection import Projection
-from protocol.sharing.sums import Profile, SecureSum
+from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants import RRClusters, RRIndJoint
-from protocol.variants.clusters.negotiation import Dependence
-from scenarios.adult_reports import DEFAULT_P, Keep, Positive, adult_records
+from scenarios.adult_reports import DEFAULT_P, OnAdult, adult_records
 from scenarios.reproductions.rr.queries import evaluate, median
-from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
-from transports.faults import crash
+from scenarios.running.parameters import made, parameters_checked, settable
+from scenarios.running.scenario import Context, Finished, Scenario
 
 COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The shares of a pair's combinations that count queries ask for."""
@@ -31,66 +27,26 @@ QUERIES = 1000
 """How many count queries of each coverage are asked of an estimate."""
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What both scenarios have."""
+class Adjustable(OnAdult, frozen=True, kw_only=True):
+    """What both scenarios have.
 
-    p: Annotated[Keep, Meta(description="probability of keeping an attribute by itself")] = (
-        DEFAULT_P
-    )
-    parties: Annotated[
-        Positive | None, Meta(description="over how many the records are spread; one each")
-    ] = None
-    records: Annotated[Positive | None, Meta(description="how many to take; all by default")] = None
-    project: Annotated[
-        Projection, Meta(description="of the tables reported: none, clip or simplex")
-    ] = "none"
-    adjust: Annotated[bool, Meta(description="apply RR-Adjustment to the reports")] = False
-    drop: Annotated[
-        float, Meta(ge=0, lt=1, description="share of parties that vanish before they report")
-    ] = 0.0
+    Args:
+        adjust: apply RR-Adjustment to the reports.
+        drop: share of parties that vanish before they report.
+    """
+
+    adjust: bool = False
 
 
-class Clusters(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set."""
-
-    tv: Annotated[Positive, Meta(description="T_v: most combinations in a cluster")] = 50
-    td: Annotated[
-        float, Meta(ge=0, description="T_d: least dependence of clusters that are merged")
-    ] = 0.1
-    dependence: Annotated[
-        Dependence, Meta(description="learned by rr, rr-debiased, secure-sum or pair-rr")
-    ] = "secure-sum"
-    profile: Annotated[Profile, Meta(description="of the secure sum: sparse or literal")] = "sparse"
-    corrupt: Annotated[float, Meta(ge=0, lt=1, description="share that may be corrupt")] = 0.05
-    dropped: Annotated[float, Meta(ge=0, lt=1, description="share that may vanish")] = 0.1
-    security: Annotated[int, Meta(ge=2, le=256, description="bits of the bound")] = 40
-    measure: Annotated[
-        str, Meta(description="of dependence: auto, cramers-v, pearson or covariance")
-    ] = "auto"
-
-
-def run_clusters(parameters: Clusters, context: Context) -> Finished:
+def run_clusters(parameters: Adjustable, context: Context) -> Finished:
     """Negotiate clusters, then randomize by cluster."""
-    records = adult_records(context, records=parameters.records, parties=parameters.parties)
-    with parameters_checked():
-        variant = RRClusters(
-            survey=records.survey,
-            p=parameters.p,
-            tv=parameters.tv,
-            td=parameters.td,
-            dependence=parameters.dependence,
-            measure=parameters.measure,
-            sums=SecureSum(
-                profile=parameters.profile,
-                corrupt=parameters.corrupt,
-                dropped=parameters.dropped,
-                security=parameters.security,
-            ),
-        )
-        if variant.dependence in ("secure-sum", "pair-rr"):
-            variant.sums.degree(parameters.parties or len(records))
-    rules = (crash(parameters.drop, kind="Report"),) if parameters.drop else ()
-    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
+    records = adult_records(context, parameters)
+    sums = made(SecureSum, parameters)
+    variant = made(RRClusters, parameters, survey=records.survey, sums=sums)
+    if not variant.by_reports:
+        with parameters_checked():
+            sums.degree(parameters.parties or len(records))
+    outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     negotiated = variant.negotiated(outcome.result)
     shown = [" + ".join(names) for names in negotiated.clusters]
     notes = [f"Clusters: {'; '.join(shown)}."]
@@ -108,13 +64,11 @@ def run_clusters(parameters: Clusters, context: Context) -> Finished:
     )
 
 
-def run_ind_joint(parameters: Shared, context: Context) -> Finished:
+def run_ind_joint(parameters: Adjustable, context: Context) -> Finished:
     """Every attribute by itself; any joint distribution by mode products."""
-    records = adult_records(context, records=parameters.records, parties=parameters.parties)
-    with parameters_checked():
-        variant = RRIndJoint.with_keep(records.survey, parameters.p)
-    rules = (crash(parameters.drop, kind="Report"),) if parameters.drop else ()
-    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
+    records = adult_records(context, parameters)
+    variant = made(RRIndJoint, parameters, survey=records.survey)
+    outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     notes: list[str] = []
     estimate = _adjusted(outcome.estimate, notes) if parameters.adjust else None
     return Finished(
@@ -178,17 +132,28 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[
     return {"count_query": relative, "count_query_absolute": absolute}
 
 
+SHARED = ("p", "parties", "records", "project", "adjust", "drop")
+NEGOTIATED = ("tv", "td", "dependence", "profile", "corrupt", "dropped", "security", "measure")
+
 SCENARIOS = (
     Scenario(
         name="adult-clusters",
         summary="Adult, RR-Clusters: parties negotiate which attributes to randomize together.",
-        parameters=Clusters,
+        parameters=settable(
+            Adjustable,
+            RRClusters,
+            SecureSum,
+            names=(*SHARED, *NEGOTIATED),
+            p=DEFAULT_P,
+            tv=50,
+            td=0.1,
+        ),
         run=run_clusters,
     ),
     Scenario(
         name="adult-ind-joint",
         summary="Adult, RR-Ind-Joint: attributes randomized apart, any joint table estimated.",
-        parameters=Shared,
+        parameters=settable(Adjustable, RRIndJoint, names=SHARED, p=DEFAULT_P),
         run=run_ind_joint,
     ),
 )

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import Floats
-from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
+from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.records import values_of
-from scenarios.adult_reports import Epsilon, Positive
 from scenarios.datasets.keyvalue import Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.running.errors import UsageError
-from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.parameters import Positive, made, settable
+from scenarios.running.scenario import Context, Finished, Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ProtocolName: TypeAlias = Literal["privkv", "privkvm"]
+Of = TypeVar("Of", bound="Answering")
 
 SHOWN = {
     "key": "key",
@@ -46,31 +46,45 @@ FEW_REPORTS = 100
 _SHOWN_KEYS = 50
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all four scenarios have."""
+class Answering(msgspec.Struct, frozen=True, kw_only=True):
+    """What all four scenarios have.
 
-    protocol: Annotated[ProtocolName, Meta(description="privkv or privkvm")] = "privkv"
-    epsilon: Annotated[Epsilon, Meta(description="charged for a respondent's reports")] = 2.0
-    rounds: Annotated[int, Meta(ge=2, le=100, description="of privkvm")] = 3
-    estimator: Annotated[
-        Estimator, Meta(description="likelihood, moment, debiased or em (of privkv)")
-    ] = "likelihood"
+    Args:
+        protocol: privkv or privkvm.
+        parties: over how many they are spread.
+    """
 
-
-class Drawn(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set."""
-
-    n: Annotated[Positive, Meta(description="how many respondents are drawn")] = 100_000
-    parties: Annotated[Positive, Meta(description="over how many they are spread")] = 100
+    protocol: ProtocolName = "privkv"
+    parties: Positive | None = 100
 
 
-class Rated(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set."""
+class Drawn(Answering, frozen=True, kw_only=True):
+    """A population drawn for the purpose.
 
-    keys: Annotated[Positive, Meta(description="how many movies, those rated most often")] = 5
-    parties: Annotated[
-        Positive | None, Meta(description="over how many the users are spread; one each")
-    ] = None
+    Args:
+        n: how many respondents are drawn.
+    """
+
+    n: Positive = 100_000
+    parties: Positive = 100
+
+
+class Rated(Answering, frozen=True, kw_only=True):
+    """The users of MovieLens.
+
+    Args:
+        keys: how many movies, those rated most often.
+        parties: over how many the users are spread; one each.
+    """
+
+    keys: Positive = 5
+    parties: Positive | None = None
+
+
+def _asked(own: type[Of], *names: str) -> type[Of]:
+    """The parameters of a scenario: those of the protocols, then these."""
+    shared = ("protocol", "epsilon", "rounds", "estimator")
+    return settable(own, PrivKVMVariant, names=(*shared, *names), epsilon=2.0)
 
 
 def truth_of(records: Records) -> tuple[Floats, Floats]:
@@ -83,30 +97,10 @@ def truth_of(records: Records) -> tuple[Floats, Floats]:
     return counts / len(records), means
 
 
-def variant_of(parameters: Shared, records: Records) -> KeyValueCollection:
-    """The protocol asked for.
-
-    Raises:
-        UsageError: parameters that do not fit together.
-    """
-    common: dict[str, Any] = {
-        "survey": records.survey,
-        "epsilon": parameters.epsilon,
-        "estimator": parameters.estimator,
-    }
-    with parameters_checked():
-        if parameters.protocol == "privkv":
-            return PrivKVVariant(**common)
-        return PrivKVMVariant(**common, rounds=parameters.rounds)
-
-
-def _run(parameters: Shared, context: Context, records: Records, parties: int | None) -> Finished:
-    if parties is not None and parties > len(records):
-        raise UsageError(
-            f"parameter 'parties' = {parties}: more than the {len(records)} respondents"
-        )
-    variant = variant_of(parameters, records)
-    outcome = context.simulate(variant, records, parties=parties)
+def _run(parameters: Answering, context: Context, records: Records) -> Finished:
+    protocol = PrivKVVariant if parameters.protocol == "privkv" else PrivKVMVariant
+    variant: KeyValueCollection = made(protocol, parameters, survey=records.survey)
+    outcome = context.simulate(variant, records, parties=parameters.parties)
     estimate = outcome.variant.estimate(outcome.result)
     if not isinstance(estimate, KeyValueTables):
         raise UsageError("the protocol gave no frequencies and means")
@@ -121,7 +115,7 @@ def _run(parameters: Shared, context: Context, records: Records, parties: int | 
         "Shares of those who hold a key, and means of their values; ± is one standard error.",
         f"Squared errors, means over the keys that have an estimate: of frequencies "
         f"{_said(squared['frequencies_mse'])}, of means {_said(squared['means_mse'])}; "
-        f"estimated by {parameters.estimator}.",
+        f"estimated by {variant.estimator}.",
     ]
     if unheard:
         notes.append(f"Nobody reported on {unheard:,} of {len(frequencies):,} keys.")
@@ -205,14 +199,14 @@ def run_movielens(parameters: Rated, context: Context) -> Finished:
         raise UsageError(
             f"parameter 'keys' = {parameters.keys}: more than the {len(ratings.items)} movies"
         )
-    return _run(parameters, context, ratings.records(parameters.keys), parameters.parties)
+    return _run(parameters, context, ratings.records(parameters.keys))
 
 
 def _drawn(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
     def run(parameters: Drawn, context: Context) -> Finished:
         population = synthetic(name)
         records = population.records(parameters.n, np.random.default_rng(context.seed))
-        return _run(parameters, context, records, parameters.parties)
+        return _run(parameters, context, records)
 
     return run
 
@@ -260,7 +254,7 @@ SCENARIOS: tuple[Scenario[Any], ...] = (
         Scenario(
             name=name,
             summary=f"50 keys whose frequencies {how}, by PrivKV or PrivKVM.",
-            parameters=Drawn,
+            parameters=_asked(Drawn, "n", "parties"),
             run=_drawn(population),
             joint=False,
         )
@@ -269,7 +263,7 @@ SCENARIOS: tuple[Scenario[Any], ...] = (
     Scenario(
         name="movielens",
         summary="Who rated which movies of MovieLens, and how, by PrivKV or PrivKVM.",
-        parameters=Rated,
+        parameters=_asked(Rated, "keys", "parties"),
         run=run_movielens,
         joint=False,
     ),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
@@ -15,8 +14,8 @@ from protocol.estimators.dependence.association import TestResult, exact_test, n
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, wald_test
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.measures import total_variation
-from protocol.estimators.projection import Projection
 from protocol.estimators.tabulated import ExactEstimate
+from protocol.session.variant import Probability
 from protocol.surveys.records import Records
 from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.marginals.variant import (
@@ -28,64 +27,69 @@ from protocol.variants.marginals.variant import (
     MargPS,
     MargRR,
 )
-from scenarios.adult_reports import Epsilon, Positive
 from scenarios.datasets.taxi import BITS, taxi, taxi_independent, taxi_survey, taxi_trips
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
+from scenarios.running.parameters import Part, Positive, Spread, made, settable
+from scenarios.running.scenario import Context, Finished, Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MethodName: TypeAlias = Literal["inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht"]
-
-Level = Annotated[float, Meta(gt=0, lt=1, description="at which a test rejects")]
-
-
-class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all three scenarios have."""
-
-    method: Annotated[
-        MethodName, Meta(description="inp-rr, inp-ps, inp-ht, marg-rr, marg-ps or marg-ht")
-    ] = "inp-ht"
-    d: Annotated[int, Meta(ge=2, le=24, description="bits of a trip; of real trips at most 8")] = 8
-    epsilon: Annotated[Epsilon, Meta(description="of a report")] = 1.1
-    n: Annotated[Positive, Meta(description="how many trips; of real ones the first")] = 2**18
-    parties: Annotated[Positive, Meta(description="over how many the trips are spread")] = 256
-    trips: Annotated[
-        str | None, Meta(description="a file of real trips; the seeded stand-in by default")
-    ] = None
-    project: Annotated[
-        Projection, Meta(description="of the tables reported: none, clip or simplex")
-    ] = "none"
+Of = TypeVar("Of", bound="Trips")
 
 
-class Marginals(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set."""
+class Trips(Spread, frozen=True, kw_only=True):
+    """What all three scenarios have.
 
-    k: Annotated[int, Meta(ge=1, le=4, description="bits of a marginal")] = 2
+    Args:
+        method: inp-rr, inp-ps, inp-ht, marg-rr, marg-ps or marg-ht.
+        d: bits of a trip; of real trips at most 8.
+        n: how many trips; of real ones the first.
+        parties: over how many the trips are spread.
+        trips: a file of real trips; the seeded stand-in by default.
+    """
 
-
-class Independence(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set."""
-
-    level: Level = 0.05
-
-
-class Tree(Shared, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set."""
-
-    mix: Annotated[
-        float, Meta(ge=0, lt=1, description="share of uniform in the tables of the tree")
-    ] = 0.001
+    method: MethodName = "inp-ht"
+    d: Annotated[int, Meta(ge=2, le=24)] = 8
+    n: Positive = 2**18
+    parties: Positive = 256
+    trips: str | None = None
 
 
-def run_marginals(parameters: Marginals, context: Context) -> Finished:
+class Independence(Trips, frozen=True, kw_only=True):
+    """What can be set.
+
+    Args:
+        level: at which a test rejects.
+    """
+
+    level: Probability = 0.05
+
+
+class Tree(Trips, frozen=True, kw_only=True):
+    """What can be set.
+
+    Args:
+        mix: share of uniform in the tables of the tree.
+    """
+
+    mix: Part = 0.001
+
+
+def _asked(own: type[Of], name: str) -> type[Of]:
+    """The parameters of a scenario: the shared ones, then this."""
+    shared = ("method", "d", "epsilon", "n", "parties", "trips", "project")
+    return settable(own, MarginalRelease, names=(*shared, name), epsilon=1.1)
+
+
+def run_marginals(parameters: Trips, context: Context) -> Finished:
     """Every k-way marginal and its distance from the true one."""
     records = _records(parameters, context)
-    variant, outcome = _released(parameters, context, records, k=parameters.k)
+    variant, outcome = _released(parameters, context, records)
     estimate = _marginals(outcome)
-    names = list(combinations(records.survey.names, parameters.k))
+    names = list(combinations(records.survey.names, variant.k))
     raw, nearest = [], []
     for asked in names:
         table, true = estimate.table(*asked), records.distribution(asked)
@@ -99,7 +103,7 @@ def run_marginals(parameters: Marginals, context: Context) -> Finished:
             "k_way": {"total_variation": float(np.mean(raw)), "simplex": float(np.mean(nearest))}
         },
         notes=(
-            f"Mean total variation of the {len(names)} marginals of {parameters.k}: "
+            f"Mean total variation of the {len(names)} marginals of {variant.k}: "
             f"{np.mean(raw):.3g} raw, {np.mean(nearest):.3g} as the nearest tables of shares.",
             f"A report has {variant.report_bits} bits.",
         ),
@@ -110,7 +114,7 @@ def run_independence(parameters: Independence, context: Context) -> Finished:
     """For every pair, is it independent? By a test that knows of the noise, and by one that does
     not."""
     records = _records(parameters, context)
-    _, outcome = _released(parameters, context, records, k=2)
+    _, outcome = _released(parameters, context, records)
     estimate, level = _marginals(outcome), parameters.level
     pairs = list(combinations(records.survey.names, 2))
     found = [_tested(estimate, records, pair, known=parameters.trips is None) for pair in pairs]
@@ -138,7 +142,7 @@ def run_independence(parameters: Independence, context: Context) -> Finished:
 def run_tree(parameters: Tree, context: Context) -> Finished:
     """The Chow-Liu tree of the estimated pairs beside that of the true ones."""
     records = _records(parameters, context)
-    _, outcome = _released(parameters, context, records, k=2)
+    _, outcome = _released(parameters, context, records)
     names = records.survey.names
     exact = ExactEstimate(
         records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)}
@@ -173,7 +177,7 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
     )
 
 
-def _records(parameters: Shared, context: Context) -> Records:
+def _records(parameters: Trips, context: Context) -> Records:
     """The trips asked for.
 
     Raises:
@@ -189,19 +193,14 @@ def _records(parameters: Shared, context: Context) -> Records:
         if parameters.n < len(found):
             found = found.take(parameters.n)
         records = Records.from_codes(taxi_survey(parameters.d), found.codes[:, : parameters.d])
-    if parameters.parties > len(records):
-        raise UsageError(
-            f"parameter 'parties' = {parameters.parties}: more than the {len(records)} trips"
-        )
     return records
 
 
 def _released(
-    parameters: Shared, context: Context, records: Records, *, k: int
+    parameters: Trips, context: Context, records: Records
 ) -> tuple[MarginalRelease, Outcome]:
     """The survey, run."""
-    with parameters_checked():
-        variant = release(parameters.method)(survey=records.survey, k=k, epsilon=parameters.epsilon)
+    variant = made(release(parameters.method), parameters, survey=records.survey)
     return variant, context.simulate(variant, records, parties=parameters.parties)
 
 
@@ -346,19 +345,19 @@ SCENARIOS = (
     Scenario(
         name="taxi-marginals",
         summary="Taxi trips, marginal release: every table of k bits by one of six methods.",
-        parameters=Marginals,
+        parameters=_asked(Trips, "k"),
         run=run_marginals,
     ),
     Scenario(
         name="taxi-independence",
         summary="Taxi trips: which pairs of bits are independent, by private tables.",
-        parameters=Independence,
+        parameters=_asked(Independence, "level"),
         run=run_independence,
     ),
     Scenario(
         name="taxi-tree",
         summary="Taxi trips: a Chow-Liu tree from private tables of pairs.",
-        parameters=Tree,
+        parameters=_asked(Tree, "mix"),
         run=run_tree,
     ),
 )

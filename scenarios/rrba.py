@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Streams, secret_of, session_of
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance, total_variation
 from protocol.estimators.projection import Projection, project_simplex
+from protocol.session.variant import Epsilon, Probability
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
-from protocol.variants.rrba.blocks import Release, Running, weights_of
+from protocol.variants.rrba.blocks import Running, weights_of
 from protocol.variants.rrba.grouped import GroupedEstimate
-from protocol.variants.rrba.plan import Extent, Mode, Stopping, Tail
 from protocol.variants.rrba.rrba import RRBA, Block
 from protocol.wire.codec import decode_envelope
-from scenarios.adult_reports import Epsilon, Keep, Positive
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Context, Finished, Scenario, parameters_checked
-from transports.faults import crash
+from scenarios.running.parameters import (
+    Part,
+    Positive,
+    keep_of,
+    made,
+    parameters_checked,
+    settable,
+)
+from scenarios.running.scenario import Context, Finished, Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,70 +41,46 @@ TRACED = 6
 """How many cells of one group the convergence is drawn of."""
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set; ``p`` or ``epsilon``, not both."""
+class Sampled(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set; ``p`` or ``epsilon``, not both.
 
-    n: Annotated[Positive, Meta(description="how many clients are drawn from the network")] = 8000
-    k: Annotated[int, Meta(ge=1, le=6, description="attributes in a group")] = 2
-    p: Annotated[Keep | None, Meta(description="probability of the true answer; 0.5")] = None
-    epsilon: Annotated[Epsilon | None, Meta(description="most per answer, instead of p")] = None
-    mix: Annotated[
-        float, Meta(ge=0, le=1, description="share of uniform in the table of fakes")
-    ] = msgspec.field(default=1.0, name="lambda")
-    block: Annotated[Positive, Meta(description="parties per block")] = 250
-    mode: Annotated[Mode, Meta(description="blocked or sequential")] = "blocked"
-    groups: Annotated[
-        Extent, Meta(description="of its view a client answers about: one, or the whole view")
-    ] = "one"
-    stopping: Annotated[Stopping, Meta(description="never, pooled or printed")] = "never"
-    width: Annotated[float, Meta(gt=0, description="half-width to stop at, when pooled")] = 0.01
-    release: Annotated[Release, Meta(description="pooled or last-two")] = "pooled"
-    tail: Annotated[Tail, Meta(description="a last block that is not full: keep or drop")] = "keep"
-    unbounded: Annotated[
-        bool, Meta(description="allow tables with a zero, which cost infinity")
-    ] = msgspec.field(default=False, name="allow-unbounded")
-    parties: Annotated[
-        Positive | None, Meta(description="over how many clients are spread; one each")
-    ] = None
-    drop: Annotated[float, Meta(ge=0, lt=1, description="share of parties that vanish")] = 0.0
-    project: Annotated[
-        Projection | Literal["consistent"],
-        Meta(description="of the tables reported: none, clip, simplex or consistent"),
-    ] = "none"
+    Args:
+        n: how many clients are drawn from the network.
+        p: probability of the true answer; 0.5.
+        epsilon: most per answer, instead of p.
+        parties: over how many clients are spread; one each.
+        drop: share of parties that vanish.
+        project: of the tables reported: none, clip, simplex or consistent.
+    """
+
+    n: Positive = 8000
+    p: Probability | None = None
+    epsilon: Epsilon | None = None
+    parties: Positive | None = None
+    drop: Part = 0.0
+    project: Projection | Literal["consistent"] = "none"
+
+
+ASKED = ("k", "p", "epsilon", "mix", "block", "mode", "groups", "stopping", "width", "release")
+PARAMETERS = settable(
+    Sampled,
+    RRBA,
+    names=("n", *ASKED, "tail", "allow_unbounded", "parties", "drop", "project"),
+    renamed={"mix": "lambda"},
+)
 
 
 def _run(
-    parameters: Parameters, context: Context, network: Callable[[Path | str | None], Network]
+    parameters: Sampled, context: Context, network: Callable[[Path | str | None], Network]
 ) -> Finished:
-    if parameters.p is not None and parameters.epsilon is not None:
-        raise UsageError("set p or epsilon, not both")
-    if parameters.parties is not None and parameters.parties > parameters.n:
-        raise UsageError(
-            f"parameter 'parties' = {parameters.parties}: more than the {parameters.n} clients"
-        )
+    p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
     secret = secret_of(context.seed)
     stream = Streams(secret, session_of(secret)).stream("network", "sample")
     records = network(context.data).sample(parameters.n, stream)
-    unset = parameters.p is None and parameters.epsilon is None
+    variant = made(RRBA, parameters, survey=records.survey, p=p)
     with parameters_checked():
-        variant = RRBA(
-            survey=records.survey,
-            k=parameters.k,
-            p=DEFAULT_P if unset else parameters.p,
-            epsilon=parameters.epsilon,
-            mix=parameters.mix,
-            block=parameters.block,
-            mode=parameters.mode,
-            groups=parameters.groups,
-            stopping=parameters.stopping,
-            width=parameters.width,
-            release=parameters.release,
-            tail=parameters.tail,
-            allow_unbounded=parameters.unbounded,
-        )
         views = len(variant.plan.views)
-    rules = (crash(parameters.drop, kind="Answers"),) if parameters.drop else ()
-    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
+    outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     estimate = outcome.estimate
     if not isinstance(estimate, GroupedEstimate):
         raise TypeError(f"expected the tables of groups, got {estimate!r}")
@@ -130,7 +110,7 @@ def _run(
         },
         error={"groups": _errors(estimate, records)},
         notes=(
-            f"{views} views, {len(variant.plan.group_names)} groups of {parameters.k} attributes.",
+            f"{views} views, {len(variant.plan.group_names)} groups of {variant.k} attributes.",
             f"The paper claims epsilon {claimed:.3g} per answer; the ledger below has what the "
             "tables really cost.",
             *notes,
@@ -193,29 +173,22 @@ def draw_convergence(figure: Figure, variant: RRBA, outcome: Outcome, records: R
     axes.set_title(f"{len(cells)} largest cells: estimate, and dotted the truth")
 
 
-def run_survey(parameters: Parameters, context: Context) -> Finished:
-    """Six attributes."""
-    return _run(parameters, context, survey_network)
-
-
-def run_alarm(parameters: Parameters, context: Context) -> Finished:
-    """37 attributes."""
-    return _run(parameters, context, alarm_network)
-
-
-def run_child(parameters: Parameters, context: Context) -> Finished:
-    """20 attributes."""
-    return _run(parameters, context, child_network)
-
-
-def _scenario(name: str, summary: str, run: Any) -> Scenario[Parameters]:
-    return Scenario(name=name, summary=summary, parameters=Parameters, run=run, joint=False)
+def _scenario(
+    name: str, said: str, network: Callable[[Path | str | None], Network]
+) -> Scenario[Sampled]:
+    return Scenario(
+        name=name,
+        summary=f"RRBA on the {said} attributes, in blocks.",
+        parameters=PARAMETERS,
+        run=lambda parameters, context: _run(parameters, context, network),
+        joint=False,
+    )
 
 
 SCENARIOS = (
-    _scenario("rrba-survey", "RRBA on the Survey network: 6 attributes, in blocks.", run_survey),
-    _scenario("rrba-alarm", "RRBA on the Alarm network: 37 attributes, in blocks.", run_alarm),
-    _scenario("rrba-child", "RRBA on the Child network: 20 attributes, in blocks.", run_child),
+    _scenario("rrba-survey", "Survey network: 6", survey_network),
+    _scenario("rrba-alarm", "Alarm network: 37", alarm_network),
+    _scenario("rrba-child", "Child network: 20", child_network),
 )
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public
@@ -20,6 +21,12 @@ from protocol.surveys.survey import Survey
 from protocol.wire.codec import Kind
 
 V = TypeVar("V", bound="Variant")
+
+Probability = Annotated[float, Meta(gt=0, lt=1)]
+"""A field of a variant between 0 and 1."""
+
+Epsilon = Annotated[float, Meta(gt=0)]
+"""A field of a variant that is a privacy loss, in nats."""
 
 
 class Claim(msgspec.Struct, frozen=True):

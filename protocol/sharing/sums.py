@@ -70,11 +70,14 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How sums are made.
 
     Args:
-        profile: ``literal``, as the paper prints it, among all parties and without dropouts; or
-            ``sparse``, among a few neighbours, where parties may vanish at every round.
-        corrupt, dropped: the shares of parties that may be corrupt, and that may vanish.
-        security, correctness: the chance that the graph protects somebody too little, or that the
-            sum cannot be unmasked, is at most two to the minus these.
+        profile: of the secure sum: ``sparse`` or ``literal``. Literal is as the paper prints it,
+            among all parties and without dropouts; sparse is among a few neighbours, and parties
+            may vanish at every round.
+        corrupt: share that may be corrupt.
+        dropped: share that may vanish.
+        security: bits of the bound. The chance that the graph protects somebody too little is at
+            most two to the minus this.
+        correctness: the same for the chance that the sum cannot be unmasked.
         attempt: tells a second try from the first; its masks are fresh.
     """
 

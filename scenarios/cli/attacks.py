@@ -19,7 +19,7 @@ from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.running.errors import UsageError
 from scenarios.running.names import parameter_hint
-from scenarios.running.scenario import parameters_checked
+from scenarios.running.parameters import parameters_checked
 
 HABITS = Survey(
     "Habits",

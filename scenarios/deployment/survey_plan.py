@@ -13,7 +13,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, RRJoint
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import built_in_variant
-from scenarios.running.scenario import parameters_checked
+from scenarios.running.parameters import parameters_checked
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,9 +19,10 @@ from protocol.surveys.records import Records
 from scenarios.running.errors import UsageError
 from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
+from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, simulate
-from transports.faults import Fault
+from transports.faults import Fault, crash
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,9 +63,26 @@ class Context:
         records: Records,
         *,
         parties: int | None = None,
+        drop: float = 0.0,
         rules: Sequence[Fault] = (),
     ) -> Outcome:
-        """Run a variant on known records, as this context says."""
+        """Run a variant on known records, as this context says.
+
+        Args:
+            parties: over how many the records are spread; one each by default.
+            drop: share of parties that vanish before they contribute.
+            rules: other faults to inject.
+
+        Raises:
+            UsageError: more parties than records, or as ``simulate``.
+        """
+        if parties is not None and parties > len(records):
+            raise UsageError(
+                f"parameter 'parties' = {parties}: more than the {len(records)} records"
+            )
+        if drop:
+            kind = variant.contribution
+            rules = (*rules, crash(drop, kind=None if kind is None else kind.kind()))
         return simulate(
             variant,
             records,
@@ -115,6 +132,16 @@ class Finished:
         return {**values, **self.extra}
 
 
+class _Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """What every scenario made by ``Scenario.of`` has.
+
+    Args:
+        parties: over how many they are spread; one each.
+    """
+
+    parties: Positive | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario(Generic[P]):
     """A named experiment.
@@ -122,8 +149,8 @@ class Scenario(Generic[P]):
     Args:
         name: how it is called on the command line.
         summary: one sentence.
-        parameters: a frozen ``msgspec.Struct`` with a default for every field; a field's
-            ``msgspec.Meta(description=...)`` documents it, and its bounds are checked.
+        parameters: a frozen ``msgspec.Struct`` with a default for every field; its docstring, or a
+            ``msgspec.Meta(description=...)``, documents a field, and its bounds are checked.
         joint: whether what it estimates has a joint distribution, so that ``--synthetic`` can draw.
         run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
             ``Reproduced``.
@@ -134,6 +161,43 @@ class Scenario(Generic[P]):
     parameters: type[P]
     run: Callable[[P, Context], Finished | Reproduced]
     joint: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        variant: Callable[..., Variant],
+        *,
+        name: str,
+        summary: str,
+        records: Callable[..., Records],
+        names: Sequence[str] = (),
+        joint: bool = True,
+        **defaults: Any,
+    ) -> Scenario[Any]:
+        """A survey of records by a variant.
+
+        Its parameters are the fields of the variant, the arguments of ``records`` and ``parties``,
+        with the first sentence on each in the docstrings as its help.
+
+        Args:
+            variant: its class, or what else makes one for a ``survey``, such as ``with_keep``.
+            name, summary, joint: as of every scenario.
+            records: makes the records, from a ``context`` and arguments of its own.
+            names: which parameters there are, and in which order; all, if none is named.
+            defaults: of parameters, where they have none or another.
+
+        Raises:
+            TypeError: a parameter has no default.
+        """
+
+        def run(parameters: msgspec.Struct, context: Context) -> Finished:
+            found = made(records, parameters, context=context)
+            asked = made(variant, parameters, survey=found.survey)
+            parties = getattr(parameters, "parties", None)
+            return Finished(outcome=context.simulate(asked, found, parties=parties))
+
+        parameters: type[Any] = settable(_Spread, variant, records, names=names, **defaults)
+        return cls(name=name, summary=summary, parameters=parameters, run=run, joint=joint)
 
     @property
     def reproduces(self) -> bool:
@@ -171,29 +235,12 @@ class Scenario(Generic[P]):
 
     def describe(self) -> list[tuple[str, str, str]]:
         """(name, default, description) of every parameter."""
-        described = []
+        described, helps = [], helps_of(self.parameters)
         for info in msgspec.structs.fields(self.parameters):
             default = "" if info.default is None else str(info.default).lower()
-            described.append((info.encode_name, default, _description(info.type)))
+            said = description(info.type) or helps.get(info.name, "")
+            described.append((info.encode_name, default, said))
         return described
-
-
-@contextmanager
-def parameters_checked() -> Generator[None]:
-    """For the making of a variant from parameters: what its mathematics refuses was a person's.
-
-    Raises:
-        UsageError: instead of a ValueError of the block.
-    """
-    try:
-        yield
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _description(annotation: object) -> str:
-    metas = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
-    return next((meta.description for meta in metas if meta.description), "")
 
 
 def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:

@@ -19,7 +19,7 @@ from protocol.estimators.dependence.dependence import MEASURES, Dependences
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me, Seen
-from protocol.session.variant import Claim, Variant
+from protocol.session.variant import Claim, Probability, Variant
 from protocol.sharing.messages import Shape, totals_spec
 from protocol.sharing.sums import SecureSum, check_totals
 from protocol.surveys.limits import Workload, workload_of_groups
@@ -92,18 +92,19 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     follow from; a party checks that, and that its own report is in it.
 
     Args:
-        p: the keep probability of an attribute by itself; of a pair, where pairs are randomized.
-        tv: T_v, the most combinations of categories in a cluster.
-        td: T_d, the least dependence of clusters that are merged.
-        dependence: how dependences are learned.
-        measure: of dependence: auto, or the name of one.
+        p: probability of keeping an attribute by itself. It is that of a pair too, where pairs are
+            randomized.
+        tv: T_v: most combinations in a cluster.
+        td: T_d: least dependence of clusters that are merged.
+        dependence: learned by rr, rr-debiased, secure-sum or pair-rr.
+        measure: of dependence: auto, cramers-v, pearson or covariance.
         sums: the profile of the secure sum and its bounds.
     """
 
     name = "rr-clusters"
     heeds = (Pilot, Ask)
 
-    p: Annotated[float, Meta(gt=0, lt=1)]
+    p: Probability
     tv: Annotated[int, Meta(ge=1, le=2**32)]
     td: Annotated[float, Meta(ge=0)]
     dependence: Dependence = "secure-sum"

@@ -24,7 +24,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
 from protocol.session.roles import Me, Seen
-from protocol.session.variant import Claim, Variant
+from protocol.session.variant import Claim, Epsilon, Variant
 from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import tally
@@ -73,13 +73,14 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
     a respondent holds the key that she drew, half for its value.
 
     Args:
-        epsilon: what is charged for a respondent's reports.
-        estimator: how frequencies and means are estimated from the published counts.
+        epsilon: charged for a respondent's reports.
+        estimator: likelihood, moment, debiased or em (of privkv). It makes frequencies and means of
+            the published counts.
     """
 
     heeds = ()
 
-    epsilon: Annotated[float, Meta(gt=0)]
+    epsilon: Epsilon
     estimator: Estimator = "likelihood"
 
     def __post_init__(self) -> None:
@@ -282,7 +283,7 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
     The key is drawn and perturbed once. A party that misses a round is left out of that round.
 
     Args:
-        rounds: how many there are; they share the half of epsilon that is for the value.
+        rounds: of privkvm. They share the half of epsilon that is for the value.
     """
 
     name = "privkvm"

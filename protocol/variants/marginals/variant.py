@@ -17,7 +17,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.binary import OneHot
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method, report_bits
 from protocol.session.roles import Me, Seen
-from protocol.session.variant import Claim, Variant
+from protocol.session.variant import Claim, Epsilon, Variant
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import BinaryEncoding, EncodedEstimate, binary_encoding
@@ -53,14 +53,14 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
     attribute of r categories takes as many of the k as it has bits.
 
     Args:
-        epsilon: what a report costs at most.
-        k: the bits of a marginal.
+        epsilon: of a report. None costs more.
+        k: bits of a marginal.
     """
 
     heeds = ()
     method: ClassVar[Method]
 
-    epsilon: Annotated[float, Meta(gt=0)]
+    epsilon: Epsilon
     k: Annotated[int, Meta(ge=1, le=4)] = 2
 
     def __post_init__(self) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Annotated
-
-from msgspec import Meta
 
 from protocol.estimators.joint import Block
-from protocol.session.variant import Claim
+from protocol.session.variant import Claim, Probability
 from protocol.surveys.survey import Survey
 from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.reports.reports import Blockwise
@@ -22,13 +19,13 @@ class RRIndJoint(Blockwise, frozen=True, kw_only=True):
     combines the inverses of the blocks concerned by mode products and assumes no independence.
 
     Args:
-        p: the keep probability of an attribute by itself; a cluster gets the matched epsilon.
+        p: probability of keeping an attribute by itself. A cluster gets the matched epsilon.
         clusters: which attributes are randomized together; by default none.
     """
 
     name = "rr-ind-joint"
 
-    p: Annotated[float, Meta(gt=0, lt=1)]
+    p: Probability
     clusters: tuple[tuple[str, ...], ...] = ()
 
     @classmethod

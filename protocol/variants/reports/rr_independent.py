@@ -9,7 +9,7 @@ from typing import Self
 from protocol.accounting.accountants import PureAccountant
 from protocol.estimators.joint import Block
 from protocol.randomizers import KeepUniform, Randomizer
-from protocol.session.variant import Claim
+from protocol.session.variant import Claim, Probability
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.reports import Blockwise
 
@@ -33,8 +33,12 @@ class RRIndependent(Blockwise, frozen=True):
         super().__post_init__()
 
     @classmethod
-    def with_keep(cls, survey: Survey, p: float) -> Self:
-        """Keep every answer with probability p, else draw uniformly (section 6.3.1, corrected)."""
+    def with_keep(cls, survey: Survey, p: Probability) -> Self:
+        """Keep every answer, else draw uniformly (section 6.3.1, corrected).
+
+        Args:
+            p: probability of keeping an answer.
+        """
         return cls(
             survey=survey,
             randomizers=tuple(KeepUniform.with_keep(size, p=p) for size in survey.sizes),

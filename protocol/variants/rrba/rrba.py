@@ -25,7 +25,7 @@ from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable
 from protocol.session.roles import Me, Seen
-from protocol.session.variant import Claim, Variant
+from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.rrba.blocks import Release, Running, least_weight, weights_of
@@ -102,28 +102,28 @@ class RRBA(Variant, frozen=True, kw_only=True):
     makes of the blocks before.
 
     Args:
-        k: the size of a group.
+        k: attributes in a group.
         p: the keep probability of every group; or
         epsilon: what an answer may cost at most; p follows for every group from its size.
-        mix: lambda, the share of the uniform distribution in what fakes are drawn from. At 1 the
-            tables have no effect, which costs the least for the same error.
-        block: how many clients a block has; ``sequential`` asks one after the other.
+        mix: share of uniform in the table of fakes. It is the paper's lambda. At 1 the tables have
+            no effect, which costs the least for the same error.
+        block: parties per block. ``sequential`` asks one after the other.
         mode: ``blocked`` or ``sequential``.
-        groups: whether a client answers about ``one`` group of its view, or about the whole
-            ``view``, which costs the sum.
-        tail: whether a last block that is not full is asked or left out.
-        stopping: when no further block is asked.
-        width: for ``pooled``: the largest half-width of an interval that is narrow enough.
+        groups: of its view a client answers about: ``one``, or the whole ``view``. The whole costs
+            the sum.
+        tail: a last block that is not full: ``keep`` or ``drop``. Dropped, it is not asked.
+        stopping: ``never``, ``pooled`` or ``printed``. When no further block is asked.
+        width: half-width to stop at, when ``pooled``. That of the widest interval counts.
         z: how many standard errors make an interval.
-        release: what is published of the blocks.
-        allow_unbounded: take tables with a zero in them, under which an answer may cost infinity.
+        release: ``pooled`` or ``last-two``. What is published of the blocks.
+        allow_unbounded: allow tables with a zero, which cost infinity.
     """
 
     name = "rrba"
     heeds = (Question,)
 
     k: Annotated[int, Meta(ge=1, le=6)] = 2
-    p: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    p: Probability | None = None
     epsilon: Annotated[float, Meta(gt=0, le=100)] | None = None
     mix: Annotated[float, Meta(ge=0, le=1)] = 1.0
     block: Annotated[int, Meta(ge=1)] = 250

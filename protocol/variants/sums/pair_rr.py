@@ -87,9 +87,14 @@ class PairRR(Tallied, frozen=True, kw_only=True):
     randomizers: tuple[KeepUniform, ...]
 
     @classmethod
-    def with_keep(cls, survey: Survey, p: float, *, sums: SecureSum | None = None) -> Self:
+    def with_keep(
+        cls, survey: Survey, p: float, *, sums: SecureSum | None = None, everyone: bool = False
+    ) -> Self:
         """Keep every pair with probability p."""
-        return cls(survey=survey, randomizers=pair_randomizers(survey, p), sums=sums or SecureSum())
+        randomizers = pair_randomizers(survey, p)
+        return cls(
+            survey=survey, randomizers=randomizers, sums=sums or SecureSum(), everyone=everyone
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()

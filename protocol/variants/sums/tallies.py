@@ -119,8 +119,8 @@ class Tallied(Variant, frozen=True, kw_only=True):
 
     Args:
         sums: the profile of the sum and its bounds.
-        everyone: whether every party gets the total and makes sure that the others got the same;
-            in the literal profile all do.
+        everyone: every party gets the total and checks it. All make sure that the others got the
+            same; in the literal profile they always do.
     """
 
     heeds = ()

@@ -31,8 +31,9 @@ from scenarios.reproductions.ind_joint.accuracy import (
     run_live,
 )
 from scenarios.running.outcomes import Outcome
+from scenarios.running.parameters import parameters_checked
 from scenarios.running.reproduction import Reproduced, Row, Runs, Values
-from scenarios.running.scenario import Context, Scenario, parameters_checked
+from scenarios.running.scenario import Context, Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -118,7 +118,7 @@ def test_a_key_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "message"),
     [
         ({"protocol": "privkvm", "estimator": "em"}, "needs one round"),
-        ({"n": 10, "parties": 11}, "'parties' = 11: more than the 10 respondents"),
+        ({"n": 10, "parties": 11}, "'parties' = 11: more than the 10 records"),
         ({"epsilon": 1e-30}, "epsilon"),
     ],
 )

@@ -144,7 +144,7 @@ def test_real_trips_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (("n=10", "parties=11"), "more than the 10 trips"),
+        (("n=10", "parties=11"), "more than the 10 records"),
         (("method=inp-xx",), "method"),
         (("d=25",), "d"),
         (("d=2", "k=3"), "3-way marginals of 2"),

@@ -117,7 +117,7 @@ def _scenario(name: str) -> Scenario[Any]:
         (("p=0.5", "epsilon=1"), "not both"),
         (("lambda=0",), "allow_unbounded"),
         (("k=9",), "k"),
-        (("parties=900", "n=800"), "more than the 800 clients"),
+        (("parties=900", "n=800"), "more than the 800 records"),
         (("mode=both",), "mode"),
     ],
 )
