@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.attack.attack import attack
-from protocol.audit.coalition.judge import Coalition, judge_coalition, worst_coalition
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
 from protocol.crypto.merkle import HASH_BYTES
@@ -209,7 +210,7 @@ def worst(parties: int) -> Benchmark:
     record = _Record(parties)
 
     def product() -> object:
-        return worst_coalition(record.charter, record.entries, 60)
+        return worst_coalition(record.charter, record.entries(), 60)
 
     return _against_ledger(record, "worst_coalition", product)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.audit import Audit, audit
-from protocol.audit.coalition.judge import Coalition, judge_coalition, worst_coalition
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.linkage import link
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
@@ -145,7 +146,7 @@ def full_page_of(file: bytes, conspirators: int) -> str:
         file,
         found,
         coalition=judge_coalition(found.charter, TranscriptReader([file]), coalition),
-        worst=worst_coalition(found.charter, lambda: TranscriptReader([file]), 1),
+        worst=worst_coalition(found.charter, TranscriptReader([file]), 1),
         linkage=link(found.ledger),
         composition=None if worst is None else worst.composition,
         everybody=worst is not None and worst.everybody,

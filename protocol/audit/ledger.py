@@ -29,7 +29,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.hearing import Hearing
 from protocol.audit.walk import Step
 from protocol.errors import UnsupportedEventError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import event_of
 from protocol.sharing.messages import Partial, Upload
@@ -135,7 +135,10 @@ class LedgerWriter:
         self._hearing = Hearing(charter, held)
         self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
-        self._seen_by: dict[Observer, list[int]] = {observer: [] for observer in observers}
+        # Of those who see whatever passes nothing has to be noted.
+        self._seen_by: dict[Coalition, list[int]] = {
+            one: [] for observer in observers if not (one := _coalition(observer)).everything
+        }
         self._derived_until = dict.fromkeys(self._seen_by, 0)
         self.malformed: list[str] = []
         self.summed: PrivacyEvent = Public()
@@ -157,48 +160,22 @@ class LedgerWriter:
         """What ``observer`` has learned so far.
 
         Args:
+            observer: one of the observers, or any that sees whatever passes.
             exposed: parties whose own contributions to secure sums it knows.
         """
-        until = self._derived_until[observer]
-        learned = [*range(until), *(i for i in self._seen_by[observer] if i >= until)]
-        own = observer.members if isinstance(observer, Coalition) else (observer,)
-        return self._summarised(PartyId(str(observer)), learned, frozenset(own), frozenset(exposed))
-
-    def ledger_with(self, coalition: Coalition, *, exposed: Collection[PartyId] = ()) -> Ledger:
-        """What a coalition has learned so far that sees whatever passes, observer or not.
-
-        Raises:
-            ValueError: it does not see everything.
-        """
+        coalition = _coalition(observer)
+        learned: Iterable[int] = range(len(self._passed))
         if not coalition.everything:
-            raise ValueError(f"{coalition}: expected one with the aggregator or the record")
-        own, shown = frozenset(coalition.members), frozenset(exposed)
-        return self._summarised(PartyId(str(coalition)), range(len(self._passed)), own, shown)
-
-    def _summarised(
-        self,
-        observer: PartyId,
-        learned: Iterable[int],
-        own: Collection[PartyId],
-        exposed: Collection[PartyId],
-    ) -> Ledger:
+            until = self._derived_until[coalition]
+            learned = [*range(until), *(i for i in self._seen_by[coalition] if i >= until)]
         trails: dict[PartyId, list[Charge]] = {}
         for i in learned:
             party, charge = self._passed[i]
-            if party not in own:
+            if party not in coalition.members:
                 shown = self._exposed(charge) if charge.summed and party in exposed else charge
                 trails.setdefault(party, []).append(shown)
-        # Parties that did the same share one Loss; most surveys have a handful of different ones.
-        shared: dict[tuple[int, ...], Loss] = {}
-        accounts = {}
-        for party, trail in trails.items():
-            key = tuple(id(charge.loss) for charge in trail)
-            loss = shared.get(key)
-            if loss is None:
-                loss = shared[key] = total(charge.loss for charge in trail)
-            accounts[party] = Account(party, loss, tuple(trail))
         survey = self._charter.variant.survey
-        return Ledger(observer, MappingProxyType(accounts), survey.names, survey.sizes)
+        return Ledger(PartyId(str(coalition)), _accounts(trails), survey.names, survey.sizes)
 
     def _exposed(self, charge: Charge) -> Charge:
         """A contribution to a sum that is known by itself."""
@@ -231,7 +208,10 @@ class LedgerWriter:
                 charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
                 self._passed.append((sender, charge))
         for observer, seen in self._seen_by.items():
-            if _observes(observer, envelope):
+            # From its own words nobody learns; what is under way to a member may come yet.
+            if sender not in observer.members and (
+                observer.overhears(envelope) or observer.receives(envelope.recipient)
+            ):
                 seen.extend(range(passed, len(self._passed)))
                 # The aggregator may hide anything in anything, even in a question.
                 if sender == AGGREGATOR or _may_pass_on(event):
@@ -259,9 +239,6 @@ class LedgerWriter:
         # The switch has read it, and nobody knows what it said.
         event = Plain(self._charter.variant.survey.names)
         charge = Charge(REFUSED, "", event, self._accountant.judge(event))
-        for observer, seen in self._seen_by.items():
-            if _observes_all(observer):
-                seen.append(len(self._passed))
         self._passed.append((party, charge))
 
 
@@ -284,29 +261,29 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
             sizes[name] = min(sizes.get(name, size), size)
         for party, account in ledger.accounts.items():
             trails.setdefault(party, []).extend(account.trail)
-    accounts = {
-        party: Account(party, total(charge.loss for charge in trail), tuple(trail))
-        for party, trail in trails.items()
-    }
     return Ledger(
         ledgers[0].observer,
-        MappingProxyType(accounts),
+        _accounts(trails),
         tuple(sizes),
         tuple(sizes.values()) if all(sizes.values()) else (),
     )
 
 
-def _observes_all(observer: Observer) -> bool:
-    if isinstance(observer, Coalition):
-        return observer.everything
-    return observer in (AGGREGATOR, RECORD)
+def _coalition(observer: Observer) -> Coalition:
+    return observer if isinstance(observer, Coalition) else Coalition((observer,))
 
 
-def _observes(observer: Observer, envelope: Envelope) -> bool:
-    if isinstance(observer, Coalition):
-        # What is under way to a member may come yet.
-        return observer.overhears(envelope) or observer.receives(envelope.recipient)
-    return envelope.recipient in (RECORD, observer) or _observes_all(observer)
+def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Account]:
+    # Parties that did the same share one Loss; most surveys have a handful of different ones.
+    shared: dict[tuple[int, ...], Loss] = {}
+    accounts = {}
+    for party, trail in trails.items():
+        key = tuple(id(charge.loss) for charge in trail)
+        loss = shared.get(key)
+        if loss is None:
+            loss = shared[key] = total(charge.loss for charge in trail)
+        accounts[party] = Account(party, loss, tuple(trail))
+    return MappingProxyType(accounts)
 
 
 def _unmasked(event: PrivacyEvent) -> PrivacyEvent:

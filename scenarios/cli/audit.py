@@ -12,12 +12,8 @@ import msgspec
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit
-from protocol.audit.coalition.judge import (
-    CoalitionFinding,
-    CoalitionReading,
-    CoalitionSearch,
-    WorstCoalition,
-)
+from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
+from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage, link
 from protocol.errors import UnsupportedEventError

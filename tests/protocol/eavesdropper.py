@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from protocol.audit.coalition.judge import Coalition
+from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import Streams
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct

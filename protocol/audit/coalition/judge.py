@@ -6,7 +6,7 @@ the size of numbers, such as that a total of nothing is made of nothings, comes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from protocol.audit.coalition.mask_graph import Flags, Known, Places, SumRecord,
 from protocol.audit.coalition.row_space import row_space
 from protocol.audit.coalition.search import search
 from protocol.audit.coalition.sums import SumReader
-from protocol.audit.ledger import Ledger, LedgerWriter, merged
+from protocol.audit.ledger import LedgerWriter, merged
 from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
@@ -30,20 +30,6 @@ from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
-
-__all__ = [
-    "Coalition",
-    "CoalitionFinding",
-    "CoalitionReading",
-    "CoalitionSearch",
-    "Component",
-    "Pair",
-    "SumFinding",
-    "WorstCoalition",
-    "judge_coalition",
-    "judge_sessions",
-    "worst_coalition",
-]
 
 LISTED_MASKS = 2_000
 """Of more masks than these a finding gives the number alone."""
@@ -89,21 +75,15 @@ def judge_sessions(
     return _concluded(readings, coalition)
 
 
-def worst_coalition(
-    charter: Charter, entries: Callable[[], Iterable[Entry]], size: int
-) -> WorstCoalition:
+def worst_coalition(charter: Charter, entries: Iterable[Entry], size: int) -> WorstCoalition:
     """The most damaging coalition of the aggregator and ``size`` parties.
-
-    Args:
-        entries: opens the transcript's entries; they are read once.
 
     Raises:
         SurveyError: there are not so many parties that one would be left.
     """
-    read = entries()
-    held = _held_of(read)
+    held = _held_of(entries)
     reading = CoalitionSearch(charter, size, held)
-    fold(walk(charter.codec, read, held), reading)
+    fold(walk(charter.codec, entries, held), reading)
     return reading.worst_coalition()
 
 
@@ -126,7 +106,6 @@ class CoalitionReading(Fold):
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
         self.ledger = LedgerWriter(charter, (coalition,), held)
-        self._observer = coalition
 
     def found(self) -> CoalitionFinding:
         """What it knows by the steps so far."""
@@ -161,12 +140,6 @@ class CoalitionReading(Fold):
             )
             for record in self.sums.records
         ]
-
-    def ledger_of(self, exposed: Collection[PartyId]) -> Ledger:
-        """What the coalition learned."""
-        if self.coalition is self._observer:
-            return self.ledger.ledger(self.coalition, exposed=exposed)
-        return self.ledger.ledger_with(self.coalition, exposed=exposed)
 
     def finding(self, record: SumRecord, known: Known, exposed: Collection[PartyId]) -> SumFinding:
         """What the coalition sees of a sum."""
@@ -239,7 +212,7 @@ def _concluded(readings: Sequence[CoalitionReading], coalition: Coalition) -> Co
     exposed = tuple(names[places[0]] for places in space.determined if len(places) == 1)
     pairs = [Pair(names[i], names[j], "difference") for i, j in space.equal]
     pairs += [Pair(names[i], names[j], "sum") for i, j in space.opposite]
-    ledgers = [reading.ledger_of(frozenset(exposed)) for reading in readings]
+    ledgers = [r.ledger.ledger(r.coalition, exposed=frozenset(exposed)) for r in readings]
     return CoalitionFinding(
         coalition=coalition,
         sums=tuple(reading.finding(record, known, exposed) for reading, record, known in views),

@@ -22,7 +22,8 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Randomized,
 )
-from protocol.audit.coalition.judge import Coalition, judge_coalition
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.ledger import Account, Charge, Ledger
 from protocol.audit.linkage import (
     MOST_ALIKE,

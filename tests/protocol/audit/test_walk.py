@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from protocol.audit.audit import audit
-from protocol.audit.coalition.judge import Coalition, CoalitionReading, CoalitionSearch
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk

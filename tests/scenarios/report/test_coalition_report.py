@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import Pair
-from protocol.audit.coalition.judge import (
-    Coalition,
-    judge_coalition,
-    judge_sessions,
-    worst_coalition,
-)
+from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
 from protocol.audit.linkage import Linkage, Linked, link
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -164,7 +160,7 @@ def test_differences_are_named() -> None:
 @pytest.mark.parametrize("size", [0, 2, 6])
 def test_the_worst(size: int) -> None:
     charter, entries = run(SecureSumVariant(survey=SURVEY))
-    worst = worst_coalition(charter, lambda: entries, size)
+    worst = worst_coalition(charter, entries, size)
     parties = {0: "0 parties", 2: "2 parties", 6: "6 parties"}[size]
     first, members, why, *rest = worst_lines(worst)
     whole = list(coalition_lines(worst.finding))
@@ -181,7 +177,7 @@ def test_the_worst(size: int) -> None:
 
 def test_without_a_sum_there_is_no_worst() -> None:
     charter, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    worst = worst_coalition(charter, lambda: entries, 2)
+    worst = worst_coalition(charter, entries, 2)
     [line] = worst_lines(worst, notes=("a note",))
     assert line == "there is no secure sum on record, so there is no sum to expose"
 

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from protocol.accounting.composition import Composition
-from protocol.audit.coalition.judge import Coalition, judge_coalition
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.linkage import Linkage, Linked, Repeated

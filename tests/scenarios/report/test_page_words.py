@@ -71,7 +71,7 @@ def test_a_figure_at_a_delta_that_bounds_nothing_is_left_out() -> None:
 
 def test_the_worst_coalition_of_no_sum_names_nobody() -> None:
     found = audited(independent())
-    worst = worst_coalition(found.charter, lambda: TranscriptReader([independent()]), 2)
+    worst = worst_coalition(found.charter, TranscriptReader([independent()]), 2)
     said = Page(page_of(independent(), found, worst=worst)).said
     assert "There is no secure sum on record, so there is no sum to expose." in said
     assert "Nothing worse" not in said

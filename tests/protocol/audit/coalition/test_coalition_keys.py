@@ -13,12 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.audit.coalition.judge import (
-    Coalition,
-    CoalitionFinding,
-    judge_coalition,
-    worst_coalition,
-)
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.sharing.masks import modulus_bits
@@ -113,7 +110,7 @@ def test_who_swaps_keys_cuts_the_graph() -> None:
         found = judge_coalition(charter, entries, other).sums[0]
         assert found.masks == ((ONE, TWO), (THREE, FOUR))
     # The search looks at the same masks.
-    worst = worst_coalition(charter, lambda: entries, 4)
+    worst = worst_coalition(charter, entries, 4)
     assert worst.exact
     assert worst.finding.smallest == 2
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.accounting.events import ExactCounts, Masked
-from protocol.audit.coalition.judge import Coalition, judge_coalition
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.coalition.mask_graph import flags_of, known_of
 from protocol.audit.coalition.row_space import row_space
 from protocol.messages import AGGREGATOR, PartyId
