@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.audit.disclosure import Disclosure, WithheldError, WithheldIdentity, WithheldStream
 from protocol.audit.findings import Finding
-from protocol.audit.walk import Step, steps
+from protocol.audit.walk import Step
 from protocol.errors import RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
@@ -33,7 +33,7 @@ from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
+from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.wire.codec import encode_envelope
 
 TOLERANCE = 1e-12
@@ -67,20 +67,6 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     tolerated: tuple[Finding, ...] = ()
     unsaid: int = 0
     why: str = ""
-
-
-def replay_member(charter: Charter, disclosed: Disclosure, entries: Iterable[Entry]) -> Replay:
-    """Run a member's role again on what was delivered to it.
-
-    Args:
-        disclosed: what is known of the member's keys and records; of the aggregator, nothing has
-            to be.
-        entries: a transcript's, from the first.
-    """
-    replays = ReplayWriter(charter, [disclosed])
-    for step in steps(charter.codec, entries):
-        replays.add(step)
-    return replays.replays()[disclosed.member]
 
 
 class ReplayWriter:
@@ -222,7 +208,8 @@ class _Role:
         """Whether what else there is cannot change the verdict."""
         return bool(self._differences or self._unknown)
 
-    def _differ(self, text: str, *entries: int) -> None:
+    def _differ(self, text: str, number: int | None = None) -> None:
+        entries = () if number is None else (number,)
         self._differences.append(Finding(text, entries, self._known.member))
 
     def _running(self) -> Machine:
@@ -291,8 +278,7 @@ class _Role:
                 raise RemoteProtocolError("not on record")
             counted = self._counted(waiting, recorded)
         except (RemoteProtocolError, ValueError) as error:
-            entries = () if number is None else (number,)
-            self._differ(f"closing of {waiting.kind.kind()!r}: {error}", *entries)
+            self._differ(f"closing of {waiting.kind.kind()!r}: {error}", number)
             return False
         given = {self._give(machine, envelope): envelope for envelope in counted}
         if machine.awaited is waiting:
@@ -300,7 +286,7 @@ class _Role:
         for kept in machine.kept:
             if kept.seq in given:
                 text = f"{kept.sender} #{given[kept.seq].seq}: {kept.reason}"
-                self._differ(text, *entries_of(number))
+                self._differ(text, number)
                 return False
         return True
 
@@ -378,11 +364,6 @@ class _Role:
             return _alike(decode(one.kind, one.body), decode(other.kind, other.body))
         except RemoteProtocolError:
             return False
-
-
-def entries_of(number: int | None) -> tuple[int, ...]:
-    """A place in the record as a finding names it."""
-    return () if number is None else (number,)
 
 
 def _alike(one: object, other: object) -> bool:

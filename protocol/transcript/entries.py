@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import zstandard
@@ -22,6 +22,9 @@ from protocol.messages import (
     party_id,
 )
 from protocol.session.roster import check_keys
+from protocol.wire.canonical import canonical
+
+T = TypeVar("T")
 
 FORMAT = 1
 MAGIC = b"sottovoce transcript 1\n"
@@ -107,39 +110,35 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-class Sent(
+class _Timed(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
-    """An envelope, canonically encoded, was accepted from its sender.
-
-    ``at`` is, here and below, in microseconds since the start.
-    """
+    """Something that happened ``at`` so many microseconds after the start."""
 
     at: Count
+
+
+class Sent(_Timed, frozen=True, kw_only=True):
+    """An envelope, canonically encoded, was accepted from its sender."""
+
     envelope: bytes
 
     def __repr__(self) -> str:
         return f"Sent(at={self.at}, envelope of {len(self.envelope)} B)"
 
 
-class Delivered(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
-):
+class Delivered(_Timed, frozen=True, kw_only=True):
     """An envelope was handed to its recipient; ``repeat`` marks the network's own duplicate."""
 
-    at: Count
     sender: Name
     recipient: Name
     seq: Count
     repeat: bool
 
 
-class Refused(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
-):
+class Refused(_Timed, frozen=True, kw_only=True):
     """Bytes from a link were refused; ``excerpt`` is how they began, 256 bytes at most."""
 
-    at: Count
     link: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
     reason: Reason
     excerpt: Annotated[bytes, msgspec.Meta(max_length=EXCERPT_BYTES)]
@@ -148,22 +147,16 @@ class Refused(
         return f"Refused(at={self.at}, link={self.link!r}, reason={self.reason!r})"
 
 
-class Departed(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
-):
+class Departed(_Timed, frozen=True, kw_only=True):
     """A party is gone; nothing comes from it any more."""
 
-    at: Count
     party: Name
     reason: Reason
 
 
-class Checkpoint(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
-):
+class Checkpoint(_Timed, frozen=True, kw_only=True):
     """What the aggregator signed of all entries before (``protocol.transcript.checkpoints``)."""
 
-    at: Count
     statement: Annotated[bytes, msgspec.Meta(max_length=STATEMENT_BYTES)]
     signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 
@@ -186,7 +179,7 @@ Entry = Sent | Delivered | Refused | Departed | Checkpoint
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
-_decode_ending = msgspec.msgpack.Decoder(Ending).decode
+_decode_ending = msgspec.msgpack.Decoder(Ending)
 _decode_entry: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(
     Sent | Delivered | Refused | Departed | Checkpoint
 )
@@ -294,14 +287,7 @@ def decode_entry(content: bytes) -> Entry:
     Raises:
         TranscriptError: malformed, or not the one encoding of what it says.
     """
-    try:
-        entry = _decode_entry.decode(content)
-        canonical = _encode(entry)
-    except _MALFORMED as error:
-        raise TranscriptError(f"malformed entry: {error}") from error
-    if canonical != content:
-        raise TranscriptError("the entry's encoding is not canonical")
-    return entry
+    return _canonical(content, _decode_entry, "entry")
 
 
 def decode_ending(content: bytes) -> Ending:
@@ -310,14 +296,14 @@ def decode_ending(content: bytes) -> Ending:
     Raises:
         TranscriptError: malformed, or not the one encoding of what it says.
     """
+    return _canonical(content, _decode_ending, "closing record")
+
+
+def _canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], what: str) -> T:
     try:
-        ending = _decode_ending(content)
-        canonical = _encode(ending)
-    except _MALFORMED as error:
-        raise TranscriptError(f"malformed closing record: {error}") from error
-    if canonical != content:
-        raise TranscriptError("the closing record's encoding is not canonical")
-    return ending
+        return canonical(content, decoder, what=what)
+    except ValueError as error:
+        raise TranscriptError(str(error)) from error
 
 
 def split_entries(content: bytes) -> Iterator[bytes]:

@@ -1,21 +1,9 @@
 """Extensions: proof that a later checkpoint keeps everything that an earlier one has.
 
-**What one proves.** Both checkpoints are the same aggregator's, of one session, and the later one
-stands on the earlier one through all that were signed between. Whatever record fits the earlier
-digest, and whatever record fits the later one: what any member has said in the first it has said in
-the second, unchanged, in the same order and before anything else; the header (variant, parameters,
-survey, session, roster, kinds, seed) is the same; and who is not named has said nothing more. Like
-the digest, this is about each member's own words.
-
-**What it does not prove.** Times, deliveries, refusals, departures and the order in which different
-members spoke are in ``log`` alone. The chain of checkpoints commits the aggregator to an earlier
-log as well, but only the record shows that it kept to it. It says nothing of what a member has said
-and the aggregator had left out by the earlier checkpoint; a member who had not spoken by then may
-be given any words. It does not say that the words are a member's own (heads and receipts do), or
-that the result follows. What was said after the later checkpoint is not in it.
-
-**What it gives away**: who has spoken between, and how often. Its hashes have no salt, so that
-whoever holds it can test guesses of what they said, and their neighbours in the roster.
+The later checkpoint stands on the earlier one through all that were signed between, and what any
+member has said by the earlier one it has said by the later one too, first and unchanged. Times,
+deliveries and the order in which members spoke are in ``log`` alone, of which it shows nothing. Its
+hashes have no salt: whoever holds it can test guesses of what those who spoke between have said.
 """
 
 from __future__ import annotations

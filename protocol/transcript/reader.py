@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from protocol.errors import ProtocolError, TranscriptError
-from protocol.messages import Envelope
+from protocol.errors import TranscriptError
 from protocol.surveys.limits import FREE_ENTRIES, STORED_PER_ENTRY
 from protocol.transcript.entries import (
     CHAIN_BYTES,
@@ -25,7 +24,6 @@ from protocol.transcript.entries import (
     Ending,
     Entry,
     Header,
-    Sent,
     decode_ending,
     decode_entry,
     decode_header,
@@ -35,7 +33,6 @@ from protocol.transcript.entries import (
     next_link,
     split_entries,
 )
-from protocol.wire.codec import decode_envelope
 
 RULES = (
     "magic",
@@ -65,7 +62,7 @@ RULES = (
     "digest",
     "published",
 )
-"""The names of all rules, which ``verification`` explains."""
+"""The names of all rules, in the order of ``docs/transcript-format.md``, section 4."""
 
 TOO_MANY = "more entries than allowed for a file of this length"
 
@@ -221,23 +218,11 @@ class TranscriptReader:
         self.ending: Ending | None = None
         self.stored = 0
         self._blocks = read(chunks)
-        self._numbered = self._read_entries()
+        self._entries = self._read_entries()
         self.header = self._read_header()
 
     def __iter__(self) -> Iterator[Entry]:
-        return (entry for _, entry in self._numbered)
-
-    def sent(self) -> Iterator[tuple[int, int, Envelope]]:
-        """(index of the entry, microseconds since the start, envelope) of all that was sent."""
-        for index, entry in self._numbered:
-            if isinstance(entry, Sent):
-                try:
-                    envelope = decode_envelope(entry.envelope)
-                except ProtocolError as error:
-                    self.fault = Fault("entries", str(error), entry=index)
-                    self._numbered.close()
-                    return
-                yield index, entry.at, envelope
+        return self._entries
 
     def _next_block(self) -> Block | None:
         item = next(self._blocks, None)
@@ -266,7 +251,7 @@ class TranscriptReader:
         except TranscriptError as error:
             raise TranscriptError(str(error), offset=block.offset) from error
 
-    def _read_entries(self) -> Generator[tuple[int, Entry], None, None]:
+    def _read_entries(self) -> Iterator[Entry]:
         index = 0
         while (block := self._next_block()) is not None:
             try:
@@ -276,7 +261,7 @@ class TranscriptReader:
                     for encoded in split_entries(block.content(self.header)):
                         if index >= block.most_entries:
                             raise TranscriptError(TOO_MANY)
-                        yield index, decode_entry(encoded)
+                        yield decode_entry(encoded)
                         index += 1
                 elif block.kind == CLOSING:
                     self.ending = decode_ending(block.content(self.header))

@@ -81,29 +81,6 @@ class Recorder:
         LocalProtocolError: the header is invalid, or the signer is not its aggregator.
     """
 
-    __slots__ = (
-        "_at",
-        "_canonical",
-        "_chain",
-        "_compressor",
-        "_content",
-        "_departed",
-        "_encode",
-        "_entries",
-        "_kinds",
-        "_max_body",
-        "_open",
-        "_pending",
-        "_progress",
-        "_session",
-        "_signer",
-        "_sink",
-        "_trees",
-        "bytes",
-        "checkpoint",
-        "messages",
-    )
-
     def __init__(
         self,
         sink: Callable[[bytes], object],

@@ -73,11 +73,6 @@ class Standings:
         self._bitmaps = bytearray()
         self._signed: set[PartyId] = set()
 
-    @property
-    def remembered(self) -> int:
-        """How many bytes of bitmaps are kept."""
-        return len(self._bitmaps)
-
     def sign(self, member: PartyId) -> None:
         """A member has said a head."""
         self._signed.add(member)
@@ -88,16 +83,14 @@ class Standings:
         One that is malformed or comes after so many that there is no room for it counts nobody.
         """
         taken = 2 * ((len(self._members) + 7) // 8)
-        if len(self._topics) >= MAX_CLOSINGS or self.remembered + taken > MAX_BITMAP_BYTES:
+        if len(self._topics) >= MAX_CLOSINGS or len(self._bitmaps) + taken > MAX_BITMAP_BYTES:
             return
         try:
             closed = _decode_closed(body)
             canonical = _encode(closed)
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             return
-        if canonical != body:
-            return
-        if len(closed.of.encode()) > MAX_KIND_BYTES:
+        if canonical != body or len(closed.of.encode()) > MAX_KIND_BYTES:
             return
         if self._fits(closed.awaited) and self._fits(closed.counted):
             self._topics.append((closed.of, closed.round))

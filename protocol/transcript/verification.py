@@ -1,41 +1,6 @@
 """Judges a transcript from its bytes alone.
 
-The rules, by the names that faults carry:
-
- 1. ``magic``: the file begins with the line that names the format and its version.
- 2. ``guard``: a block's type and length fit its guard, which binds them to all that came before.
- 3. ``chain``: a block's bytes fit its chain value, which binds them to all that came before.
- 4. ``block-type``: a block is a header, a block of entries or a closing record.
- 5. ``frame``: a block is stored as one zstandard frame that states its size and keeps to the cap.
- 6. ``header-first``: the first block is the header, and no other block is.
- 7. ``header``: the header is canonical msgpack of the declared fields, and they are sound: known
-    format and profile, 16 bytes of session, unique valid ids with the aggregator first, unique keys
-    of 32 bytes, canonical and not of low order, unique kinds with the kernel's among them, a cap on
-    bodies within bounds.
- 8. ``entries``: a block of entries holds one or more, each canonical msgpack of a known kind of
-    entry; the envelope in a ``Sent`` is canonical too, and its number is not negative; there are
-    no more than a file of this length can have.
- 9. ``session``: every envelope is of the header's session.
-10. ``sender``: its sender is in the roster.
-11. ``recipient``: its recipient is in the roster or is the record.
-12. ``kind``: its kind is one that the header declares.
-13. ``body-size``: its body keeps to the header's cap.
-14. ``seq-gap``: a sender's envelopes are numbered from 0 without gaps.
-15. ``seq-repeat``: no number occurs twice.
-16. ``seq-order``: the numbers occur in rising order.
-17. ``delivery``: what is delivered was sent before, by that sender to that recipient, a member.
-18. ``delivered-twice``: it is delivered once; after that only where marked as a repeat.
-19. ``departed``: who departs is in the roster and sends nothing afterwards.
-20. ``head``: a head is a party's last word, fits what it has said, and is signed by it.
-21. ``checkpoint``: a checkpoint says what the entries before it add up to, comes in its place, and
-    is signed by the aggregator; a closed record that has any ends with its last one.
-22. ``closing``: there is one closing record, canonical msgpack, and nothing after it.
-23. ``closing-count``: it counts the entries that there are.
-24. ``closing-digest``: its canonical digest is that of the envelopes that there are.
-25. ``digest``: the canonical digest is the one that was given from outside, if one was.
-26. ``published``: the record extends the checkpoint given from outside, or ends as a last one says,
-    and the aggregator has signed no other one in its place.
-
+``docs/transcript-format.md``, section 4, has the rules by the names that faults carry (``RULES``).
 A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 24:
 it is incomplete. Whoever holds the file can write it afresh so that those rules hold, without the
 signatures; only what was published elsewhere (25, 26) tells it from a consistent forgery.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from parties.session import run_session
 from protocol.accounting.events import PrivacyEvent, Public
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import LedgerWriter
-from protocol.audit.replay import replay_member
+from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
 from protocol.crypto.randomness import Streams, secret_of, session_of
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
@@ -186,6 +186,14 @@ class Outcome:
         """Whether the result follows from what the transcript says the aggregator heard."""
         known = Disclosure(member=AGGREGATOR)
         return replay_member(self.charter, known, self.entries()).follows
+
+
+def replay_member(charter: Charter, known: Disclosure, entries: Iterable[Entry]) -> Replay:
+    """A member's replay by itself."""
+    replays = ReplayWriter(charter, [known])
+    for step in steps(charter.codec, entries):
+        replays.add(step)
+    return replays.replays()[known.member]
 
 
 def holdings_of(charter: Charter, records: Records) -> dict[PartyId, Records]:

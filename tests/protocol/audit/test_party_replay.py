@@ -10,7 +10,7 @@ import pytest
 
 from protocol.audit.audit import audit
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
-from protocol.audit.replay import Replay, ReplayWriter, replay_member
+from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
@@ -28,7 +28,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, PARTIES, Example, examples
-from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, replay_member, talk
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)

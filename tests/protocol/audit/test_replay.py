@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from protocol.audit.disclosure import Disclosure, WithheldError, WithheldStream
-from protocol.audit.replay import Replay, _alike, replay_member
+from protocol.audit.replay import Replay, _alike
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Closed, Envelope, Message, PartyId
@@ -27,7 +27,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind, decode_envelope, encode_envelope
-from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, replay_member, talk
 
 TWO = PartyId("party-2")
 

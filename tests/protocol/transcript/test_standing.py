@@ -86,7 +86,7 @@ def test_closings_are_remembered_as_they_came() -> None:
     body = pack(["A", -1, everybody, everybody])
     for closings in range(1, 700):
         standings.add(body)
-        assert standings.remembered == min(closings, 671) * 2 * 12_501 <= MAX_BITMAP_BYTES
+        assert len(standings._bitmaps) == min(closings, 671) * 2 * 12_501 <= MAX_BITMAP_BYTES
     assert len(standings.of(100_000, Tree()).counted) == 671
 
 

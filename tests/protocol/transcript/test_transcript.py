@@ -59,18 +59,6 @@ def test_what_was_recorded_is_read() -> None:
     assert reader.torn is None
 
 
-def test_sent_gives_index_time_and_envelope() -> None:
-    file, _ = sample()
-    assert list(TranscriptReader(file).sent()) == [
-        (0, 0, ASKS[0]),
-        (1, 500, ASKS[1]),
-        (5, 250_000, REPORTS[0]),
-        (7, 1_000_000, DECLINED[0]),
-        (10, 2_000_000, REPORTS[1]),
-        (12, 3_250_000, ASKS[2]),
-    ]
-
-
 def test_a_sound_file_is_intact() -> None:
     file, digest = sample()
     found = verify(file, digest=digest)

@@ -275,8 +275,6 @@ def test_repeats_are_judged_by_recipient_whatever_the_pattern() -> None:
 
 
 def test_every_rule_is_listed_and_has_a_planted_violation() -> None:
-    listed = re.findall(r"^ *\d+\. ``([a-z-]+)``:", verification.__doc__ or "", re.MULTILINE)
-    assert tuple(listed) == RULES
     page = Path(__file__).parents[3] / "docs" / "transcript-format.md"
     described = re.findall(r"^\| \d+ +\| `([a-z-]+)`", page.read_text("utf-8"), re.MULTILINE)
     assert tuple(described) == RULES

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from protocol.simulation.setting import setting_of
+from protocol.transcript.entries import Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import Block, TranscriptReader, read
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
+from protocol.wire.codec import decode_envelope
 from scenarios import simulate
 from scenarios.datasets.town import town
 from scenarios.deployment.members import read_member
@@ -542,7 +544,8 @@ def test_a_full_disk_of_a_party_is_no_lost_connection(keys: Path, tmp_path: Path
 
 
 def test_half_a_digest_is_completed(tmp_path: Path) -> None:
-    envelope = next(envelope for _, _, envelope in TranscriptReader(signed_run().content).sent())
+    first = next(e for e in TranscriptReader(signed_run().content) if isinstance(e, Sent))
+    envelope = decode_envelope(first.envelope)
     path, whole = tmp_path / "heard-1", tmp_path / "heard-2"
     with remembering(whole, bytes(KEY_BYTES)) as memory:
         assert memory.heard(envelope)
