@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
 
 import msgspec
 
@@ -20,7 +19,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers import AnyRandomizer
+from protocol.randomizers.asking import epsilon_of
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class PureAccountant:
             case Public() | Derived():
                 return NOTHING
             case Randomized(randomizer, attributes):
-                epsilon = _epsilon_of(randomizer)
+                epsilon = epsilon_of(randomizer)
                 reasons: tuple[str, ...] = ()
                 if math.isinf(epsilon):
                     reasons = (f"a report on {_names(attributes)} can rule an answer out",)
@@ -120,17 +119,6 @@ class PureAccountant:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
                 )
-
-
-def _epsilon_of(randomizer: AnyRandomizer) -> float:
-    """The epsilon that a randomizer states; one of a user's own may state anything."""
-    epsilon: object = getattr(randomizer, "epsilon", None)
-    if isinstance(epsilon, Real) and (stated := float(epsilon)) >= 0:
-        return stated
-    raise UnsupportedEventError(
-        f"randomizer {type(randomizer).__name__!r} has epsilon {epsilon!r}: expected a number of "
-        "at least 0"
-    )
 
 
 def _names(attributes: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """The accountant at a delta: epsilon of all that one respondent's messages told, composed exactly.
 
 It judges the events of one respondent together, where the pure one adds up. The pairs of laws
-that stand for randomizers are in ``dominating``, their arithmetic in ``losses``.
+that stand for a draw are its randomizer's, their arithmetic is in ``losses``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import msgspec
 
-from protocol.accounting.dominating import dominating
 from protocol.accounting.events import (
     Composed,
     Derived,
@@ -26,8 +25,10 @@ from protocol.accounting.events import (
     Public,
     Randomized,
 )
-from protocol.accounting.losses import LossDistribution, ThreePoint
+from protocol.accounting.losses import LossDistribution
 from protocol.errors import UnsupportedEventError
+from protocol.randomizers import ThreePoint
+from protocol.randomizers.asking import dominating_of
 
 RELATION = "any two records of one respondent (replace one)"
 """The neighbouring relation: the local one, as of the pure accountant."""
@@ -220,7 +221,7 @@ class ExactAccountant:
             case Randomized(randomizer, attributes):
                 if attribute is not None and attribute not in attributes:
                     return _NOTHING
-                pairs, tight = dominating(randomizer)
+                pairs, tight = dominating_of(randomizer)
                 if pairs is None:
                     return _UNBOUNDED
                 return DominatingPairs(frozenset([frozenset(Counter(pairs).items())]), tight)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from protocol.randomizers import AnyRandomizer
+from protocol.randomizers import Randomizer
 
 
 class PrivacyEvent(msgspec.Struct, frozen=True, tag=True):
@@ -29,7 +29,7 @@ class Randomized(PrivacyEvent, frozen=True):
     The loss is ``randomizer.epsilon`` for any two records that differ in ``attributes``.
     """
 
-    randomizer: AnyRandomizer
+    randomizer: Randomizer
     attributes: tuple[str, ...]
 
 

@@ -1,25 +1,16 @@
-"""Privacy losses as distributions: pairs of laws with three losses, and their compositions.
-
-Which pair stands for which randomizer is in ``protocol.accounting.dominating``.
-
-A pair (P, Q) of laws *dominates* a mechanism if for every two records its hockey-stick divergence
-is at most that of P from Q at every ``alpha > 0``; then compositions of such pairs dominate
-compositions of the mechanisms (Zhu, Dong and Wang, Optimal Accounting of Differential Privacy via
-Characteristic Function, 2022, section 3).
-"""
+"""Privacy losses as distributions: compositions of dominating pairs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomizers.keep import log_ratio
+from protocol.randomizers import ThreePoint
 
 Floats = NDArray[np.float64]
 
@@ -36,56 +27,6 @@ MOST_DRAWS = 10**6
 _SAME = 1e-13
 # A mass that underflows is below this.
 _UNDERFLOW = 1e-300
-
-
-@dataclass(frozen=True, slots=True)
-class ThreePoint:
-    """A pair of laws (P, Q) on three outcomes with log ratios epsilon, 0 and -epsilon.
-
-    P gives them ``t R/(R-1)``, the rest, and ``t/(R-1)``, where ``R = e**epsilon`` and t is the
-    total variation distance of P and Q; Q gives them the reverse. Every epsilon-DP mechanism whose
-    laws differ by at most t is dominated by it: its divergence at alpha is convex, at most t at
-    alpha = 1 and 0 at R, hence below the chord between, which is the divergence of this pair.
-
-    Args:
-        ratio: R, more than 1.
-        distance: t, at most ``(R-1)/(R+1)``, where no outcome is neutral.
-
-    Raises:
-        ValueError: ``ratio`` or ``distance`` is out of these bounds.
-    """
-
-    ratio: Fraction
-    distance: Fraction
-
-    def __post_init__(self) -> None:
-        if not self.ratio > 1:
-            raise ValueError(f"ratio {self.ratio}: expected more than 1")
-        if not 0 < self.distance <= (self.ratio - 1) / (self.ratio + 1):
-            raise ValueError(
-                f"distance {self.distance}: expected more than 0 and at most (ratio - 1) / (ratio "
-                "+ 1)"
-            )
-
-    @classmethod
-    def binary(cls, ratio: Fraction) -> ThreePoint:
-        """Binary randomized response, which dominates every mechanism of its epsilon.
-
-        Kairouz, Oh and Viswanath, The Composition Theorem for Differential Privacy, 2015.
-        """
-        return cls(ratio, (ratio - 1) / (ratio + 1))
-
-    @property
-    def epsilon(self) -> float:
-        """``ln R``, rounded once."""
-        return log_ratio(self.ratio.numerator, self.ratio.denominator)
-
-    @property
-    def masses(self) -> tuple[float, float, float]:
-        """The probabilities under P of the losses epsilon, 0 and -epsilon."""
-        rare = self.distance / (self.ratio - 1)
-        likely = rare * self.ratio
-        return float(likely), float(1 - likely - rare), float(rare)
 
 
 @dataclass(frozen=True)

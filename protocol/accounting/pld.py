@@ -13,7 +13,7 @@ import msgspec
 
 from protocol.accounting.composition import DominatingPairs, ExactAccountant, Pairs, largest_epsilon
 from protocol.accounting.events import PrivacyEvent
-from protocol.accounting.losses import ThreePoint
+from protocol.randomizers import ThreePoint
 
 INTERVAL = 1e-4
 """The library's own width of a cell of losses, in nats."""

@@ -29,9 +29,9 @@ from protocol.attack.trials import (
 )
 from protocol.audit.ledger import Account
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.randomizers import AnyRandomizer, KeepElseTable, MatrixRandomizer
+from protocol.randomizers.asking import known
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -363,25 +363,13 @@ def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> l
     for event in events:
         for part in event.events if isinstance(event, Composed) else (event,):
             if isinstance(part, Randomized) and part.attributes == (name,):
-                randomizer = part.randomizer
-                if not isinstance(randomizer, AnyRandomizer):
+                try:
+                    randomizer = known(part.randomizer)
+                    if randomizer.size == size:
+                        return [randomizer.farthest(own)]
+                except UnsupportedEventError:
                     continue  # Nobody knows which answers it tells apart best.
-                if (
-                    isinstance(randomizer, MatrixRandomizer | KeepElseTable)
-                    and randomizer.size == size
-                ):
-                    return [_most_different(own, randomizer)]
-                return [size - 1 if own < size / 2 else 0]
     return sorted({0, size - 1} - {own}, key=lambda code: -abs(code - own))
-
-
-def _most_different(own: int, randomizer: MatrixRandomizer | KeepElseTable) -> int:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        laws = np.log(randomizer.matrix())
-        apart = np.abs(laws - laws[own])
-    largest = np.nan_to_num(apart, nan=0.0, posinf=1e300).max(axis=1)
-    largest[own] = -1.0
-    return int(np.argmax(largest))
 
 
 def _excess(probe: Probe) -> float:

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.attack.columns import Codes
+from protocol.errors import UnsupportedEventError
 from protocol.messages import Message
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer
+from protocol.randomizers import Randomizer
+from protocol.randomizers.asking import known
 from protocol.surveys.survey import Survey
 
 Floats: TypeAlias = NDArray[np.float64]
 Guesses: TypeAlias = NDArray[np.int8]
 """Of every trial: 1 and -1 for the second and the first input, 0 for no guess."""
-
-_DENSE = 4096
 
 
 class Guess(NamedTuple):
@@ -39,8 +39,9 @@ def log_ratios(
 ) -> Floats | None:
     """How much likelier a message is under the second input than under the first, by its event.
 
-    A message whose event is a draw of each of b randomizers, and that has one array of (k, b)
-    reports that fit them, holds a report of each of k respondents. It is None for any other.
+    A message whose event is a draw of a randomizer, and that has one array of its reports, holds a
+    report of each of k respondents; so does one of a draw of each of b randomizers, with an array
+    of (k, b) reports that are codes. It is None for any other, and where a law is not known.
 
     Args:
         codes: (m,) the records under the first and the second input.
@@ -49,28 +50,32 @@ def log_ratios(
         (k,) in nats.
     """
     parts = _parts_of(event)
-    sizes = [
-        math.prod(survey.sizes[axis] for axis in survey.axes(part.attributes)) for part in parts
-    ]
-    if not parts or any(
-        getattr(part.randomizer, "size", None) != size
-        for part, size in zip(parts, sizes, strict=True)
-    ):
+    draws = [_known(part, survey) for part in parts]
+    known_draws = [draw for draw in draws if draw is not None]
+    if not parts or len(known_draws) < len(draws):
         return None
-    fitting = [reports for reports in _arrays_of(message) if _fit(reports, sizes)]
+    fitting = [columns for a in _arrays_of(message) if (columns := _columns(a, known_draws))]
     if len(fitting) != 1:
         return None
-    reports = fitting[0]
-    total = np.zeros(len(reports))
-    for column, part in enumerate(parts):
+    total = np.zeros(len(fitting[0][0]))
+    for draw, part, reports in zip(known_draws, parts, fitting[0], strict=True):
         first, second = (_cell(part.attributes, survey, record) for record in codes)
-        if first == second:
-            continue
-        law = _column_law(part, reports[:, column], (first, second))
-        if law is None:
-            return None
-        total += law
+        if first != second:
+            try:
+                total += draw.log_ratios(reports, first, second)
+            except UnsupportedEventError:
+                return None
     return total
+
+
+def _known(part: Randomized, survey: Survey) -> Randomizer | None:
+    """The randomizer of an event, if its law is known and is of these attributes."""
+    size = math.prod(survey.sizes[axis] for axis in survey.axes(part.attributes))
+    try:
+        draw = known(part.randomizer)
+        return draw if draw.size == size else None
+    except UnsupportedEventError:
+        return None
 
 
 def _parts_of(event: PrivacyEvent) -> tuple[Randomized, ...]:
@@ -83,18 +88,22 @@ def _parts_of(event: PrivacyEvent) -> tuple[Randomized, ...]:
             return ()
 
 
-def _arrays_of(message: Message) -> list[NDArray[np.unsignedinteger]]:
+def _arrays_of(message: Message) -> list[NDArray[np.generic]]:
     values = (getattr(message, field) for field in message.__struct_fields__)
-    arrays = [
-        value for value in values if isinstance(value, np.ndarray) and value.dtype.kind == "u"
-    ]
-    return [array[:, np.newaxis] if array.ndim == 1 else array for array in arrays]
+    return [value for value in values if isinstance(value, np.ndarray) and value.ndim]
 
 
-def _fit(reports: NDArray[np.unsignedinteger], sizes: Sequence[int]) -> bool:
-    if reports.ndim != 2 or reports.shape[1] != len(sizes):
-        return False
-    return bool((reports < np.array(sizes, np.uint64)).all())
+def _columns(
+    array: NDArray[np.generic], draws: Sequence[Randomizer]
+) -> list[NDArray[np.generic]] | None:
+    """An array as the reports of each randomizer; None if it does not hold them."""
+    if len(draws) == 1 and draws[0].fits(array):
+        return [array]
+    if array.ndim != 2 or array.shape[1] != len(draws):
+        return None
+    columns = [array[:, place] for place in range(len(draws))]
+    fit = all(draw.fits(column) for draw, column in zip(draws, columns, strict=True))
+    return columns if fit else None
 
 
 def _cell(names: tuple[str, ...], survey: Survey, record: Codes) -> int:
@@ -102,36 +111,6 @@ def _cell(names: tuple[str, ...], survey: Survey, record: Codes) -> int:
     for axis in survey.axes(names):
         cell = cell * survey.sizes[axis] + int(record[axis])
     return cell
-
-
-def _column_law(
-    part: Randomized, reports: NDArray[np.unsignedinteger], cells: tuple[int, int]
-) -> Floats | None:
-    randomizer = part.randomizer
-    first, second = cells
-    match randomizer:
-        case KeepUniform():
-            gain = math.log(randomizer.diagonal / randomizer.off_diagonal)
-            side: Floats = (reports == second).astype(np.float64) - (reports == first)
-            return gain * side
-        case KeepElseTable() | MatrixRandomizer() if randomizer.size <= _DENSE:
-            law = np.array([_log_of(randomizer, cell) for cell in (second, first)])
-            with np.errstate(invalid="ignore"):
-                differences = law[0] - law[1]
-            found: Floats = np.nan_to_num(differences)[reports.astype(np.intp)]
-            return found
-        case _:
-            return None
-
-
-def _log_of(randomizer: KeepElseTable | MatrixRandomizer, cell: int) -> Floats:
-    if isinstance(randomizer, MatrixRandomizer):
-        row = np.array(randomizer.weights[cell], np.float64)
-    else:
-        row = (1.0 - randomizer.keep) * randomizer.table
-        row[cell] += randomizer.keep
-    with np.errstate(divide="ignore"):
-        return np.log(row)
 
 
 def declared_guess(ratios: Floats) -> Guess:

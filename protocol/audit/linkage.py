@@ -7,10 +7,7 @@ a secure sum. Every report on the same answer takes some of the randomness off i
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,13 +21,7 @@ from protocol.accounting.events import (
 )
 from protocol.audit.ledger import Charge, Ledger
 from protocol.messages import PartyId
-from protocol.randomizers import KeepUniform
-
-MOST_ALIKE = 48
-"""Up to so many reports by one randomizer the best guess is computed exactly."""
-
-MOST_UNLIKE = 8
-"""Up to so many by different ones: all ways in which reports can agree are gone through."""
+from protocol.randomizers.asking import best_guess_of
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,11 +148,15 @@ def _averaged(name: str, leaves: Sequence[PrivacyEvent], size: int | None) -> Re
     size = 2 if size is None else size
     success, exact, method = 1.0, True, "the answers themselves are among what was told"
     if all(isinstance(leaf, Randomized) for leaf in leaves):
-        keeps = _keeps(leaves, name)
-        alike = len(set(keeps)) == 1
-        if keeps and len(keeps) <= (MOST_ALIKE if alike else MOST_UNLIKE):
-            size = keeps[0].size
-            success, method = best_guess(keeps), "exact, over all ways in which reports can agree"
+        alone = [
+            leaf.randomizer
+            for leaf in leaves
+            if isinstance(leaf, Randomized) and leaf.attributes == (name,)
+        ]
+        known = best_guess_of(alone) if len(alone) == len(leaves) else None
+        if known is not None:
+            success, size = known
+            method = "exact, over all ways in which reports can agree"
         else:
             success, exact = bound_on_guess(epsilon, size), False
             method = "at most, from the epsilon of all reports together"
@@ -176,20 +171,6 @@ def _averaged(name: str, leaves: Sequence[PrivacyEvent], size: int | None) -> Re
     )
 
 
-def _keeps(leaves: Sequence[PrivacyEvent], name: str) -> tuple[KeepUniform, ...]:
-    """The randomizers, if all keep or draw this attribute by itself; else none."""
-    keeps = tuple(
-        leaf.randomizer
-        for leaf in leaves
-        if isinstance(leaf, Randomized)
-        # A class that is derived from it may draw by another law.
-        and type(leaf.randomizer) is KeepUniform
-        and leaf.attributes == (name,)
-    )
-    same = len(keeps) == len(leaves) and len({keep.size for keep in keeps}) == 1
-    return tuple(sorted(keeps, key=lambda keep: keep.threshold)) if same else ()
-
-
 def bound_on_guess(epsilon: float, size: int) -> float:
     """At most how likely the best guess among ``size`` equally likely categories is.
 
@@ -197,84 +178,3 @@ def bound_on_guess(epsilon: float, size: int) -> float:
     most ``1 / (1 + (size - 1) e**-epsilon)``.
     """
     return 1 / (1 + (size - 1) * math.exp(-epsilon))
-
-
-@lru_cache(maxsize=256)
-def best_guess(keeps: tuple[KeepUniform, ...]) -> float:
-    """How likely the best guess of a category is that was reported through each of these.
-
-    All categories are equally likely before. The probability is the sum over all reports of the
-    largest likelihood of a category, divided by how many there are; it is computed with rational
-    numbers and rounded once.
-
-    Raises:
-        ValueError: no randomizer, or of different sizes, or too many to go through.
-    """
-    sizes = {keep.size for keep in keeps}
-    if len(sizes) != 1:
-        raise ValueError(f"randomizers of {sorted(sizes)} categories: expected one size")
-    most = MOST_ALIKE if len(set(keeps)) == 1 else MOST_UNLIKE
-    if len(keeps) > most:
-        raise ValueError(f"{len(keeps)} reports: at most {most} are gone through")
-    (size,) = sizes
-    # A report has probability other_i, and ratio_i times that if it is the truth.
-    others = [Fraction(2**64 - keep.threshold, size * 2**64) for keep in keeps]
-    ratios = [1 + Fraction(size * keep.threshold, 2**64 - keep.threshold) for keep in keeps]
-    agreeing = _alike if len(set(keeps)) == 1 else _unlike
-    return float(math.prod(others) * agreeing(ratios, size) / size)
-
-
-def _alike(ratios: Sequence[Fraction], size: int) -> Fraction:
-    """The sum, over all sequences of reports, of the ratio to the count of the most frequent one.
-
-    How many sequences have no category more than c times follows from the generating function
-    ``m! [z^m] (sum over j <= c of z^j / j!) ** size``.
-    """
-    m, ratio = len(ratios), ratios[0]
-    whole = Fraction(0)
-    before = 0
-    for most in range(1, m + 1):
-        upto = _sequences(m, size, most)
-        whole += (upto - before) * ratio**most
-        before = upto
-    return whole
-
-
-def _sequences(m: int, size: int, most: int) -> int:
-    """How many sequences of m of so many categories name none more than ``most`` times."""
-    base = [Fraction(1, math.factorial(j)) if j <= most else Fraction(0) for j in range(m + 1)]
-    # P = base**size by its differential equation, base P' = size base' P, term by term.
-    power = [Fraction(1)] + [Fraction(0)] * m
-    for j in range(1, m + 1):
-        power[j] = sum(
-            ((size + 1) * i - j) * base[i] * power[j - i] for i in range(1, min(j, most) + 1)
-        ) / Fraction(j)
-    return int(power[m] * math.factorial(m))
-
-
-def _unlike(ratios: Sequence[Fraction], size: int) -> Fraction:
-    """The same sum for reports that weigh differently: over all ways in which they can agree."""
-    weights: Counter[tuple[int, Fraction]] = Counter()
-    for blocks in _partitions(len(ratios)):
-        one = Fraction(1)
-        heaviest = max(math.prod((ratios[i] for i in block), start=one) for block in blocks)
-        weights[len(blocks), heaviest] += 1
-    # There is no way to give more blocks than categories different ones: perm says 0.
-    return sum(
-        (
-            times * math.perm(size, blocks) * heaviest
-            for (blocks, heaviest), times in weights.items()
-        ),
-        Fraction(0),
-    )
-
-
-def _partitions(m: int) -> Iterator[list[list[int]]]:
-    """All ways to put 0 to m - 1 into blocks."""
-    if m == 0:
-        yield []
-        return
-    for blocks in _partitions(m - 1):
-        for i in range(len(blocks)):
-            yield [*blocks[:i], [*blocks[i], m - 1], *blocks[i + 1 :]]
-        yield [*blocks, [m - 1]]

@@ -20,8 +20,9 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
-from protocol.estimators.unmixing import Floats, Unmixing, unmixing
-from protocol.randomizers import KeepUniform, Randomizer
+from protocol.randomizers import CodeRandomizer, KeepUniform
+from protocol.randomizers.exact import Floats
+from protocol.randomizers.unmixing import Unmixing
 from protocol.surveys.survey import Survey
 
 
@@ -33,7 +34,7 @@ class Block(msgspec.Struct, frozen=True):
     """
 
     attributes: tuple[str, ...]
-    randomizer: Randomizer
+    randomizer: CodeRandomizer
 
 
 class _Asked(NamedTuple):
@@ -182,7 +183,7 @@ class JointEstimate(Estimate):
             kept = [place for place, name in enumerate(block.attributes) if name in names]
             if not kept:
                 continue
-            inverse = unmixing(block.randomizer, self.sizes_of(block.attributes), kept)
+            inverse = block.randomizer.unmixing(self.sizes_of(block.attributes), kept)
             inverses.append(inverse)
             grouped += [block.attributes[place] for place in kept]
             reported = [block.attributes[place] for place in inverse.tabulated]

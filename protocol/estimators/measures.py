@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.unmixing import Floats
+from protocol.randomizers.exact import Floats
 
 # How far a total may be from 1 before a table is no table of shares.
 _ROUNDING = 1e-9

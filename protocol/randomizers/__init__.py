@@ -11,32 +11,36 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from protocol.crypto.randomness import Stream
-from protocol.randomizers.binary import OneHot
-from protocol.randomizers.keep import Codes, KeepUniform
+from protocol.randomizers.exact import Codes
+from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
+from protocol.randomizers.pairs import Dominating, ThreePoint
+from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.table import KeepElseTable
+from protocol.randomizers.unary import UnaryEncoding
 from protocol.wire.arrays import smallest_dtype
 
 __all__ = [
-    "AnyRandomizer",
+    "CodeRandomizer",
+    "Dominating",
     "KeepElseTable",
     "KeepUniform",
     "MatrixRandomizer",
-    "OneHot",
+    "OutputClass",
     "PrivKV",
     "PrivKVM",
     "Randomizer",
+    "Support",
+    "ThreePoint",
+    "UnaryEncoding",
     "join_codes",
     "randomize_columns",
     "split_codes",
 ]
 
-Randomizer: TypeAlias = KeepUniform | KeepElseTable | MatrixRandomizer
-"""Any randomizer from codes to codes: a tagged union that msgspec encodes and decodes."""
-
-AnyRandomizer: TypeAlias = Randomizer | OneHot | PrivKV | PrivKVM
-"""Any randomizer that an event can be about."""
+CodeRandomizer: TypeAlias = KeepUniform | KeepElseTable | MatrixRandomizer
+"""Those from codes to codes of the same domain: a tagged union that msgspec encodes and decodes."""
 
 # Up to so many rows one pass over the block is quicker than one call per column.
 _FEW_ROWS = 512
@@ -52,7 +56,7 @@ class _Columns(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _columns(randomizers: tuple[Randomizer, ...]) -> _Columns | None:
+def _columns(randomizers: tuple[CodeRandomizer, ...]) -> _Columns | None:
     keeps = [keep for keep in randomizers if isinstance(keep, KeepUniform)]
     if len(keeps) < len(randomizers):
         return None
@@ -65,7 +69,7 @@ def _columns(randomizers: tuple[Randomizer, ...]) -> _Columns | None:
 
 
 def randomize_columns(
-    randomizers: tuple[Randomizer, ...], codes: NDArray[Codes], stream: Stream
+    randomizers: tuple[CodeRandomizer, ...], codes: NDArray[Codes], stream: Stream
 ) -> NDArray[Codes]:
     """Randomize column j of a block of records with randomizer j.
 

@@ -8,25 +8,26 @@ Multi-Dimensional Randomized Response, Proposition 1 and section 6.3, as correct
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
-from typing import TypeVar
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream, modulo
-
-Codes = TypeVar("Codes", bound=np.unsignedinteger)
+from protocol.randomizers.exact import DIGITS, Codes, Floats, check_codes, log_ratio
+from protocol.randomizers.guesses import guess_of_keeps
+from protocol.randomizers.pairs import Dominating, ThreePoint
+from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
+from protocol.randomizers.unmixing import KeepUnmixing, check_places
 
 # Beyond this, e**-epsilon is far below 2**-64 and the nearest threshold is 2**64 - 1 anyway.
 _LARGEST_EPSILON = 200.0
-_DIGITS = 60
 
 
-class KeepUniform(msgspec.Struct, frozen=True, tag="keep"):
+class KeepUniform(Randomizer, frozen=True, tag="keep"):
     """Keep a code with probability ``a = threshold / 2**64``, else draw one of all ``size`` codes.
 
     The diagonal of its matrix is ``a + (1-a)/size``, every other entry ``(1-a)/size``.
@@ -34,6 +35,8 @@ class KeepUniform(msgspec.Struct, frozen=True, tag="keep"):
     Raises:
         ValueError: ``size`` is not in 2..2**64-1, or ``threshold`` is not in 1..2**64-1.
     """
+
+    symmetric = True
 
     size: int
     threshold: int
@@ -83,7 +86,7 @@ class KeepUniform(msgspec.Struct, frozen=True, tag="keep"):
         """
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
-        context = Context(prec=_DIGITS)
+        context = Context(prec=DIGITS)
         odds = context.subtract(context.exp(Decimal(min(epsilon, _LARGEST_EPSILON))), Decimal(1))
         keep = context.divide(odds, context.add(odds, Decimal(size)))
         threshold = min(int(context.multiply(keep, Decimal(WORDS))), WORDS - 1)
@@ -112,7 +115,76 @@ class KeepUniform(msgspec.Struct, frozen=True, tag="keep"):
         rest = WORDS - self.threshold
         return log_ratio(self.size * self.threshold + rest, rest)
 
-    def matrix(self) -> NDArray[np.float64]:
+    @property
+    def redrawn(self) -> Fraction:
+        """``1 - a``."""
+        return Fraction(WORDS - self.threshold, WORDS)
+
+    @property
+    def uniform_keep(self) -> float:
+        """The keep probability a."""
+        return self.keep
+
+    def row(self, code: int) -> Sequence[Fraction]:
+        """The probabilities of the reports given a category."""
+        rest = Fraction(WORDS - self.threshold, self.size * WORDS)
+        row = [rest] * self.size
+        row[code] += Fraction(self.threshold, WORDS)
+        return row
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        """A report is the first category, the second one, or any other."""
+        rest = Fraction(WORDS - self.threshold, self.size * WORDS)
+        own = rest + Fraction(self.threshold, WORDS)
+        others = (self.size - 2) * rest
+        return (
+            OutputClass(own, rest, (True, False)),
+            OutputClass(rest, own, (False, True)),
+            OutputClass(others, others, (False, False)),
+        )
+
+    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.intp]:
+        """The class of every report, shape (k,)."""
+        return np.where(reports == first, 0, np.where(reports == second, 1, 2))
+
+    @property
+    def dominating(self) -> Dominating:
+        """Any two categories have the losses epsilon, 0 and -epsilon. Exact."""
+        rest = WORDS - self.threshold
+        ratio = Fraction(self.size * self.threshold + rest, rest)
+        return Dominating((ThreePoint(ratio, Fraction(self.threshold, WORDS)),), True)
+
+    @property
+    def support(self) -> Support:
+        """A report counts for the category that it is."""
+        rest = Fraction(WORDS - self.threshold, self.size * WORDS)
+        own = rest + Fraction(self.threshold, WORDS)
+        return Support(hit=own, other=rest, both_hit=Fraction(0), both_other=Fraction(0))
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """How many reports are each category, shape ``(size,)``."""
+        check_codes(reports, self.size)
+        return np.bincount(reports.astype(np.intp), minlength=self.size).astype(np.int64)
+
+    def best_guess(self, *others: Randomizer) -> float | None:
+        """Exact for reports by such randomizers of one size, if these are not too many."""
+        keeps = [one for one in (self, *others) if type(one) is KeepUniform]
+        if len(keeps) <= len(others) or {one.size for one in keeps} != {self.size}:
+            return None
+        return guess_of_keeps(self.size, tuple(sorted(one.threshold for one in keeps)))
+
+    def unmixing(self, sizes: Sequence[int], kept: Sequence[int]) -> KeepUnmixing:
+        """A marginal has a keep randomizer with the same a, on the smaller product."""
+        check_places(self.size, sizes, kept)
+        cells = math.prod(sizes[place] for place in kept)
+        return KeepUnmixing(
+            tabulated=tuple(kept),
+            cells=cells,
+            alpha=WORDS / self.threshold,
+            beta=(self.threshold - WORDS) / (self.threshold * cells),
+        )
+
+    def matrix(self) -> Floats:
         """The matrix P, shape ``(size, size)``, rows the true category. For small sizes only."""
         dense = np.full((self.size, self.size), self.off_diagonal)
         np.fill_diagonal(dense, self.diagonal)
@@ -154,25 +226,6 @@ class KeepUniform(msgspec.Struct, frozen=True, tag="keep"):
     def last(self) -> int:
         """The last word that is not refused: above it the run of ``size`` values is incomplete."""
         return WORDS - 1 - (WORDS - self.threshold) % self.size
-
-
-@lru_cache(maxsize=1024)
-def log_ratio(numerator: int, denominator: int) -> float:
-    """``ln(numerator / denominator)`` of exact integers, correctly rounded on every platform."""
-    context = Context(prec=_DIGITS)
-    return float(context.ln(context.divide(Decimal(numerator), Decimal(denominator))))
-
-
-def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
-    """Refuse codes that are not categories of a domain, or whose type cannot hold all of it.
-
-    Raises:
-        ValueError: not of an unsigned type that holds ``size - 1``, or not below ``size``.
-    """
-    if codes.dtype.kind != "u" or 1 << 8 * codes.dtype.itemsize < size:
-        raise ValueError(f"codes of type {codes.dtype}: expected unsigned, holding {size} values")
-    if codes.size and int(codes.max()) >= size:
-        raise ValueError(f"code {int(codes.max())}: expected less than {size}")
 
 
 def _nearest(keep: Fraction, what: str) -> int:

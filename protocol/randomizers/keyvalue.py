@@ -8,14 +8,18 @@ written NaN here.
 
 from __future__ import annotations
 
+import itertools
+from fractions import Fraction
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.keep import KeepUniform, log_ratio
+from protocol.randomizers.exact import log_ratio
+from protocol.randomizers.keep import KeepUniform
+from protocol.randomizers.pairs import Dominating, ThreePoint, distance_of, ratio_of
+from protocol.randomizers.randomizer import Randomizer
 from protocol.wire.arrays import smallest_dtype
 
 ABSENT, PLUS, MINUS = 0, 1, 2
@@ -43,7 +47,7 @@ class KeyValueReports(NamedTuple):
     symbols: NDArray[np.uint8]
 
 
-class PrivKV(msgspec.Struct, frozen=True, kw_only=True, tag="privkv"):
+class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
     """Report on one key, drawn uniformly: whether it is held, and if so the sign of its value.
 
     The value v becomes +1 with probability ``(1+v)/2``, else -1, and then ``value_response`` may
@@ -125,6 +129,29 @@ class PrivKV(msgspec.Struct, frozen=True, kw_only=True, tag="privkv"):
         signs = (upright, reversed_)
         larger = held if held[0] * signs[1] > signs[0] * held[1] else signs
         return log_ratio(*larger)
+
+    @property
+    def dominating(self) -> Dominating:
+        """Epsilon and the largest distance of the three states. An upper bound.
+
+        Values between, and keys drawn at random, are mixtures, which tell no more.
+        """
+        key, value = self._odds()
+        kept, turned = (Fraction(part, 2 * WORDS) for part in key)
+        upright, reverse = (Fraction(part, 2 * WORDS) for part in value)
+        # A missing key, a held one with value +1 and with value -1; the columns are the symbols.
+        rows = (
+            (kept, turned / 2, turned / 2),
+            (turned, kept * upright, kept * reverse),
+            (turned, kept * reverse, kept * upright),
+        )
+        ratio, distance = Fraction(1), Fraction(0)
+        for one, other in itertools.combinations(rows, 2):
+            law = list(zip(one, other, strict=True))
+            # No probability is 0, and so no ratio is infinite.
+            ratio = max(ratio, ratio_of(law) or ratio)
+            distance = max(distance, distance_of(law))
+        return Dominating((ThreePoint.bounded(ratio, distance),), False)
 
     def _odds(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """``(p_i, q_i)`` of the key's and the value's response, in units of 2**-65."""
@@ -220,7 +247,7 @@ class PrivKV(msgspec.Struct, frozen=True, kw_only=True, tag="privkv"):
         return KeyValueReports(keys, self.perturb_values(asked, reported, stream))
 
 
-class PrivKVM(msgspec.Struct, frozen=True, kw_only=True, tag="privkvm"):
+class PrivKVM(Randomizer, frozen=True, kw_only=True, tag="privkvm"):
     """PrivKV whose values are reported in some rounds, of the same key, which is perturbed once.
 
     A respondent keeps the key that she drew and what ``perturb_keys`` of ``each`` gave, and in
@@ -271,6 +298,20 @@ class PrivKVM(msgspec.Struct, frozen=True, kw_only=True, tag="privkvm"):
         """
         (kept, turned), (upright, reversed_) = self.each._odds()
         return log_ratio(kept * upright**self.rounds, turned * reversed_**self.rounds)
+
+    @property
+    def dominating(self) -> Dominating:
+        """The key's response and as many draws of the value's as there are rounds, all binary.
+
+        Whatever the fakes are, a round is one such draw on a bit. An upper bound.
+        """
+        key, value = _binary(self.each.key_response), _binary(self.each.value_response)
+        return Dominating((key, *(value,) * self.rounds), False)
+
+
+def _binary(response: KeepUniform) -> ThreePoint:
+    ratio = Fraction(WORDS + response.threshold, WORDS - response.threshold)
+    return ThreePoint.binary(ratio)
 
 
 def _checked(values: ArrayLike, axes: int) -> NDArray[np.float64]:

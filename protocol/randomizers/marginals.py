@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Stream
 from protocol.randomizers.binary import (
     MAX_ATTRIBUTES,
-    MAX_ONE_HOT,
-    OneHot,
     coefficients,
     frozen_masks,
     submasks,
     subsets,
 )
-from protocol.randomizers.keep import KeepUniform, check_codes
+from protocol.randomizers.exact import check_codes
+from protocol.randomizers.keep import KeepUniform
+from protocol.randomizers.unary import MAX_BITS, UnaryEncoding
 from protocol.wire.arrays import smallest_dtype
 
 Method: TypeAlias = Literal["InpRR", "InpPS", "InpHT", "MargRR", "MargPS", "MargHT"]
@@ -62,7 +62,8 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         method: one of the six.
         d: the number of attributes, at most 24.
         k: of a marginal, at most 4.
-        randomizer: ``OneHot`` of all cells (RR), ``KeepUniform`` of all cells (PS) or of 2 (HT).
+        randomizer: a symmetric ``UnaryEncoding`` of all cells (RR), ``KeepUniform`` of all cells
+            (PS) or of 2 (HT).
 
     Raises:
         ValueError: d or k out of range, a domain too large for the method, or another randomizer.
@@ -71,17 +72,19 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     method: Method
     d: int
     k: int
-    randomizer: KeepUniform | OneHot
+    randomizer: KeepUniform | UnaryEncoding
 
     def __post_init__(self) -> None:
         _check(self.method, d=self.d, k=self.k)
-        wanted = OneHot if self.method.endswith("RR") else KeepUniform
+        wanted = UnaryEncoding if self.one_hot else KeepUniform
         size = 2 if self.transformed else self.cells
         if not isinstance(self.randomizer, wanted) or self.randomizer.size != size:
             raise ValueError(
                 f"{self.method}: {type(self.randomizer).__name__} of size {self.randomizer.size}, "
                 f"expected {wanted.__name__} of {size}"
             )
+        if self.one_hot and self.randomizer.support.hit + self.randomizer.support.other != 1:
+            raise ValueError(f"{self.method}: expected bits that are flipped alike")
 
     @classmethod
     def with_epsilon(cls, method: Method, *, d: int, k: int, epsilon: float) -> MarginalPlan:
@@ -92,8 +95,8 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         _check(method, d=d, k=k)
         size = 2 if method.endswith("HT") else _cells(method, d=d, k=k)
-        kind = OneHot if method.endswith("RR") else KeepUniform
-        randomizer = kind.with_epsilon(size, epsilon=epsilon)
+        kept = UnaryEncoding.symmetrized if method.endswith("RR") else KeepUniform.with_epsilon
+        randomizer = kept(size, epsilon=epsilon)
         return cls(method=method, d=d, k=k, randomizer=randomizer)
 
     @property
@@ -105,6 +108,11 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def transformed(self) -> bool:
         """Whether a report is about one Hadamard coefficient."""
         return self.method.endswith("HT")
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether a report is a bit for each cell, packed."""
+        return self.method.endswith("RR")
 
     @property
     def by_input(self) -> bool:
@@ -267,7 +275,7 @@ def _check_sizes(method: Method, *, d: int, k: int) -> None:
 
 def _check(method: Method, *, d: int, k: int) -> None:
     _check_sizes(method, d=d, k=k)
-    if method == "InpRR" and 1 << d > MAX_ONE_HOT:
+    if method == "InpRR" and 1 << d > MAX_BITS:
         bits = report_bits("InpHT", d=d, k=k)
         raise ValueError(
             f"InpRR: a report on {d} attributes has 2**{d} bits, more than 2**16; "

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.keep import Codes, check_codes, log_ratio
+from protocol.randomizers.exact import Codes, Floats, check_codes, log_ratio
+from protocol.randomizers.pairs import Dominating, ThreePoint
+from protocol.randomizers.randomizer import Randomizer
 
 MAX_SIZE = 2**10
 """The most categories: finding out whether a matrix has an inverse takes cubic time."""
@@ -20,7 +22,7 @@ ROW_TOLERANCE = 1e-9
 """How far a row of given probabilities may be from a sum of 1."""
 
 
-class MatrixRandomizer(msgspec.Struct, frozen=True, tag="matrix", dict=True):
+class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
     """Report category v given u with probability ``weights[u][v] / 2**64``.
 
     Raises:
@@ -86,7 +88,31 @@ class MatrixRandomizer(msgspec.Struct, frozen=True, tag="matrix", dict=True):
             largest = max(largest, log_ratio(max(column), min(column)))
         return largest
 
-    def matrix(self) -> NDArray[np.float64]:
+    def row(self, code: int) -> Sequence[Fraction]:
+        """The probabilities of the reports given a category."""
+        return [Fraction(weight, WORDS) for weight in self.weights[code]]
+
+    @property
+    def dominating(self) -> Dominating:
+        """Epsilon, and 1 minus the sum of the columns' minima. An upper bound."""
+        columns = list(zip(*self.weights, strict=True))
+        if any(min(column) == 0 for column in columns):
+            return Dominating(None, False)
+        ratio = max(Fraction(max(column), min(column)) for column in columns)
+        # The overlap of any two rows is at least what all rows share.
+        distance = 1 - Fraction(sum(map(min, columns)), WORDS)
+        return Dominating((ThreePoint.bounded(ratio, distance),), False)
+
+    def farthest(self, code: int) -> int:
+        """The category with the largest log ratio to a report of this one."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            laws = np.log(self.matrix())
+            apart = np.abs(laws - laws[code])
+        largest = np.nan_to_num(apart, nan=0.0, posinf=1e300).max(axis=1)
+        largest[code] = -1.0
+        return int(np.argmax(largest))
+
+    def matrix(self) -> Floats:
         """The matrix P, shape ``(size, size)``, rows the true category."""
         return np.array([[weight / WORDS for weight in row] for row in self.weights])
 

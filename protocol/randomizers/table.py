@@ -11,17 +11,21 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.keep import Codes, KeepUniform, check_codes, log_ratio
+from protocol.randomizers.exact import Codes, Floats, check_codes, log_ratio
+from protocol.randomizers.keep import KeepUniform
+from protocol.randomizers.pairs import Dominating, ThreePoint
+from protocol.randomizers.randomizer import OutputClass, Randomizer
+from protocol.randomizers.unmixing import TableUnmixing, check_places, marginal
 
 
 class KeepElseTable(
-    msgspec.Struct, frozen=True, kw_only=True, tag="keep-table", dict=True, cache_hash=True
+    Randomizer, frozen=True, kw_only=True, tag="keep-table", dict=True, cache_hash=True
 ):
     """Keep a code with probability ``p = threshold / 2**64``, else report v with probability T[v].
 
@@ -109,7 +113,65 @@ class KeepElseTable(
         fake = (WORDS - self.threshold) * least
         return log_ratio(WORDS * self.threshold + fake, fake)
 
-    def matrix(self) -> NDArray[np.float64]:
+    @property
+    def redrawn(self) -> Fraction:
+        """``1 - p``."""
+        return Fraction(WORDS - self.threshold, WORDS)
+
+    def row(self, code: int) -> Sequence[Fraction]:
+        """The probabilities of the reports given a category."""
+        row = [self._fake(report) for report in range(self.size)]
+        row[code] += Fraction(self.threshold, WORDS)
+        return row
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        """A report is the first category, the second one, or any other."""
+        keep = Fraction(self.threshold, WORDS)
+        one, two = self._fake(first), self._fake(second)
+        others = 1 - keep - one - two
+        return (
+            OutputClass(keep + one, one, (True, False)),
+            OutputClass(two, keep + two, (False, True)),
+            OutputClass(others, others, (False, False)),
+        )
+
+    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.intp]:
+        """The class of every report, shape (k,)."""
+        return np.where(reports == first, 0, np.where(reports == second, 1, 2))
+
+    def _fake(self, report: int) -> Fraction:
+        return Fraction((WORDS - self.threshold) * self.weights[report], WORDS**2)
+
+    @property
+    def dominating(self) -> Dominating:
+        """Epsilon, and the distance p that any two categories have.
+
+        An upper bound, unless all fakes are equally likely.
+        """
+        least = min(self.weights)
+        if least == 0:
+            return Dominating(None, False)
+        fake = (WORDS - self.threshold) * least
+        ratio = Fraction(WORDS * self.threshold + fake, fake)
+        pair = ThreePoint(ratio, Fraction(self.threshold, WORDS))
+        return Dominating((pair,), least == max(self.weights))
+
+    def farthest(self, code: int) -> int:
+        """The category whose fakes are the rarest, of which its report says the most."""
+        others = [other for other in range(self.size) if other != code]
+        return min(others, key=lambda other: self.weights[other])
+
+    def unmixing(self, sizes: Sequence[int], kept: Sequence[int]) -> TableUnmixing:
+        """A marginal has the same p, and the marginal of the table of fakes."""
+        check_places(self.size, sizes, kept)
+        rest = (WORDS - self.threshold) / self.threshold
+        return TableUnmixing(
+            tabulated=tuple(kept),
+            alpha=WORDS / self.threshold,
+            fakes=rest * marginal(self.table.reshape(sizes), kept),
+        )
+
+    def matrix(self) -> Floats:
         """The matrix P, shape ``(size, size)``, rows the true category. For small sizes only."""
         rest = WORDS - self.threshold
         fakes = [rest * weight / WORDS**2 for weight in self.weights]
@@ -131,7 +193,7 @@ class KeepElseTable(
             ValueError: another size, no place, a repeated one or one that is not there, or a
                 marginal that has all its weight in one category.
         """
-        _check_places(self.size, sizes, kept)
+        check_places(self.size, sizes, kept)
         dropped = tuple(place for place in range(len(sizes)) if place not in kept)
         # As Python's integers, which do not wrap at 2**64.
         summed = np.array(self.weights, object).reshape(sizes).sum(axis=dropped, keepdims=True)
@@ -184,19 +246,6 @@ class KeepElseTable(
         fakes = np.searchsorted(self._bounds, words[faked, 1], side="right")
         randomized[faked] = fakes.astype(codes.dtype)
         return randomized.reshape(codes.shape)
-
-
-def _check_places(cells: int, sizes: Sequence[int], kept: Sequence[int]) -> None:
-    """Refuse places that are not attributes of a product domain of ``cells`` combinations."""
-    if math.prod(sizes) != cells:
-        raise ValueError(
-            f"sizes {tuple(sizes)} have {math.prod(sizes)} combinations, expected {cells}"
-        )
-    if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(range(len(sizes))):
-        raise ValueError(
-            f"places {tuple(kept)}: expected distinct numbers from 0 to {len(sizes) - 1}, at least "
-            "one"
-        )
 
 
 def _weights(table: list[float], mix: Fraction) -> tuple[int, ...]:

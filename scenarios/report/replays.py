@@ -13,8 +13,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.audit.audit import Audit
-from protocol.crypto.randomness import WORDS
-from protocol.randomizers import KeepElseTable, KeepUniform
+from protocol.randomizers.asking import redrawn_of
 
 
 def records_unproved(audit: Audit) -> str:
@@ -48,8 +47,8 @@ def records_unproved(audit: Audit) -> str:
 def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
     """What else agrees, by the sorts of events."""
     draws = [event.randomizer for event in events if isinstance(event, Randomized)]
-    keeps = [draw for draw in draws if isinstance(draw, KeepUniform | KeepElseTable)]
-    redrawn = {1 - keep.threshold / WORDS for keep in keeps}
+    known = [share for share in map(redrawn_of, draws) if share is not None]
+    redrawn = {float(share) for share in known}
     if redrawn:
         low, high = f"{min(redrawn):.4g}", f"{max(redrawn):.4g}"
         chance = low if low == high else f"{low} to {high}"
@@ -57,7 +56,7 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
             "where an answer was redrawn the report does not depend on it, so a false one passes "
             f"with probability {chance} in each report, and surely for whoever knows which were"
         )
-    if len(keeps) < len(draws):
+    if len(known) < len(draws):
         yield "a false answer passes where the same draw makes the same report of it"
     if any(isinstance(event, Masked | ExactCounts) for event in events):
         yield "of what was summed, a party's records with the same counts pass"

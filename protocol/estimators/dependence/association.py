@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.measures import shares, table_axes
-from protocol.estimators.unmixing import Floats
+from protocol.randomizers.exact import Floats
 
 FEW = 5.0
 """The smallest count that is tested: by rule of thumb, a table with less in any cell accepts H0."""

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project
-from protocol.estimators.unmixing import Floats
-from protocol.randomizers import KeepUniform
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute, Survey
 
 # A smaller share of a row or column is the rounding of a zero: no respondent stands for it.
@@ -280,11 +279,12 @@ def debiased_dependences(
         wide = uncertain / (max(2 * root, math.sqrt(uncertain)) or 1.0)
         kept = 1.0
         for name in pair:
-            if not isinstance(keep := own.get((name,)), KeepUniform):
+            alone = own.get((name,))
+            if alone is None or alone.uniform_keep is None:
                 raise ValueError(
                     f"{name!r} has no keep randomizer of its own: use unmixed_dependences"
                 )
-            kept *= keep.keep
+            kept *= alone.uniform_keep
         return min(1.0, root / kept), min(1.0, wide / kept)
 
     return _gathered(
@@ -391,7 +391,7 @@ def _mean_of_reports(
     """
     blocks = [block for block in estimate.blocks if not set(pair).isdisjoint(block.attributes)]
     parts = [
-        [n for n in block.attributes if n in pair or not isinstance(block.randomizer, KeepUniform)]
+        [n for n in block.attributes if n in pair or block.randomizer.uniform_keep is None]
         for block in blocks
     ]
     names = tuple(name for part in parts for name in part)
@@ -401,8 +401,7 @@ def _mean_of_reports(
     mean = np.broadcast_to(np.expand_dims(ordered, beside), sizes)
     mean = mean.reshape([math.prod(estimate.sizes_of(part)) for part in parts])
     for axis, block in enumerate(blocks):
-        if isinstance(block.randomizer, KeepUniform):
-            a = block.randomizer.keep
+        if (a := block.randomizer.uniform_keep) is not None:
             mean = a * mean + (1 - a) * mean.mean(axis=axis, keepdims=True)
         else:
             mean = np.moveaxis(np.tensordot(mean, block.randomizer.matrix(), (axis, 1)), -1, axis)

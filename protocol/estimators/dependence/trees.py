@@ -17,7 +17,7 @@ from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Table
-from protocol.estimators.unmixing import Floats
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomizers.binary import OneHot
-from protocol.randomizers.keep import check_codes
+from protocol.randomizers.exact import check_codes
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports
 
 Counted: TypeAlias = NDArray[np.int64]
@@ -73,11 +72,10 @@ class MarginalCounts:
             ValueError: shapes or types that are not the plan's, a value out of range, or no report.
         """
         choices, answers = reports
-        octets = (plan.randomizer.octets,) if isinstance(plan.randomizer, OneHot) else ()
-        if choices.ndim != 1 or answers.shape != (*choices.shape, *octets):
+        if choices.ndim != 1 or answers.shape != (*choices.shape, *plan.randomizer.report.shape):
             raise ValueError(f"choices of shape {choices.shape}, answers of {answers.shape}")
         check_codes(choices, plan.choices)
-        if isinstance(plan.randomizer, OneHot):
+        if plan.one_hot:
             counted = np.bincount(choices.astype(np.intp), minlength=plan.choices)
             totals = _ones(choices, answers, choices_of=plan.choices, size=plan.randomizer.size)
             return cls(plan=plan, reports=counted.astype(np.int64), totals=totals)

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error
-from protocol.estimators.unmixing import Floats
-from protocol.randomizers.binary import OneHot, coefficients, submasks, subsets
+from protocol.randomizers.binary import coefficients, submasks, subsets
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import Counted, MarginalCounts
@@ -243,8 +243,7 @@ class MarginalEstimate(Estimate):
                 self._holding(mask, within) for mask, within in zip(masks, inside, strict=True)
             ]
             sums, reports = (np.stack(arrays) for arrays in zip(*chosen, strict=True))
-        randomizer = plan.randomizer
-        scale = randomizer.scale if isinstance(randomizer, OneHot) else randomizer.keep
+        scale = float(plan.randomizer.support.gain)
         values = np.divide(
             sums, scale * reports, out=np.zeros(sums.shape), where=reports > 0, dtype=np.float64
         )
@@ -306,10 +305,10 @@ def _led(array: Counted, first: int) -> Counted:
 
 def _noise(plan: MarginalPlan) -> Noise:
     """The noise of a report's coefficients (``Noise``)."""
-    randomizer = plan.randomizer
-    if isinstance(randomizer, OneHot):
-        flip = randomizer.flip
-        return Noise(own=plan.cells * flip * (1 - flip) / randomizer.scale**2, shared=0.0)
-    keep = randomizer.keep
+    support = plan.randomizer.support
+    keep = float(support.gain)
+    if plan.one_hot:
+        flip = float(support.other)
+        return Noise(own=plan.cells * flip * (1 - flip) / keep**2, shared=0.0)
     shared = None if plan.transformed else (1 - keep) / keep
     return Noise(own=(1 - keep) * (1 + keep) / keep**2, shared=shared)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.tables import standard_errors
-from protocol.estimators.unmixing import Floats
 from protocol.randomizers.binary import MAX_ATTRIBUTES, coefficients, submasks
+from protocol.randomizers.exact import Floats
 
 Signed = TypeVar("Signed", bound=np.signedinteger | np.floating)
 

@@ -14,7 +14,6 @@ from protocol.accounting.events import Derived, OneOf, Plain, PrivacyEvent, Publ
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers.binary import OneHot
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method, report_bits
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Claim, Epsilon, Variant
@@ -121,8 +120,8 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         plan = self.plan
         about = self.report_bits - self._answer_bits
         columns = [_bits(reports.choices, about)]
-        if isinstance(plan.randomizer, OneHot):
-            columns.append(_one_hot_bits(reports.answers, plan.randomizer.size))
+        if plan.one_hot:
+            columns.append(_one_hot_bits(reports.answers, plan.cells))
         else:
             columns.append(_bits(reports.answers, self._answer_bits))
         return np.packbits(np.concatenate(columns, axis=1))
@@ -139,7 +138,7 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         about = bits - self._answer_bits
         choices = _numbers(rows[:, :about], smallest_dtype(self.plan.choices))
         randomizer = self.plan.randomizer
-        if isinstance(randomizer, OneHot):
+        if self.plan.one_hot:
             packed = np.packbits(rows[:, about:], axis=1, bitorder="little")
             answers: NDArray[np.unsignedinteger] = packed
             size = None
@@ -152,10 +151,8 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
 
     @property
     def _answer_bits(self) -> int:
-        randomizer = self.plan.randomizer
-        if isinstance(randomizer, OneHot):
-            return randomizer.size
-        return (randomizer.size - 1).bit_length()
+        plan = self.plan
+        return plan.cells if plan.one_hot else (plan.randomizer.size - 1).bit_length()
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report is one draw of the randomizer on what it is about; which that is, is public."""
@@ -280,6 +277,6 @@ def _numbers(
 
 
 def _one_hot_bits(answers: NDArray[np.unsignedinteger], size: int) -> NDArray[np.uint8]:
-    """One-hot reports as ``OneHot`` packs them, the lowest bit first, as bits, (n, size)."""
+    """One-hot reports as ``UnaryEncoding`` packs them, the lowest bit first, as bits, (n, size)."""
     octets = answers.astype(np.uint8, copy=False)
     return np.unpackbits(octets, axis=1, count=size, bitorder="little")

@@ -8,7 +8,7 @@ from typing import Self
 
 from protocol.accounting.accountants import PureAccountant
 from protocol.estimators.joint import Block
-from protocol.randomizers import KeepUniform, Randomizer
+from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.session.variant import Claim, Probability
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.reports import Blockwise
@@ -23,7 +23,7 @@ class RRIndependent(Blockwise, frozen=True):
 
     name = "rr-independent"
 
-    randomizers: tuple[Randomizer, ...]
+    randomizers: tuple[CodeRandomizer, ...]
 
     def __post_init__(self) -> None:
         if len(self.randomizers) != len(self.survey.attributes):

@@ -6,7 +6,7 @@ import functools
 from typing import Self
 
 from protocol.estimators.joint import Block
-from protocol.randomizers import KeepUniform, Randomizer
+from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.session.variant import Claim
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.reports import Blockwise
@@ -22,7 +22,7 @@ class RRJoint(Blockwise, frozen=True):
 
     name = "rr-joint"
 
-    randomizer: Randomizer
+    randomizer: CodeRandomizer
 
     @classmethod
     def with_keep(cls, survey: Survey, p: float) -> Self:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.independent import product_mean_squared_error
 from protocol.estimators.joint import JointEstimate, mean_squared_error
-from protocol.estimators.unmixing import unmixing
 from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
@@ -89,7 +88,7 @@ class Reported:
 
     def _unmixed(self, tables: Floats, attribute: int) -> Floats:
         keep = self.keeps[attribute]
-        return unmixing(keep, [keep.size], [0]).apply(tables, 1 + attribute)
+        return keep.unmixing([keep.size], [0]).apply(tables, 1 + attribute)
 
     def errors(self) -> tuple[dict[str, float], dict[str, float]]:
         """Mean over the runs of each estimator's errors, and the standard errors of these means.

@@ -21,7 +21,7 @@ from protocol.estimators.dependence.association import exact_test, naive_test
 from protocol.estimators.dependence.trees import wald_test
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import project_simplex
-from protocol.randomizers.binary import OneHot, record_cells, subsets
+from protocol.randomizers.binary import record_cells, subsets
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
@@ -180,12 +180,13 @@ def drawn_counts(
     for choice in range(plan.choices):
         np.add.at(truths[choice], _true_answers(plan, choice, every), chosen[:, choice])
     reports = truths.sum(axis=1)
-    randomizer = plan.randomizer
-    if isinstance(randomizer, OneHot):
-        kept = truths - generator.binomial(truths, randomizer.flip)
-        said = kept + generator.binomial(reports[:, None] - truths, randomizer.flip)
+    support = plan.randomizer.support
+    if plan.one_hot:
+        flip = float(support.other)
+        kept = truths - generator.binomial(truths, flip)
+        said = kept + generator.binomial(reports[:, None] - truths, flip)
     else:
-        kept = generator.binomial(truths, randomizer.keep)
+        kept = generator.binomial(truths, float(support.gain))
         said = kept + generator.multinomial(reports - kept.sum(axis=1), np.full(width, 1 / width))
     return MarginalCounts(
         plan=plan, reports=reports, totals=said[:, 1:].copy() if plan.transformed else said

@@ -30,16 +30,16 @@ from protocol.accounting.events import (
 )
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers import (
-    AnyRandomizer,
     KeepElseTable,
     KeepUniform,
     MatrixRandomizer,
+    Randomizer,
 )
 from tests.enumeration import matrix
 from tests.protocol.accounting.test_losses import SKEWED, keep, losses
 
 
-def draw(randomizer: AnyRandomizer, *names: str) -> Randomized:
+def draw(randomizer: Randomizer, *names: str) -> Randomized:
     return Randomized(randomizer, names or ("a",))
 
 

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.accounting.dominating import dominating
-from protocol.accounting.losses import LossDistribution, ThreePoint
+from protocol.accounting.losses import LossDistribution
 from protocol.randomizers import (
-    AnyRandomizer,
     KeepElseTable,
     KeepUniform,
-    OneHot,
     PrivKV,
     PrivKVM,
+    Randomizer,
+    UnaryEncoding,
 )
+from protocol.randomizers.asking import dominating_of
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
+from protocol.randomizers.pairs import ThreePoint
 from tests.enumeration import ROWS, matrix
 
 Floats = NDArray[np.float64]
@@ -29,10 +30,10 @@ Floats = NDArray[np.float64]
 SKEWED = KeepElseTable.with_table(p=0.4, table=[5.0, 3.0, 1.0], mix=0.1)
 FLAT = KeepElseTable.with_table(p=0.4, table=[1.0] * 4, mix=1.0)
 PRIVKV = PrivKV.with_budget(3, epsilon=1.5)
-DENSE: dict[str, AnyRandomizer] = {
+DENSE: dict[str, Randomizer] = {
     "binary": KeepUniform.with_keep(2, p=0.3),
     "four": KeepUniform.with_epsilon(4, epsilon=1.2),
-    "one-hot": OneHot.with_epsilon(3, epsilon=1.1),
+    "one-hot": UnaryEncoding.symmetrized(3, epsilon=1.1),
     "skewed table": SKEWED,
     "flat table": FLAT,
     "matrix": matrix(ROWS),
@@ -47,16 +48,16 @@ def keep(size: int, epsilon: float) -> KeepUniform:
     return KeepUniform.with_epsilon(size, epsilon=epsilon)
 
 
-def losses(*randomizers: AnyRandomizer, **limits: float) -> LossDistribution:
+def losses(*randomizers: Randomizer, **limits: float) -> LossDistribution:
     counts: Counter[ThreePoint] = Counter()
     for randomizer in randomizers:
-        pairs = dominating(randomizer).pairs
+        pairs = dominating_of(randomizer).pairs
         assert pairs is not None
         counts.update(pairs)
     return LossDistribution.of(counts, **limits)  # type: ignore[arg-type]
 
 
-def rows_of(randomizer: AnyRandomizer) -> Floats:
+def rows_of(randomizer: Randomizer) -> Floats:
     assert not isinstance(randomizer, PrivKVM)
     return randomizer.matrix()
 
@@ -66,7 +67,7 @@ def divergence(one: Floats, other: Floats, alpha: float) -> float:
     return float(np.maximum(one - alpha * other, 0.0).sum())
 
 
-def pairs_of_laws(*randomizers: AnyRandomizer) -> list[tuple[Floats, Floats]]:
+def pairs_of_laws(*randomizers: Randomizer) -> list[tuple[Floats, Floats]]:
     """The laws of all reports together, for every two records."""
     found = [(np.ones(1), np.ones(1))]
     for randomizer in randomizers:
@@ -104,7 +105,7 @@ def test_all_counts_in_exact_rationals(counts: dict[int, int]) -> None:
     for place, (size, draws) in enumerate(counts.items()):
         randomizer = KeepUniform.with_keep(size, p=0.2 + 0.1 * place)
         randomizers += [randomizer] * draws
-        (pair,) = dominating(randomizer).pairs or ()
+        (pair,) = dominating_of(randomizer).pairs or ()
         rare = pair.distance / (pair.ratio - 1)
         for _ in range(draws):
             after: dict[Fraction, Fraction] = {}
@@ -152,7 +153,7 @@ def test_what_is_said_to_be_tight_is(name: str) -> None:
     randomizer = DENSE[name]
     rows = rows_of(randomizer)
     composed = losses(randomizer)
-    found, tight = dominating(randomizer)
+    found, tight = dominating_of(randomizer)
     assert tight == (name in TIGHT)
     assert found is not None
     assert math.fsum(pair.epsilon for pair in found) == pytest.approx(randomizer.epsilon, rel=1e-12)

@@ -10,7 +10,7 @@ import pytest
 from protocol.accounting.composition import exact_epsilon
 from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent, Public, Randomized
 from protocol.accounting.pld import INTERVAL, Opinion, pld_epsilon
-from protocol.randomizers import KeepElseTable, KeepUniform, OneHot, PrivKVM
+from protocol.randomizers import KeepElseTable, KeepUniform, PrivKVM, UnaryEncoding
 
 pytest.importorskip("dp_accounting")
 
@@ -28,7 +28,7 @@ CASES: dict[str, list[PrivacyEvent]] = {
     "mixed": [keep(9, 0.8), keep(3, 0.51), keep(2, 1.3), keep(6, 0.41)] * 3,
     "others": [
         TABLE,
-        Randomized(OneHot.with_epsilon(4, epsilon=0.9), ("b",)),
+        Randomized(UnaryEncoding.symmetrized(4, epsilon=0.9), ("b",)),
         Randomized(PrivKVM.with_budget(4, epsilon=1.3), ("c",)),
     ],
     "alternatives": [OneOf((keep(2, 1.7), Composed((keep(9, 0.6),) * 5))), keep(3, 0.4)],

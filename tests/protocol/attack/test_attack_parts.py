@@ -45,7 +45,7 @@ from protocol.attack.observer import Observation, observation_of
 from protocol.attack.trials import unmasked
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, OneHot
+from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, UnaryEncoding
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.surveys.survey import Survey
@@ -186,7 +186,7 @@ def test_the_declared_law_of_attributes_together_and_apart() -> None:
     [
         Public(),
         Plain(("mood",)),
-        Randomized(OneHot.with_epsilon(3, epsilon=1.0), ("mood",)),
+        Randomized(UnaryEncoding.symmetrized(9, epsilon=1.0), ("mood",)),
         Randomized(KeepUniform.with_keep(2, p=0.5), ("mood",)),
         Composed((Randomized(MATRIX, ("mood",)), Randomized(MATRIX, ("mood",)))),
         OneOf((Randomized(MATRIX, ("mood",)),)),

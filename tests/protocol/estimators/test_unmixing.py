@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.estimators.unmixing import unmixing
 from protocol.randomizers import (
     Randomizer,
 )
@@ -30,7 +29,7 @@ def test_operators_of_a_keep_randomizer_invert_every_marginal(
 ) -> None:
     kept = data.draw(st.permutations(range(len(sizes))))
     kept = kept[: data.draw(st.integers(1, len(sizes)))]
-    inverse = unmixing(keep(math.prod(sizes), p), sizes, kept)
+    inverse = keep(math.prod(sizes), p).unmixing(sizes, kept)
     cells = math.prod(sizes[place] for place in kept)
     assert inverse.cells == cells
     assert inverse.tabulated == tuple(kept)
@@ -45,7 +44,7 @@ def test_operators_of_a_keep_randomizer_invert_every_marginal(
 @pytest.mark.parametrize("kept", [(0,), (1,), (0, 1), (1, 0)])
 def test_operators_of_a_matrix_invert_the_block_and_sum_out_the_rest(kept: tuple[int, ...]) -> None:
     randomizer = matrix(NONE_ALIKE)
-    inverse = unmixing(randomizer, (2, 3), kept)
+    inverse = randomizer.unmixing((2, 3), kept)
     assert inverse.tabulated == (0, 1)
     names = ["ab"[place] for place in kept]
     np.testing.assert_allclose(
@@ -66,7 +65,7 @@ def test_mode_products_are_the_kronecker_product(randomizers: tuple[Randomizer, 
     table = np.arange(math.prod(sizes), dtype=np.float64).reshape(sizes) ** 2
     applied = squared = transposed = table
     for axis, randomizer in enumerate(randomizers):
-        inverse = unmixing(randomizer, (randomizer.size,), (0,))
+        inverse = randomizer.unmixing((randomizer.size,), (0,))
         applied = inverse.apply(applied, axis)
         squared = inverse.apply_squared(squared, axis)
         transposed = inverse.apply_transposed(transposed, axis)
@@ -82,4 +81,4 @@ def test_inverses_of_what_is_not_there_are_refused(
     sizes: tuple[int, ...], kept: tuple[int, ...]
 ) -> None:
     with pytest.raises(ValueError, match=r"size|places"):
-        unmixing(keep(6, 0.5), sizes, kept)
+        keep(6, 0.5).unmixing(sizes, kept)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers import AnyRandomizer, KeepUniform, OneHot, binary, join_codes
+from protocol.randomizers import KeepUniform, UnaryEncoding, join_codes, unary
 from protocol.randomizers.binary import coefficients, record_cells, submasks, subsets
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, report_bits
 from tests.scripted import Scripted, seeded
@@ -30,7 +30,9 @@ def truthful(method: Method, *, d: int, k: int) -> MarginalPlan:
     """A plan whose reports are the truth but for a chance of 2**-64 or so."""
     cells = 2**d if method.startswith("Inp") else 2**k
     if method.endswith("RR"):
-        return MarginalPlan(method=method, d=d, k=k, randomizer=OneHot(cells, 1))
+        return MarginalPlan(
+            method=method, d=d, k=k, randomizer=UnaryEncoding.flipping(cells, threshold=1)
+        )
     size = 2 if method.endswith("HT") else cells
     return MarginalPlan(method=method, d=d, k=k, randomizer=KeepUniform(size, WORDS - 1))
 
@@ -41,7 +43,7 @@ def truthful(method: Method, *, d: int, k: int) -> MarginalPlan:
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 6), st.integers(WORDS // 100, WORDS // 2 - 1))
 def test_rows_sum_to_one_and_epsilon_is_the_largest_ratio(size: int, threshold: int) -> None:
-    randomizer = OneHot(size, threshold)
+    randomizer = UnaryEncoding.flipping(size, threshold=threshold)
     flip = Fraction(threshold, WORDS)
     rows = [
         [
@@ -60,55 +62,57 @@ def test_rows_sum_to_one_and_epsilon_is_the_largest_ratio(size: int, threshold: 
 
 
 def test_epsilon_of_round_numbers() -> None:
-    assert OneHot(5, QUARTER).epsilon == math.log(9)
-    assert OneHot(2**16, QUARTER).epsilon == math.log(9)
-    assert OneHot(2, QUARTER).flip == 0.25
-    assert OneHot(2, QUARTER).scale == 0.5
-    assert OneHot(2, 1).epsilon == pytest.approx(128 * math.log(2), rel=1e-15)
+    assert UnaryEncoding.flipping(5, threshold=QUARTER).epsilon == math.log(9)
+    assert UnaryEncoding.flipping(2**16, threshold=QUARTER).epsilon == math.log(9)
+    assert UnaryEncoding.flipping(2, threshold=QUARTER).q == Fraction(1, 4)
+    assert UnaryEncoding.flipping(2, threshold=QUARTER).support.gain == Fraction(1, 2)
+    assert UnaryEncoding.flipping(2, threshold=1).epsilon == pytest.approx(
+        128 * math.log(2), rel=1e-15
+    )
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.floats(1e-6, 40))
 def test_the_smallest_flip_for_an_epsilon(epsilon: float) -> None:
-    threshold = OneHot.with_epsilon(4, epsilon=epsilon).threshold
+    threshold = UnaryEncoding.symmetrized(4, epsilon=epsilon).other
     # Compared as reals: e**(epsilon/2) against (1-f)/f of this threshold and of the one below.
     odds = Fraction(math.exp(epsilon / 2))
     assert Fraction(WORDS - threshold, threshold) <= odds * (1 + Fraction(1, 10**14))
     below = max(1, threshold - 1 - threshold // 10**13)
     assert Fraction(WORDS - below, below) >= odds * (1 - Fraction(1, 10**14)) or threshold == 1
-    assert OneHot.with_epsilon(4, epsilon=epsilon).epsilon <= epsilon * (1 + 1e-15)
+    assert UnaryEncoding.symmetrized(4, epsilon=epsilon).epsilon <= epsilon * (1 + 1e-15)
 
 
 def test_half_of_epsilon_goes_to_each_bit() -> None:
     bit = KeepUniform.with_epsilon(2, epsilon=0.55)
-    hot = OneHot.with_epsilon(8, epsilon=1.1)
+    hot = UnaryEncoding.symmetrized(8, epsilon=1.1)
     assert hot.epsilon == pytest.approx(2 * bit.epsilon, rel=1e-15)
-    assert hot.flip == pytest.approx(bit.off_diagonal, rel=1e-15)
+    assert float(hot.q) == pytest.approx(bit.off_diagonal, rel=1e-15)
     assert hot.epsilon <= 1.1
 
 
 @pytest.mark.parametrize("size", [1, 0, -4, 2**16 + 1])
 def test_sizes_out_of_range_are_refused(size: int) -> None:
     with pytest.raises(ValueError, match="size"):
-        OneHot(size, 1)
+        UnaryEncoding.flipping(size, threshold=1)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"type": "one-hot", "size": size, "threshold": 1}, AnyRandomizer)
+        msgspec.convert({"type": "unary", "size": size, "hit": 2, "other": 1}, UnaryEncoding)
 
 
 def test_what_is_no_law_is_refused() -> None:
     for threshold in (0, -1, WORDS // 2, WORDS):
         with pytest.raises(ValueError, match="threshold"):
-            OneHot(2, threshold)
+            UnaryEncoding.flipping(2, threshold=threshold)
     for epsilon in (0.0, -1.0, math.inf, math.nan, 1e-30):
         with pytest.raises(ValueError, match="epsilon"):
-            OneHot.with_epsilon(2, epsilon=epsilon)
-    with pytest.raises(ValueError, match="matrix"):
-        OneHot(13, 1).matrix()
+            UnaryEncoding.symmetrized(2, epsilon=epsilon)
+    with pytest.raises(ValueError, match="table"):
+        UnaryEncoding.flipping(13, threshold=1).matrix()
 
 
 def test_words_map_to_bits_exactly() -> None:
     stream = Scripted(9, 10, WORDS - 1, 0, 9, 10)
-    reports = OneHot(3, 10).randomize(np.array([1, 2], np.uint8), stream)
+    reports = UnaryEncoding.flipping(3, threshold=10).randomize(np.array([1, 2], np.uint8), stream)
     # Bits 1 and 2 are the true ones; words 9, 0 and 9 flip.
     assert reports.tolist() == [[0b011], [0b111]]
     assert stream.left == 0
@@ -117,9 +121,9 @@ def test_words_map_to_bits_exactly() -> None:
 @pytest.mark.parametrize("size", [3, 8, 9, 100])
 def test_blocks_do_not_change_the_reports(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = (np.arange(50) % size).astype(np.uint16)
-    randomizer = OneHot(size, QUARTER)
+    randomizer = UnaryEncoding.flipping(size, threshold=QUARTER)
     whole = randomizer.randomize(codes, seeded(3))
-    monkeypatch.setattr(binary, "_WORDS_AT_ONCE", 7)
+    monkeypatch.setattr(unary, "_WORDS_AT_ONCE", 7)
     np.testing.assert_array_equal(randomizer.randomize(codes, seeded(3)), whole)
     bits = seeded(3).bernoulli(QUARTER, (50, size)) ^ np.eye(size, dtype=bool)[codes]
     np.testing.assert_array_equal(whole, np.packbits(bits, axis=1, bitorder="little"))
@@ -130,23 +134,23 @@ def test_blocks_do_not_change_the_reports(size: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("codes", [np.array([3], "u1"), np.array([0]), np.zeros((1, 1), "u1")])
 def test_codes_outside_the_domain_are_refused(codes: NDArray[np.unsignedinteger]) -> None:
     with pytest.raises(ValueError, match="code"):
-        OneHot(3, 1).randomize(codes, seeded())
+        UnaryEncoding.flipping(3, threshold=1).randomize(codes, seeded())
 
 
 def test_sampler_follows_its_matrix() -> None:
-    randomizer, n = OneHot.with_epsilon(3, epsilon=1.5), 40_000
+    randomizer, n = UnaryEncoding.symmetrized(3, epsilon=1.5), 40_000
     codes = np.repeat(np.arange(3, dtype=np.uint8), n)
     reports = randomizer.randomize(codes, seeded(5))[:, 0]
     observed = np.bincount(codes.astype(np.intp) * 8 + reports, minlength=24).reshape(3, 8)
     assert chi_square_p_value(observed, randomizer.matrix()) > ALPHA
-    wrong = OneHot(3, int(randomizer.threshold * WRONG))
+    wrong = UnaryEncoding.flipping(3, threshold=int(randomizer.other * WRONG))
     assert chi_square_p_value(observed, wrong.matrix()) < ALPHA
 
 
 def test_it_travels_and_is_judged() -> None:
-    randomizer = OneHot.with_epsilon(16, epsilon=2.0)
+    randomizer = UnaryEncoding.symmetrized(16, epsilon=2.0)
     for codec in (msgspec.json, msgspec.msgpack):
-        assert codec.decode(codec.encode(randomizer), type=AnyRandomizer) == randomizer
+        assert codec.decode(codec.encode(randomizer), type=UnaryEncoding) == randomizer
     loss = PureAccountant().judge(Randomized(randomizer, ("a", "b")))
     assert loss.record == randomizer.epsilon == loss.attributes["b"]
 
@@ -292,7 +296,7 @@ def test_plans_that_cannot_be_are_refused() -> None:
         ("InpPS", KeepUniform(4, 1)),
         ("InpHT", KeepUniform(8, 1)),
         ("MargPS", KeepUniform(8, 1)),
-        ("MargRR", OneHot(8, 1)),
+        ("MargRR", UnaryEncoding.flipping(8, threshold=1)),
     ):
         with pytest.raises(ValueError, match=f"{method}: .* expected"):
             MarginalPlan(method=method, d=3, k=2, randomizer=randomizer)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.randomizers import (
+    CodeRandomizer,
     KeepUniform,
     MatrixRandomizer,
-    Randomizer,
     join_codes,
     randomize_columns,
     split_codes,
@@ -300,13 +300,13 @@ def test_product_codes_outside_the_domain_are_refused() -> None:
 @pytest.mark.parametrize(
     "randomizer", [KeepUniform(7, WORDS - 1), MatrixRandomizer.from_probabilities(ROWS)]
 )
-def test_randomizers_travel(randomizer: Randomizer) -> None:
+def test_randomizers_travel(randomizer: CodeRandomizer) -> None:
     for codec in (msgspec.json, msgspec.msgpack):
-        assert codec.decode(codec.encode(randomizer), type=Randomizer) == randomizer
-    assert msgspec.convert(msgspec.to_builtins(randomizer), Randomizer) == randomizer
+        assert codec.decode(codec.encode(randomizer), type=CodeRandomizer) == randomizer
+    assert msgspec.convert(msgspec.to_builtins(randomizer), CodeRandomizer) == randomizer
 
 
 def test_randomizers_that_are_none_do_not_arrive() -> None:
     for text in (b'{"type":"keep","size":3,"threshold":0}', b'{"type":"matrix","weights":[[1]]}'):
         with pytest.raises(msgspec.ValidationError):
-            msgspec.json.decode(text, type=Randomizer)
+            msgspec.json.decode(text, type=CodeRandomizer)

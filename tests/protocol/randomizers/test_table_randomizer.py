@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,15 +16,15 @@ from hypothesis import strategies as st
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.unmixing import TableUnmixing, unmixing
 from protocol.randomizers import (
+    CodeRandomizer,
     KeepElseTable,
     KeepUniform,
-    Randomizer,
     join_codes,
     randomize_columns,
     split_codes,
 )
+from protocol.randomizers.unmixing import TableUnmixing
 from tests.enumeration import AB, dense_law, every_outcome, keep, matrix, summing
 from tests.scripted import Scripted, crossed, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
@@ -144,7 +143,7 @@ def test_a_table_of_one_category_can_travel(
     randomizer = faking(table, mix=0.0)
     assert randomizer.weights == weights
     coded = msgspec.msgpack.encode(randomizer)
-    assert msgspec.msgpack.decode(coded, type=Randomizer) == randomizer
+    assert msgspec.msgpack.decode(coded, type=CodeRandomizer) == randomizer
 
 
 @pytest.mark.parametrize(
@@ -182,14 +181,14 @@ def test_weights_that_are_no_law_are_refused(
         KeepElseTable(threshold=threshold, weights=weights)
     coded = msgspec.json.encode({"type": "keep-table", "threshold": threshold, "weights": weights})
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(coded, type=Randomizer)
+        msgspec.json.decode(coded, type=CodeRandomizer)
 
 
 def test_it_travels_as_a_randomizer() -> None:
     randomizer = faking()
     for codec in (msgspec.json, msgspec.msgpack):
-        assert codec.decode(codec.encode(randomizer), type=Randomizer) == randomizer
-    assert msgspec.convert(msgspec.to_builtins(randomizer), Randomizer) == randomizer
+        assert codec.decode(codec.encode(randomizer), type=CodeRandomizer) == randomizer
+    assert msgspec.convert(msgspec.to_builtins(randomizer), CodeRandomizer) == randomizer
     assert hash(randomizer) == hash(faking()) != hash(faking(mix=0.2))
 
 
@@ -264,7 +263,7 @@ def test_operators_invert_every_marginal(sizes: list[int], p: float, data: st.Da
     kept = kept[: data.draw(st.integers(1, len(sizes)))]
     weights = data.draw(randomizers(math.prod(sizes))).weights
     randomizer = KeepElseTable(threshold=int(p * WORDS), weights=weights)
-    inverse = unmixing(randomizer, sizes, kept)
+    inverse = randomizer.unmixing(sizes, kept)
     assert isinstance(inverse, TableUnmixing)
     assert inverse.tabulated == tuple(kept)
     cells = math.prod(sizes[place] for place in kept)
@@ -301,7 +300,7 @@ def test_marginal_is_exact(randomizer: KeepElseTable) -> None:
 
 def test_marginals_of_what_is_not_there_are_refused() -> None:
     for sizes, kept in (((2, 4), (0,)), ((2, 3), ()), ((2, 3), (2,)), ((2, 3), (0, 0))):
-        for marginal in (faking().marginal, partial(unmixing, faking())):
+        for marginal in (faking().marginal, faking().unmixing):
             with pytest.raises(ValueError, match=r"size|places"):
                 marginal(sizes, kept)
 
@@ -310,7 +309,7 @@ def test_a_marginal_of_one_category_alone_is_still_inverted() -> None:
     randomizer = KeepElseTable(threshold=HALF, weights=(HALF, HALF, 0, 0))
     with pytest.raises(ValueError, match="weight"):
         randomizer.marginal((2, 2), (0,))
-    inverse = unmixing(randomizer, (2, 2), (0,))
+    inverse = randomizer.unmixing((2, 2), (0,))
     np.testing.assert_allclose(inverse.apply(np.array([0.75, 0.25]), 0), [0.5, 0.5], atol=1e-15)
 
 
@@ -322,7 +321,7 @@ def test_unmix_undoes_the_law_of_the_reports(truth: list[int], p: float) -> None
     shares = pi @ randomizer.matrix()
     both = randomizer.unmix([np.eye(6)[0], shares])
     np.testing.assert_allclose(both[1], pi, atol=1e-14 / p)
-    inverse = unmixing(randomizer, (6,), (0,))
+    inverse = randomizer.unmixing((6,), (0,))
     np.testing.assert_allclose(inverse.apply(shares, 0), randomizer.unmix(shares), atol=1e-13 / p)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.randomizers import KeepUniform, OneHot
+from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
@@ -62,7 +62,7 @@ def report_law(plan: MarginalPlan, cell: int) -> dict[State, float]:
             for v in range(width):
                 if plan.transformed:
                     totals[choice] = report
-                elif isinstance(plan.randomizer, OneHot):
+                elif isinstance(plan.randomizer, UnaryEncoding):
                     totals[choice * width + v] = report >> v & 1
                 else:
                     totals[choice * width + v] = int(report == v)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import MarginalEstimate
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
+
+
+def wronged(randomizer: KeepUniform | UnaryEncoding) -> KeepUniform | UnaryEncoding:
+    if isinstance(randomizer, UnaryEncoding):
+        return UnaryEncoding.flipping(randomizer.size, threshold=int(randomizer.other * WRONG))
+    return KeepUniform(randomizer.size, int(randomizer.threshold * WRONG))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -23,10 +30,7 @@ def test_errors_are_those_of_repeated_runs(method: Method) -> None:
     survey = survey_of(2, 2, 2)
     # Of the pairs (a, b), (a, c) and (b, c).
     truth = np.array([joint.sum(axis=axis).reshape(-1) for axis in (2, 1, 0)])
-    threshold = int(plan.randomizer.threshold * WRONG)
-    wrong = MarginalPlan(
-        method=method, d=3, k=2, randomizer=type(plan.randomizer)(plan.randomizer.size, threshold)
-    )
+    wrong = MarginalPlan(method=method, d=3, k=2, randomizer=wronged(plan.randomizer))
     centred = truth - 0.25
     values: dict[MarginalPlan, list[float]] = {plan: [], wrong: []}
     excess: dict[float, list[float]] = {1.0: [], WRONG: []}

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS
-from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, Randomizer
-
-Floats: TypeAlias = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 
 class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +101,15 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     tabulated: tuple[int, ...]
     inverse: Floats
 
+    @classmethod
+    def of(cls, matrix: Floats, sizes: Sequence[int], kept: Sequence[int]) -> MatrixUnmixing:
+        """The inverse of a square matrix, on the marginal of some attributes (``check_places``)."""
+        inverse = np.linalg.inv(matrix).reshape(-1, *sizes)
+        dropped = tuple(place + 1 for place in range(len(sizes)) if place not in kept)
+        order = sorted(kept)
+        summed = inverse.sum(axis=dropped).transpose(0, *(1 + order.index(place) for place in kept))
+        return cls(tabulated=tuple(range(len(sizes))), inverse=summed.reshape(len(inverse), -1))
+
     @property
     def cells(self) -> int:
         """The number of columns."""
@@ -138,7 +143,7 @@ def _mode_product(table: Floats, matrix: Floats, axis: int) -> Floats:
     return np.moveaxis(product, -1, axis)
 
 
-def _marginal(table: Floats, kept: Sequence[int]) -> Floats:
+def marginal(table: Floats, kept: Sequence[int]) -> Floats:
     """The sums over the axes that are not kept, as one axis in row-major order of the kept ones."""
     dropped = tuple(place for place in range(table.ndim) if place not in kept)
     order = sorted(kept)
@@ -146,60 +151,19 @@ def _marginal(table: Floats, kept: Sequence[int]) -> Floats:
     return summed.transpose([order.index(place) for place in kept]).reshape(-1)
 
 
-def unmixing(randomizer: Randomizer, sizes: Sequence[int], kept: Sequence[int]) -> Unmixing:
-    """The inverse of a block's randomizer on the marginal of some of its attributes.
-
-    A marginal of a keep randomizer is a keep randomizer with the same a on the smaller product, and
-    one with a table of fakes has the marginal of that table.
-    For any other matrix the whole block is inverted, and the columns of Q that agree on the
-    attributes asked for are added up.
-
-    Args:
-        randomizer: over the product of ``sizes``, in row-major order.
-        sizes: the number of categories of each attribute of the block.
-        kept: the places of the attributes asked for, each at most once; the operator's categories
-            are in row-major order of these.
+def check_places(size: int, sizes: Sequence[int], kept: Sequence[int]) -> None:
+    """Refuse what cannot be asked of a block of attributes of so many combinations.
 
     Raises:
-        ValueError: the randomizer is not of the product's size, or no place, a repeated one, or
-            one outside the block is asked for.
+        ValueError: the product of the sizes is another, or no place, a repeated one, or one outside
+            the block is asked for.
     """
-    if randomizer.size != math.prod(sizes):
+    if size != math.prod(sizes):
         raise ValueError(
-            f"randomizer of size {randomizer.size}, expected {math.prod(sizes)} combinations of "
-            "categories"
+            f"randomizer of size {size}, expected {math.prod(sizes)} combinations of categories"
         )
     if not kept or len(set(kept)) < len(kept) or not set(kept) <= set(range(len(sizes))):
         raise ValueError(
             f"places {tuple(kept)}: expected distinct numbers from 0 to {len(sizes) - 1}, at least "
             "one"
         )
-    asked = tuple(sizes[place] for place in kept)
-    match randomizer:
-        case KeepUniform(threshold=threshold):
-            cells = math.prod(asked)
-            return KeepUnmixing(
-                tabulated=tuple(kept),
-                cells=cells,
-                alpha=WORDS / threshold,
-                beta=(threshold - WORDS) / (threshold * cells),
-            )
-        case KeepElseTable(threshold=threshold):
-            rest = (WORDS - threshold) / threshold
-            return TableUnmixing(
-                tabulated=tuple(kept),
-                alpha=WORDS / threshold,
-                fakes=rest * _marginal(randomizer.table.reshape(sizes), kept),
-            )
-        case MatrixRandomizer():
-            inverse = np.linalg.inv(randomizer.matrix()).reshape(-1, *sizes)
-            dropped = tuple(place + 1 for place in range(len(sizes)) if place not in kept)
-            order = sorted(kept)
-            summed = inverse.sum(axis=dropped).transpose(
-                0, *(1 + order.index(place) for place in kept)
-            )
-            return MatrixUnmixing(
-                tabulated=tuple(range(len(sizes))), inverse=summed.reshape(len(inverse), -1)
-            )
-        case _:
-            assert_never(randomizer)

@@ -1,0 +1,225 @@
+"""What accountants, attackers and reports ask of a randomizer, and what is refused.
+
+Nothing is taken on trust that a randomizer's own law contradicts: what it states is held against
+the law, on some pairs of inputs. Of an object that states its epsilon alone, of whatever class,
+that is all that is known. A law counts only if it is given where the drawing is, or below: a
+derived class that draws anew brings a law of its own, or none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Real
+from typing import NamedTuple
+
+from protocol.errors import UnsupportedEventError
+from protocol.randomizers.exact import log_of
+from protocol.randomizers.pairs import Dominating, excess, ratio_of
+from protocol.randomizers.randomizer import OutputClass, Randomizer
+
+MOST_COMPARED = 16
+"""Up to so many inputs all are compared with each other; of more, some."""
+
+MOST_PAIRS = 8
+"""Up to so many dominating pairs of one randomizer their composition is held against the law."""
+
+# How far a stated epsilon may be from the exact one, relative to it.
+_ROUNDING = 1e-9
+
+
+def epsilon_of(randomizer: object) -> float:
+    """The epsilon that a randomizer states, in nats.
+
+    Raises:
+        UnsupportedEventError: it states none, or less than its law has, or its law is malformed.
+    """
+    return _asked(randomizer).epsilon
+
+
+def dominating_of(randomizer: object) -> Dominating:
+    """The pairs of laws that dominate one draw.
+
+    Raises:
+        UnsupportedEventError: it does not bring them, or they do not dominate its law.
+    """
+    if math.isinf(_asked(randomizer).epsilon):
+        return Dominating(None, False)
+    return _dominating(randomizer)
+
+
+def known(randomizer: object, what: str = "its law") -> Randomizer:
+    """The same randomizer, if its law is known.
+
+    Args:
+        what: for which the law is needed, if it is missing.
+
+    Raises:
+        UnsupportedEventError: it does not bring its law, or states another epsilon than that has.
+    """
+    asked = _asked(randomizer)
+    if not isinstance(randomizer, Randomizer) or asked.least is None:
+        raise UnsupportedEventError(f"randomizer {_name(randomizer)} does not bring {what}")
+    if asked.complete and asked.epsilon > asked.least * (1 + _ROUNDING):
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} does not bring {what}: it states epsilon "
+            f"{asked.epsilon:.9g}, and the law that it has {asked.least:.9g}"
+        )
+    return randomizer
+
+
+def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
+    """How likely the best guess is of an input that was reported through each of these.
+
+    Returns:
+        That, and the number of inputs; None if only epsilon bounds it.
+    """
+    try:
+        first, *others = (known(one) for one in randomizers)
+        best = first.best_guess(*others)
+        return None if best is None else (best, first.size)
+    except UnsupportedEventError:
+        return None
+
+
+def redrawn_of(randomizer: object) -> Fraction | None:
+    """How often a report is drawn without a look at the input, at most; None if unknown."""
+    try:
+        return known(randomizer).redrawn
+    except UnsupportedEventError:
+        return None
+
+
+def some_pairs(randomizer: Randomizer) -> list[tuple[int, int]]:
+    """Some pairs of inputs: all if there are few, and a few if all are alike."""
+    size = randomizer.size
+    if randomizer.symmetric:
+        return sorted({(0, 1), (0, size - 1), (size - 2, size - 1)} if size > 2 else {(0, 1)})
+    if size <= MOST_COMPARED:
+        return list(itertools.combinations(range(size), 2))
+    steps = [size * place // MOST_COMPARED for place in range(MOST_COMPARED)]
+    return [(0, size - 1), *itertools.pairwise([*steps, size - 1])]
+
+
+def checked_law(randomizer: Randomizer, first: int, second: int) -> tuple[OutputClass, ...]:
+    """The law of two inputs, if it is a pair of probability distributions.
+
+    Raises:
+        UnsupportedEventError: it is not; says of which input, and what is wrong.
+    """
+    law = randomizer.law(first, second)
+    given = ([part.first for part in law], [part.second for part in law])
+    for code, shares in zip((first, second), given, strict=True):
+        what = f"randomizer {_name(randomizer)}, its law of input {code} of {first} and {second}"
+        if not shares or not all(isinstance(share, Fraction | int) for share in shares):
+            raise UnsupportedEventError(f"{what}: expected exact probabilities, as Fractions")
+        if min(shares) < 0 or sum(shares) != 1:
+            raise UnsupportedEventError(
+                f"{what}: the probabilities sum to {float(sum(shares)):.9g} and the least is "
+                f"{float(min(shares)):.9g}; expected a probability distribution"
+            )
+    return law
+
+
+class _Asked(NamedTuple):
+    """What a randomizer says of itself.
+
+    Args:
+        epsilon: that it states.
+        least: what its law has at least; None if it has no law.
+        complete: whether that is of all inputs.
+    """
+
+    epsilon: float
+    least: float | None
+    complete: bool
+
+
+@lru_cache(maxsize=1024)
+def _asked(randomizer: object) -> _Asked:
+    try:
+        epsilon: object = getattr(randomizer, "epsilon", None)
+        law = _law_epsilon(randomizer) if isinstance(randomizer, Randomizer) else None
+    except UnsupportedEventError:
+        raise
+    except Exception as error:  # Somebody else's code; the message is judged without it.
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} fails: {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(epsilon, Real) and float(epsilon) >= 0):
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} has epsilon {epsilon!r}: expected a number of at "
+            "least 0"
+        )
+    stated = float(epsilon)
+    if law is None:
+        if isinstance(randomizer, Randomizer) and not _gives(randomizer, "epsilon"):
+            raise UnsupportedEventError(
+                f"randomizer {_name(randomizer)} draws in its own way: expected its law, or an "
+                "epsilon of its own"
+            )
+        return _Asked(stated, None, False)
+    least, complete = law
+    if least > stated * (1 + _ROUNDING):
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} states epsilon {stated:.9g}, and its law has "
+            f"{least:.9g}"
+        )
+    return _Asked(stated, least, complete)
+
+
+def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
+    """The epsilon of the law on some inputs, and whether these stand for all; None without one."""
+    if not (_gives(randomizer, "law") or _gives(randomizer, "row")):
+        return None
+    least = 0.0
+    for first, second in some_pairs(randomizer):
+        ratio = ratio_of([part[:2] for part in checked_law(randomizer, first, second)])
+        least = max(least, math.inf if ratio is None else log_of(ratio))
+    return least, randomizer.symmetric or randomizer.size <= MOST_COMPARED
+
+
+@lru_cache(maxsize=1024)
+def _dominating(randomizer: object) -> Dominating:
+    asked = _asked(randomizer)
+    what = "its dominating pair"
+    if asked.least is not None:
+        known(randomizer, what)
+    elif not (isinstance(randomizer, Randomizer) and _gives(randomizer, "dominating")):
+        raise UnsupportedEventError(f"randomizer {_name(randomizer)} does not bring {what}")
+    assert isinstance(randomizer, Randomizer)
+    found = randomizer.dominating
+    if found.pairs is None:
+        return found
+    whole = math.fsum(pair.epsilon for pair in found.pairs)
+    if whole < asked.epsilon * (1 - _ROUNDING):
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} states epsilon {asked.epsilon:.9g}, and its "
+            f"dominating pair has {whole:.9g}"
+        )
+    if asked.least is not None and len(found.pairs) <= MOST_PAIRS:
+        for first, second in some_pairs(randomizer):
+            law = [part[:2] for part in randomizer.law(first, second)]
+            if excess(law, found.pairs) > 0:
+                raise UnsupportedEventError(
+                    f"randomizer {_name(randomizer)} has a dominating pair that does not dominate "
+                    f"its law of inputs {first} and {second}"
+                )
+    return found
+
+
+def _gives(randomizer: Randomizer, what: str) -> bool:
+    """Whether a fact is given by the class that draws, or by one derived from it."""
+    giver, drawer = _owner(randomizer, what), _owner(randomizer, "randomize")
+    return giver is not Randomizer and issubclass(giver, drawer)
+
+
+def _owner(randomizer: Randomizer, name: str) -> type:
+    return next(cls for cls in type(randomizer).__mro__ if name in vars(cls))
+
+
+def _name(randomizer: object) -> str:
+    return repr(type(randomizer).__name__)

@@ -1,0 +1,41 @@
+"""What randomizers compute with: codes of a domain, and exact integers."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = TypeVar("Codes", bound=np.unsignedinteger)
+Floats: TypeAlias = NDArray[np.float64]
+
+DIGITS = 60
+"""The decimal digits of intermediate results: far more than the 20 of a word."""
+
+
+@lru_cache(maxsize=1024)
+def log_ratio(numerator: int, denominator: int) -> float:
+    """``ln(numerator / denominator)`` of exact integers, correctly rounded on every platform."""
+    context = Context(prec=DIGITS)
+    return float(context.ln(context.divide(Decimal(numerator), Decimal(denominator))))
+
+
+def log_of(ratio: Fraction) -> float:
+    """``ln(ratio)`` of an exact positive ratio, correctly rounded on every platform."""
+    return log_ratio(ratio.numerator, ratio.denominator)
+
+
+def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
+    """Refuse codes that are not categories of a domain, or whose type cannot hold all of it.
+
+    Raises:
+        ValueError: not of an unsigned type that holds ``size - 1``, or not below ``size``.
+    """
+    if codes.dtype.kind != "u" or 1 << 8 * codes.dtype.itemsize < size:
+        raise ValueError(f"codes of type {codes.dtype}: expected unsigned, holding {size} values")
+    if codes.size and int(codes.max()) >= size:
+        raise ValueError(f"code {int(codes.max())}: expected less than {size}")

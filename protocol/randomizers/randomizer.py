@@ -1,0 +1,404 @@
+"""The interface of randomizers: a value that brings its law, and all that follows from it.
+
+Whoever needs something of a randomizer asks it. An author gives ``size``, ``randomize`` and the
+law, and the rest follows; what does not follow from what she gave is refused by name
+(``UnsupportedEventError``), and never guessed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import Stream
+from protocol.errors import UnsupportedEventError
+from protocol.randomizers.exact import Floats, log_of
+from protocol.randomizers.pairs import Dominating, dominating_of_laws, ratio_of
+from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
+from protocol.wire.arrays import ArraySpec, Bounds, name_of, smallest_dtype
+
+MOST_INPUTS = 64
+"""The most inputs that are compared two by two where no two of them stand for all."""
+
+MOST_REPORTS = 2**16
+"""The most combinations of reports that are gone through for a best guess."""
+
+
+class OutputClass(NamedTuple):
+    """Reports that say the same about two inputs.
+
+    Args:
+        first: the probability of a report of this class given the first input, exact.
+        second: the same given the second input.
+        supports: whether such a report counts for the first input, and for the second. Estimates
+            are made of these counts; None where they are not.
+    """
+
+    first: Fraction
+    second: Fraction
+    supports: tuple[bool, bool] | None = None
+
+
+class Support(msgspec.Struct, frozen=True, kw_only=True):
+    """How many reports count for each input, and what that says of the inputs' shares.
+
+    Wang, Blocki, Li and Jha, Locally Differentially Private Protocols for Frequency Estimation,
+    USENIX Security 2017, section 3: a report counts for its own input with probability ``hit`` and
+    for any other one with ``other``.
+
+    Args:
+        hit, other: these probabilities.
+        both_hit: that a report counts for two inputs of which one is its own; None if unknown.
+        both_other: that it counts for two inputs of which neither is its own; None if unknown.
+    """
+
+    hit: Fraction
+    other: Fraction
+    both_hit: Fraction | None = None
+    both_other: Fraction | None = None
+
+    @property
+    def gain(self) -> Fraction:
+        """``hit - other``."""
+        return self.hit - self.other
+
+    def shares(self, totals: NDArray[np.integer[Any]], n: int) -> Floats:
+        """``(totals/n - other) / (hit - other)``: unbiased, raw and signed.
+
+        Args:
+            totals: how many reports count for each input, shape ``(..., size)``.
+            n: the number of reports.
+        """
+        shares: Floats = (totals / n - float(self.other)) / float(self.gain)
+        return shares
+
+    def variances(self, shares: Floats, n: int) -> Floats:
+        """The variances of ``shares`` given the answers, if these have the given shares."""
+        hit, other = float(self.hit), float(self.other)
+        found: Floats = other * (1 - other) + shares * (hit * (1 - hit) - other * (1 - other))
+        return found / (n * float(self.gain) ** 2)
+
+    def covariance(self, shares: Floats, n: int) -> Floats:
+        """The covariance matrix of ``shares`` given the answers, shape ``(size, size)``.
+
+        Raises:
+            UnsupportedEventError: ``both_hit`` or ``both_other`` is unknown.
+        """
+        if self.both_hit is None or self.both_other is None:
+            raise UnsupportedEventError(
+                "no covariance: how often a report counts for two inputs is not known; expected a "
+                "support with both_hit and both_other"
+            )
+        own = float(self.both_hit - self.hit * self.other)
+        rest = float(self.both_other - self.other**2)
+        either = np.add.outer(shares, shares)
+        found: Floats = (rest + either * (own - rest)) / (n * float(self.gain) ** 2)
+        np.fill_diagonal(found, self.variances(shares, n))
+        return found
+
+
+class Randomizer(msgspec.Struct, frozen=True, tag=True):
+    """Base of all randomizers: frozen, hashable values whose fields go into a header.
+
+    An author gives
+
+    - ``size``: inputs are the codes 0 to ``size - 1``;
+    - ``randomize``;
+    - the law, in one of two ways: ``law`` and ``classify``, by classes of reports relative to two
+      inputs; or ``row``, where reports are numbers below some few;
+    - ``report``: what one report is, if it is not a code of the domain;
+    - ``symmetric = True`` in the class, if ``law`` is the same for any two different inputs.
+
+    All else is computed from these: epsilon, the dominating pair, estimates and their errors, and
+    how an attacker guesses. A closed form may replace any of it; it is held against the law.
+    """
+
+    symmetric: ClassVar[bool] = False
+    """Whether any two inputs are told apart alike: then one pair of inputs stands for all."""
+
+    # What the author gives.
+
+    @property
+    def size(self) -> int:
+        """The number of inputs."""
+        self._refuse("the size of its domain")
+
+    @property
+    def report(self) -> ArraySpec:
+        """What one report is: its dtype, shape and bounds; by default a code of the domain."""
+        return ArraySpec(dtype=name_of(smallest_dtype(self.size)), shape=(), high=self.size)
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        """Randomize every code by itself.
+
+        Args:
+            codes: below ``size``, shape (k,), of an unsigned type that holds them.
+            stream: the source of the draws.
+
+        Returns:
+            Shape ``(k, *report.shape)``.
+
+        Raises:
+            ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
+        """
+        self._refuse("how to randomize")
+
+    def row(self, code: int) -> Sequence[Fraction]:
+        """The probability of every report given an input, where reports are a few numbers.
+
+        Raises:
+            UnsupportedEventError: the law is not given in this way.
+        """
+        self._refuse("its law as a table")
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        """The classes of reports relative to two different inputs, with their probabilities.
+
+        By default every report is a class of its own (``row``).
+
+        Raises:
+            UnsupportedEventError: no law is given.
+        """
+        rows = zip(self._row(first, "its law"), self._row(second, "its law"), strict=True)
+        return tuple(OutputClass(one, other) for one, other in rows)
+
+    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[Any]:
+        """The class of every report, shape (k,): a place in ``law(first, second)``.
+
+        By default the report itself, as for ``row``.
+        """
+        if reports.ndim != 1:
+            self._refuse("the classes of its reports")
+        return reports
+
+    # What follows from it.
+
+    def reports(self, k: int | Bounds) -> ArraySpec:
+        """What k reports are, for the array field of a message: shape ``(k, *report.shape)``."""
+        one = self.report
+        return ArraySpec(dtype=one.dtype, shape=(k, *one.shape), high=one.high, low=one.low)
+
+    def fits(self, reports: NDArray[Any]) -> bool:
+        """Whether an array holds reports, one each along its first axis."""
+        one = self.report
+        return bool(
+            reports.ndim == 1 + len(one.shape)
+            and reports.shape[1:] == one.shape
+            and reports.dtype.kind == one.dtype[0]
+            and (one.high is None or (reports < np.array(one.high, np.uint64)).all())
+        )
+
+    @property
+    def bits(self) -> int:
+        """The bits that a report takes on the wire."""
+        one = self.report
+        lengths = [n.high if isinstance(n, Bounds) else n for n in one.shape]
+        return 8 * int(one.dtype[1:]) * math.prod(lengths)
+
+    @property
+    def epsilon(self) -> float:
+        """The largest log ratio of a report's probabilities under two inputs, in nats.
+
+        Infinite if a report can rule an input out.
+        """
+        ratio = _ratio(self)
+        return math.inf if ratio is None else log_of(ratio)
+
+    @property
+    def dominating(self) -> Dominating:
+        """The pairs of laws whose composition dominates one draw."""
+        return _dominating(self)
+
+    @property
+    def support(self) -> Support:
+        """How counts of reports become shares of inputs.
+
+        Raises:
+            UnsupportedEventError: the law's classes do not say what they support, or inputs are
+                not alike.
+        """
+        return _support(self)
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """How many reports count for each input, shape ``(size,)``: tallies add up."""
+        totals = np.zeros(self.size, np.int64)
+        for code in range(self.size):
+            other = 0 if code else 1
+            counts = [bool(part.supports and part.supports[0]) for part in self.law(code, other)]
+            totals[code] = np.count_nonzero(np.array(counts)[self.classify(reports, code, other)])
+        return totals
+
+    def log_ratios(self, reports: NDArray[Any], first: int, second: int) -> Floats:
+        """How much likelier reports are given the second input than given the first, (k,), in nats.
+
+        What only one of the two can give has the largest float there is.
+        """
+        found: Floats = _gains(self, first, second)[self.classify(reports, first, second)]
+        return found
+
+    def farthest(self, code: int) -> int:
+        """The input that is told apart best from one."""
+        if self.symmetric:
+            return self.size - 1 if code < self.size / 2 else 0
+        others = [other for other in self._inputs("its farthest input") if other != code]
+
+        def apart(other: int) -> float:
+            ratio = ratio_of([part[:2] for part in self.law(code, other)])
+            return math.inf if ratio is None else float(ratio)
+
+        return max(others, key=apart)
+
+    def best_guess(self, *others: Randomizer) -> float | None:
+        """How likely the best guess of an input is, from a report through this and each of others.
+
+        All inputs are equally likely before. None if it is not known: epsilon bounds it.
+        """
+        return _guess((self, *others))
+
+    @property
+    def redrawn(self) -> Fraction | None:
+        """How often a report is drawn without a look at the input; None if that is unknown."""
+        return None
+
+    @property
+    def uniform_keep(self) -> float | None:
+        """The a of ``P = aI + (1-a)/size J``; None of any other law."""
+        return None
+
+    def matrix(self) -> Floats:
+        """The law as a matrix: rows the inputs, columns the reports. For few of both only."""
+        codes = self._inputs("its law as a table")
+        return np.array([[float(entry) for entry in self.row(code)] for code in codes])
+
+    def unmixing(self, sizes: Sequence[int], kept: Sequence[int]) -> Unmixing:
+        """The inverse of the law on the marginal of some attributes.
+
+        By default the whole matrix is inverted, and the columns that agree on the attributes asked
+        for are added up.
+
+        Args:
+            sizes: the number of categories of each attribute of a block, whose product is ``size``;
+                inputs and reports are combinations in row-major order.
+            kept: the places of the attributes asked for, each at most once; the operator's
+                categories are in row-major order of these.
+
+        Raises:
+            ValueError: the product of the sizes is not ``size``, or no place, a repeated one, or
+                one outside the block is asked for.
+            UnsupportedEventError: reports are not codes of the domain.
+        """
+        check_places(self.size, sizes, kept)
+        matrix = self.matrix()
+        if matrix.shape != (self.size, self.size):
+            self._refuse("reports that are codes of its domain")
+        return MatrixUnmixing.of(matrix, sizes, kept)
+
+    def _row(self, code: int, what: str) -> Sequence[Fraction]:
+        if type(self).row is Randomizer.row:
+            self._refuse(what)
+        return self.row(code)
+
+    def _inputs(self, what: str) -> range:
+        if self.size > MOST_INPUTS:
+            self._refuse(
+                f"{what}, and its {self.size:,} inputs are too many to go through: at most "
+                f"{MOST_INPUTS} unless it is symmetric"
+            )
+        return range(self.size)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise UnsupportedEventError(f"randomizer {type(self).__name__!r} does not bring {what}")
+
+
+def pairs_of_inputs(randomizer: Randomizer, what: str) -> Iterator[tuple[int, int]]:
+    """Pairs of inputs that stand for all.
+
+    Args:
+        what: what they are for, if there are too many of them.
+
+    Raises:
+        UnsupportedEventError: the randomizer is not symmetric and has many inputs.
+    """
+    if randomizer.symmetric:
+        return iter([(0, 1)])
+    return itertools.combinations(randomizer._inputs(what), 2)
+
+
+def _laws(randomizer: Randomizer, what: str) -> Iterator[list[tuple[Fraction, Fraction]]]:
+    for first, second in pairs_of_inputs(randomizer, what):
+        yield [part[:2] for part in randomizer.law(first, second)]
+
+
+@lru_cache(maxsize=1024)
+def _ratio(randomizer: Randomizer) -> Fraction | None:
+    largest = Fraction(1)
+    for law in _laws(randomizer, "its epsilon"):
+        ratio = ratio_of(law)
+        if ratio is None:
+            return None
+        largest = max(largest, ratio)
+    return largest
+
+
+@lru_cache(maxsize=1024)
+def _dominating(randomizer: Randomizer) -> Dominating:
+    return dominating_of_laws(_laws(randomizer, "its dominating pair"))
+
+
+@lru_cache(maxsize=1024)
+def _support(randomizer: Randomizer) -> Support:
+    if not randomizer.symmetric:
+        randomizer._refuse("how its counts become shares")
+    hit = other = both = Fraction(0)
+    for part in randomizer.law(0, 1):
+        if part.supports is None:
+            randomizer._refuse("what its reports count for")
+        one, two = part.supports
+        hit += part.first * one
+        other += part.first * two
+        both += part.first * (one and two)
+    return Support(hit=hit, other=other, both_hit=both)
+
+
+@lru_cache(maxsize=1024)
+def _gains(randomizer: Randomizer, first: int, second: int) -> Floats:
+    gains = np.array([_gain(part) for part in randomizer.law(first, second)], np.float64)
+    gains = np.nan_to_num(gains)
+    gains.flags.writeable = False
+    return gains
+
+
+def _gain(part: OutputClass) -> float:
+    if part.first == part.second:
+        return 0.0
+    if not part.first or not part.second:
+        return math.inf if part.second else -math.inf
+    return log_of(part.second / part.first)
+
+
+@lru_cache(maxsize=256)
+def _guess(randomizers: tuple[Randomizer, ...]) -> float | None:
+    sizes = {one.size for one in randomizers}
+    if len(sizes) != 1 or any(type(one).row is Randomizer.row for one in randomizers):
+        return None
+    size = sizes.pop()
+    if size > MOST_INPUTS:
+        return None
+    tables = [[list(one.row(code)) for code in range(size)] for one in randomizers]
+    if math.prod(len(table[0]) for table in tables) * size > MOST_REPORTS:
+        return None
+    likeliest = Fraction(0)
+    for reports in itertools.product(*(range(len(table[0])) for table in tables)):
+        likeliest += max(
+            math.prod(table[code][report] for table, report in zip(tables, reports, strict=True))
+            for code in range(size)
+        )
+    return float(likeliest / size)
