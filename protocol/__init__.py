@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from protocol.estimators.independent import ProductEstimate
     from protocol.estimators.joint import Block, JointEstimate
     from protocol.estimators.projection import Projection
+    from protocol.estimators.shares import SharesEstimate
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
     from protocol.estimators.tables import Estimated, Table
     from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
@@ -123,6 +124,7 @@ __all__ = [
     "RemoteProtocolError",
     "SecureSum",
     "Seen",
+    "SharesEstimate",
     "Stream",
     "Support",
     "Survey",
@@ -185,6 +187,7 @@ _HOMES = {
     "protocol.estimators.independent": ("ProductEstimate",),
     "protocol.estimators.joint": ("Block", "JointEstimate"),
     "protocol.estimators.projection": ("Projection",),
+    "protocol.estimators.shares": ("SharesEstimate",),
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
     "protocol.estimators.tables": ("Estimated", "Table"),
     "protocol.estimators.tabulated": ("ExactEstimate", "PairwiseEstimate"),

@@ -228,13 +228,54 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return _support(self)
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """How many reports count for each input, shape ``(size,)``: tallies add up."""
+        """How many reports count for each input, shape ``(size,)``: tallies add up.
+
+        Of a law that is given as a table and is not symmetric: how many are each report.
+        """
+        if self._tabled:
+            outputs = len(self.row(0))
+            return np.bincount(reports.astype(np.intp), minlength=outputs).astype(np.int64)
         totals = np.zeros(self.size, np.int64)
         for code in range(self.size):
             other = 0 if code else 1
             counts = [bool(part.supports and part.supports[0]) for part in self.law(code, other)]
             totals[code] = np.count_nonzero(np.array(counts)[self.classify(reports, code, other)])
         return totals
+
+    def shares(self, totals: NDArray[np.integer[Any]], n: int) -> Floats:
+        """The shares of the inputs among those of n reports: unbiased, raw and signed.
+
+        Args:
+            totals: of ``tally``.
+            n: the number of reports.
+
+        Returns:
+            Shape ``(size,)``.
+        """
+        if not self._tabled:
+            return self.support.shares(totals, n)
+        shares: Floats = totals / n @ np.linalg.pinv(self.matrix())
+        return shares
+
+    def variances(self, shares: Floats, n: int) -> Floats:
+        """The variances of n reports' ``shares`` given the answers, if these have given shares."""
+        if not self._tabled:
+            return self.support.variances(shares, n)
+        return self.covariance(shares, n).diagonal().copy()
+
+    def covariance(self, shares: Floats, n: int) -> Floats:
+        """Their covariance matrix, shape ``(size, size)``.
+
+        Raises:
+            UnsupportedEventError: ``support`` does not say how often a report counts for two.
+        """
+        if not self._tabled:
+            return self.support.covariance(shares, n)
+        law = self.matrix()
+        inverse = np.linalg.pinv(law)
+        scatter = np.diag(shares @ law) - law.T @ (shares[:, np.newaxis] * law)
+        found: Floats = inverse.T @ scatter @ inverse / n
+        return found
 
     def log_ratios(self, reports: NDArray[Any], first: int, second: int) -> Floats:
         """How much likelier reports are given the second input than given the first, (k,), in nats.
@@ -300,6 +341,11 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         if matrix.shape != (self.size, self.size):
             self._refuse("reports that are codes of its domain")
         return MatrixUnmixing.of(matrix, sizes, kept)
+
+    @property
+    def _tabled(self) -> bool:
+        """Whether estimates invert the table of the law."""
+        return not self.symmetric and type(self).row is not Randomizer.row
 
     def _row(self, code: int, what: str) -> Sequence[Fraction]:
         if type(self).row is Randomizer.row:

@@ -136,10 +136,9 @@ class ClusterTables:
 
     def _shares(self, block: Block, names: tuple[str, ...], runs: int) -> Floats:
         """Proper proportions of some attributes of one block, shape (runs, sizes...)."""
-        randomizer = block.randomizer
-        if not isinstance(randomizer, KeepUniform):
+        a, n = block.randomizer.uniform_keep, self._population.n
+        if a is None:
             raise ValueError(f"block {block.attributes}: expected a keep randomizer")
-        a, n = randomizer.keep, self._population.n
         true = self._population.counts(block.attributes)
         reported = reported_counts(true.reshape(-1), a, self._generator, runs=runs)
         raw = reported / (n * a) - (1 - a) / (a * true.size)

@@ -1,0 +1,138 @@
+"""Estimates of shares from tallies of the reports of one randomizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.errors import UnsupportedEventError
+from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.randomizers import Randomizer
+from protocol.surveys.survey import Survey
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class SharesEstimate(Estimate):
+    """The joint distribution of some attributes that one randomizer randomized together.
+
+    Args:
+        survey: what was asked.
+        names: the attributes; the randomizer's inputs are their combinations, in row-major order.
+        randomizer: by which every respondent reported.
+        totals: of ``Randomizer.tally``, over all reports.
+        reports: how many there are.
+
+    Raises:
+        SurveyError: an unknown or repeated name.
+        ValueError: the randomizer is of another size, or there is no report.
+        UnsupportedEventError: the randomizer does not say how counts become shares.
+    """
+
+    survey: Survey
+    names: tuple[str, ...]
+    randomizer: Randomizer
+    totals: NDArray[np.int64]
+    reports: int
+
+    def __post_init__(self) -> None:
+        cells = int(np.prod(self.sizes_of(self.names)))
+        if self.randomizer.size != cells:
+            raise ValueError(
+                f"randomizer of size {self.randomizer.size}, expected {cells} combinations of "
+                f"{', '.join(self.names)}"
+            )
+        if self.reports < 1 or self.totals.ndim != 1 or (self.totals < 0).any():
+            raise ValueError("expected at least one report, and one count of at least 0 for each")
+        if (self.totals > self.reports).any():
+            raise ValueError(f"a count is larger than the {self.reports} reports")
+        if self._shares().shape != (cells,):
+            raise ValueError(f"{len(self.totals)} counts do not fit the randomizer")
+
+    def __repr__(self) -> str:
+        return f"<SharesEstimate: {', '.join(self.names)}, n={self.n}>"
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return self.reports
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The estimated joint distribution of some of the attributes, in any order.
+
+        Errors are of the estimated shares, by ``Randomizer.covariance``; where that is not known, a
+        table of all attributes has them by ``Randomizer.variances``, and one of fewer has none.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, one that was not reported on, or an unknown projection.
+        """
+        summing = self._summing(names)
+        shares = self._shares()
+        values = shares @ summing
+        given = self._variances(shares, summing)
+        sizes = self.sizes_of(names)
+        sampled = None if given is None else given + (values - values**2) / self.n
+        raw = Table(
+            names=names,
+            categories=tuple(self.survey.attribute(name).categories for name in names),
+            values=np.ascontiguousarray(values.reshape(sizes)),
+            standard_errors=None if given is None else _errors(given, sizes),
+            population_errors=None if sampled is None else _errors(sampled, sizes),
+            n=self.n,
+        )
+        return raw.projected(projection)
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean over the respondents of a weight that depends on some of the attributes.
+
+        Raises:
+            SurveyError, ValueError: as ``Estimate.query``.
+        """
+        given = self.checked_weights(names, weights).reshape(-1)
+        per_cell = self._summing(names) @ given
+        shares = self._shares()
+        value = float(shares @ per_cell)
+        if np.ptp(given) == 0:
+            return Estimated(value, 0.0)
+        try:
+            covariance = self.randomizer.covariance(shares, self.n)
+        except UnsupportedEventError:
+            return Estimated(value, None)
+        scale = float(np.abs(per_cell) @ np.abs(covariance) @ np.abs(per_cell))
+        return Estimated(value, standard_error(float(per_cell @ covariance @ per_cell), scale))
+
+    def _shares(self) -> Floats:
+        return self.randomizer.shares(self.totals, self.reports)
+
+    def _variances(self, shares: Floats, summing: Floats) -> Floats | None:
+        if summing.shape[0] == summing.shape[1]:
+            return self.randomizer.variances(shares, self.n) @ summing
+        try:
+            covariance = self.randomizer.covariance(shares, self.n)
+        except UnsupportedEventError:
+            return None
+        found: Floats = np.einsum("iv,ij,jv->v", summing, covariance, summing)
+        return found
+
+    def _summing(self, names: Sequence[str]) -> Floats:
+        """The matrix of 0 and 1 that takes all combinations to those of some attributes."""
+        sizes = self.sizes_of(names)
+        if not names or not set(names) <= set(self.names):
+            raise ValueError(
+                f"attributes {', '.join(names) or 'none'}: expected some of {', '.join(self.names)}"
+            )
+        own = self.sizes_of(self.names)
+        codes = np.indices(own).reshape(len(own), -1)
+        kept = [codes[self.names.index(name)] for name in names]
+        cells = np.ravel_multi_index(kept, sizes)
+        summing: Floats = np.eye(int(np.prod(sizes)))[cells]
+        return summing
+
+
+def _errors(variances: Floats, sizes: tuple[int, ...]) -> Floats:
+    return standard_errors(variances, np.abs(variances)).reshape(sizes)

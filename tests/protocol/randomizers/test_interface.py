@@ -1,0 +1,269 @@
+"""The interface of randomizers: nobody outside asks for a class, and what is stated is checked."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import protocol.randomizers as room
+from protocol.crypto.randomness import WORDS, Stream
+from protocol.errors import UnsupportedEventError
+from protocol.randomizers import (
+    Dominating,
+    KeepElseTable,
+    KeepUniform,
+    OutputClass,
+    PrivKV,
+    Randomizer,
+    Support,
+    UnaryEncoding,
+)
+from protocol.randomizers.asking import best_guess_of, dominating_of, epsilon_of, known
+from protocol.randomizers.pairs import ThreePoint, excess
+
+PROJECT = Path(__file__).resolve().parents[3]
+PACKAGES = ("protocol", "parties", "transports", "scenarios")
+
+
+def class_names() -> set[str]:
+    found, left = {"CodeRandomizer"}, [Randomizer]
+    while left:
+        cls = left.pop()
+        found.add(cls.__name__)
+        left += [sub for sub in cls.__subclasses__() if sub.__module__.startswith("protocol.")]
+    return found
+
+
+def questions(source: str, names: set[str]) -> Iterator[str]:
+    """Where a module asks for the class of a randomizer."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, wanted]):
+                asked: list[ast.AST] = [wanted]
+            case ast.MatchClass(cls=wanted):
+                asked = [wanted]
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+                types = [ast.unparse(side).startswith("type(") for side in sides]
+                asked = list(sides) if any(types) else []
+            case _:
+                continue
+        for part in asked:
+            for name in ast.walk(part):
+                said = name.id if isinstance(name, ast.Name) else getattr(name, "attr", None)
+                if said in names:
+                    yield f"line {node.lineno}: {ast.unparse(node)[:80]}"
+
+
+def test_nobody_outside_asks_for_the_class_of_a_randomizer() -> None:
+    names = class_names()
+    assert {"Randomizer", "KeepUniform", "KeepElseTable", "PrivKVM", "UnaryEncoding"} <= names
+    found = {
+        f"{path.relative_to(PROJECT)}, {question}"
+        for package in PACKAGES
+        for path in sorted((PROJECT / package).rglob("*.py"))
+        if not path.is_relative_to(Path(room.__file__).parent)
+        for question in questions(path.read_text(encoding="utf-8"), names)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(draw, KeepUniform)",
+        "isinstance(draw, KeepUniform | KeepElseTable)",
+        "isinstance(draw, (int, randomizers.KeepUniform))",
+        "issubclass(kind, Randomizer)",
+        "type(draw) is KeepUniform",
+        "type(draw) == keep.KeepUniform",
+        "match draw:\n    case KeepUniform(size=size):\n        pass",
+        "match draw:\n    case int() | randomizers.KeepUniform():\n        pass",
+    ],
+)
+def test_questions_are_seen(source: str) -> None:
+    assert list(questions(source, class_names()))
+    assert not list(questions("isinstance(draw, int)\ntype(draw) is int", class_names()))
+
+
+class Bare(Randomizer, frozen=True):
+    """Gives nothing."""
+
+
+class Coin(Randomizer, frozen=True):
+    """Binary randomized response, by its table alone."""
+
+    keep: Fraction = Fraction(3, 4)
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return codes ^ stream.bernoulli(int((1 - self.keep) * WORDS), codes.shape)
+
+    def row(self, code: int) -> list[Fraction]:
+        return [self.keep, 1 - self.keep] if code == 0 else [1 - self.keep, self.keep]
+
+
+def test_all_follows_from_a_table() -> None:
+    coin = Coin()
+    assert coin.epsilon == math.log(3)
+    assert dominating_of(coin) == Dominating((ThreePoint.binary(Fraction(3)),), True)
+    assert coin.best_guess() == 0.75
+    assert best_guess_of([coin] * 3) == (0.84375, 2)
+    assert coin.farthest(0) == 1
+    assert coin.bits == 8
+    np.testing.assert_allclose(coin.shares(np.array([70, 30]), 100), [0.9, 0.1], atol=1e-12)
+    np.testing.assert_allclose(coin.covariance(np.array([0.9, 0.1]), 100)[0], [0.0075, -0.0075])
+    np.testing.assert_allclose(
+        coin.log_ratios(np.array([0, 1], np.uint8), 0, 1), [-math.log(3), math.log(3)]
+    )
+    table = coin.unmixing([2], [0]).apply(np.array([0.7, 0.3]), 0)
+    np.testing.assert_allclose(table, [0.9, 0.1], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "what"),
+    [
+        ("size", "the size of its domain"),
+        ("epsilon", "the size of its domain"),
+        ("dominating", "the size of its domain"),
+        ("support", "how its counts become shares"),
+    ],
+)
+def test_what_is_missing_is_named(attribute: str, what: str) -> None:
+    with pytest.raises(UnsupportedEventError, match=f"'Bare' does not bring {what}"):
+        getattr(Bare(), attribute)
+    with pytest.raises(UnsupportedEventError, match="'Bare'"):
+        epsilon_of(Bare())
+
+
+class Half(Coin, frozen=True):
+    """Draws in its own way, and brings no law of its own."""
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return codes
+
+
+class Sum(Coin, frozen=True):
+    """A table whose rows do not sum to 1."""
+
+    def row(self, code: int) -> list[Fraction]:
+        return [Fraction(1, 2), Fraction(1, 3)]
+
+
+class Inexact(Coin, frozen=True):
+    """A table of floats."""
+
+    def row(self, code: int) -> Any:
+        return [0.5, 0.5]
+
+
+class Failing(Coin, frozen=True):
+    """A law with a fault in it."""
+
+    def row(self, code: int) -> Any:
+        return [Fraction(1, code), 0]
+
+
+class Raised(Coin, frozen=True):
+    """Says more than it costs."""
+
+    @property
+    def epsilon(self) -> float:
+        return 2.0
+
+
+class Table(Coin, frozen=True):
+    """Many inputs that are not alike."""
+
+    @property
+    def size(self) -> int:
+        return 100
+
+    def row(self, code: int) -> list[Fraction]:
+        return [Fraction(1, 2) + Fraction(code, 1000), Fraction(1, 2) - Fraction(code, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "why"),
+    [
+        (Half(), "'Half' draws in its own way: expected its law"),
+        (Sum(), "'Sum', its law of input 0 of 0 and 1: the probabilities sum to 0.833333333"),
+        (Inexact(), "'Inexact', .* expected exact probabilities"),
+        (Failing(), "'Failing' fails: ZeroDivisionError"),
+        (Table(), "'Table' does not bring its epsilon, and its 100 inputs are too many"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_be_a_law_is_refused(randomizer: Randomizer, why: str) -> None:
+    for ask in (epsilon_of, dominating_of, known):
+        with pytest.raises(UnsupportedEventError, match=why):
+            ask(randomizer)
+    assert best_guess_of([randomizer]) is None
+
+
+def test_who_says_more_is_charged_that_and_nothing_is_computed_from_the_law() -> None:
+    assert epsilon_of(Raised()) == 2.0
+    for ask in (dominating_of, known):
+        with pytest.raises(UnsupportedEventError, match="it states epsilon 2, and the law"):
+            ask(Raised())
+
+
+BUILT_IN: dict[str, Randomizer] = {
+    "keep": KeepUniform.with_epsilon(5, epsilon=1.3),
+    "binary": KeepUniform.with_keep(2, p=0.2),
+    "table": KeepElseTable.with_table(p=0.4, table=[5.0, 3.0, 1.0], mix=0.1),
+    "matrix": matrix(ROWS),
+    "sue": UnaryEncoding.symmetrized(4, epsilon=1.1),
+    "oue": UnaryEncoding.optimized(5, epsilon=1.1),
+    "unary": UnaryEncoding(3, 3 * WORDS // 4, WORDS // 8),
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_closed_forms_are_those_of_the_law(name: str) -> None:
+    own = BUILT_IN[name]
+    assert own.epsilon == pytest.approx(Randomizer.epsilon.fget(own), rel=1e-15)  # type: ignore[attr-defined]
+    given, computed = own.dominating, Randomizer.dominating.fget(own)  # type: ignore[attr-defined]
+    assert given.tight == computed.tight
+    for first in range(own.size):
+        for second in range(own.size):
+            if first != second:
+                law = [part[:2] for part in own.law(first, second)]
+                assert excess(law, given.pairs) == 0
+                assert excess(law, computed.pairs) == 0
+    if own.symmetric:
+        assert own.support.gain == Randomizer.support.fget(own).gain  # type: ignore[attr-defined]
+    assert known(own) is own
+
+
+def test_a_smaller_pair_exceeds() -> None:
+    law = [part[:2] for part in KeepUniform.with_epsilon(5, epsilon=1.3).law(0, 1)]
+    pair = KeepUniform.with_epsilon(5, epsilon=1.29).dominating.pairs
+    assert pair is not None
+    assert excess(law, pair) > 0
+    own = ThreePoint(Fraction(3), Fraction(1, 4))
+    assert excess([own.exact[0::2], (own.exact[1], own.exact[1]), own.exact[2::-2]], [own]) == 0
+
+
+def test_a_support_that_is_not_known_gives_no_covariance() -> None:
+    support = Support(hit=Fraction(1, 2), other=Fraction(1, 4))
+    assert support.variances(np.array([0.5, 0.5]), 10).shape == (2,)
+    with pytest.raises(UnsupportedEventError, match="no covariance"):
+        support.covariance(np.array([0.5, 0.5]), 10)
+
+
+def test_a_law_by_classes_of_key_values_is_not_made_up() -> None:
+    assert dominating_of(PrivKV.with_budget(3, epsilon=1.0)).pairs
+    with pytest.raises(UnsupportedEventError, match="'PrivKV' does not bring its law"):
+        known(PrivKV.with_budget(3, epsilon=1.0))
+    assert OutputClass(Fraction(1), Fraction(1)).supports is None
