@@ -27,6 +27,7 @@ from protocol.randomizers import (
 )
 from protocol.randomizers.asking import best_guess_of, dominating_of, epsilon_of, known
 from protocol.randomizers.pairs import ThreePoint, excess
+from tests.enumeration import ROWS, matrix
 
 PROJECT = Path(__file__).resolve().parents[3]
 PACKAGES = ("protocol", "parties", "transports", "scenarios")
