@@ -186,6 +186,11 @@ def codec() -> Iterator[Case]:
             ["Gr\u00fc\u00dfe", "00ff", 0.1, ["a"]],
         ),
         "empty text and more": ("Note", note("", b"", -0.0, []), ["", "", -0.0, []]),
+        "as many bytes as a kind may have": (
+            "Note",
+            note("x" * 33, b"", 0.0, []),
+            ["x" * 33, "", 0.0, []],
+        ),
         "a head, which every variant has": ("Head", packed(head), head),
     }
     for n in NUMBERS:
@@ -195,7 +200,7 @@ def codec() -> Iterator[Case]:
     whole = packed([1, codes])
     refused: dict[tuple[str, str], dict[str, bytes]] = {
         ("unknown kind", "kind"): {"a kind that is not declared": whole},
-        ("too long", "Note"): {"a byte more than the kind may have": note("x" * 36, b"", 0.0, [])},
+        ("too long", "Note"): {"a byte more than the kind may have": note("x" * 34, b"", 0.0, [])},
         ("malformed", "Report"): {
             "no bytes at all": b"",
             "a body cut short": whole[:-1],
@@ -751,8 +756,14 @@ def randomizers() -> Iterator[Case]:
         words=drawn,
     )
     holdings: list[list[float | None]] = [[0.5, None], [None, -1.0], [1.0, 0.0], [None, None]]
-    for name, seed in (("key-value reports", 1), ("others", 2)):
-        script = words_of(some(f"key-value {seed}", 32), 20)
+    # Keys 0 1 0 1; the last key is not held and said to be; signs around their edges; no turn.
+    told = [0, 1, 2, 3, 0, 0, 0, 2**63 + 1]
+    scripts = {
+        "words at the edge of the sign": [*told, 3 * 2**62, 0, 2**64 - 1, 2**63, 0, 0, 0, 0],
+        "words below the edge of the sign": [*told, 3 * 2**62 - 1, 0, 0, 2**63 - 1, 0, 0, 0, 0],
+        "any words": words_of(some("key-value", 32), 20),
+    }
+    for name, script in scripts.items():
         keys, symbols, left = key_value_reports(2, (2**63, 2**62), holdings, script)
         yield good(
             name,
@@ -897,6 +908,13 @@ def merkle() -> Iterator[Case]:
     yield good("everything extends nothing", "is consistent", True, **empty)
     wrong = {**empty, "first_root": empty["second_root"]}
     yield good("nothing has one root alone", "is consistent", False, **wrong)
+    same = {**empty, "first": 7, "first_root": empty["second_root"]}
+    yield good("a tree extends itself", "is consistent", True, **same)
+    for name, change in (
+        ("and a vertex", {"path": [sha256(b"")]}),
+        ("and another root", {"first_root": sha256(b"")}),
+    ):
+        yield good(f"a tree, itself {name}", "is consistent", False, **(same | change))
     for indices in ([0], [6], [0, 1], [1, 2], [0, 3, 6], [5, 4, 0], list(range(7))):
         path = joint_path(leaves, indices)
         about = {"leaves": leaves, "indices": indices}
