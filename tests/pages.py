@@ -7,7 +7,8 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from protocol.audit.at_delta import worst_respondent
+from protocol.accounting.composition import Composition, DominatingPairs
+from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit, audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
@@ -27,6 +28,7 @@ from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios.datasets.town import town
 from scenarios.report.page.page import page
 from scenarios.report.rounds import Round, rounds_of
+from scenarios.report.statement.judged import Judged
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -122,18 +124,29 @@ def rounds(file: bytes) -> list[Round]:
     return rounds_of(Roster(reader.header.roster), reader)
 
 
-def page_of(file: bytes, found: Audit | None = None, **options: Any) -> str:
-    """The page of a transcript, with all that can be asked of it unless said otherwise."""
-    found = audited(file) if found is None else found
-    header = TranscriptReader([file]).header
+def judged_of(content: bytes, found: Audit | None = None, **options: Any) -> Judged:
+    """What an audit of a transcript found, and what was computed beside it."""
+    found = audited(content) if found is None else found
     arguments: dict[str, Any] = {
-        "title": found.charter.variant.survey.title,
-        "transcript_name": "transcript.svt",
-        "header": header,
-        "rounds": rounds(file),
+        "file": "transcript.svt",
+        "header": TranscriptReader([content]).header,
+        "audit": found,
+        "linkage": link(found.ledger),
         **options,
     }
-    return page(found, **arguments)
+    return Judged(**arguments)
+
+
+def worst_of(found: Composition, *, everybody: bool = True) -> WorstRespondent:
+    """A respondent of whom a composition says how much was learned."""
+    return WorstRespondent(PartyId("party-01"), DominatingPairs(None, False), found, everybody)
+
+
+def page_of(
+    content: bytes, found: Audit | None = None, *, said: list[Round] | None = None, **options: Any
+) -> str:
+    """The page of a transcript; ``said`` instead of its rounds."""
+    return page(judged_of(content, found, **options), rounds(content) if said is None else said)
 
 
 def full_page_of(file: bytes, conspirators: int) -> str:
@@ -141,15 +154,12 @@ def full_page_of(file: bytes, conspirators: int) -> str:
     found = audited(file)
     parties = [name for name, _ in TranscriptReader([file]).header.roster[1 : conspirators + 1]]
     coalition = Coalition((AGGREGATOR, *map(PartyId, parties)))
-    worst = worst_respondent(found.ledger, 1e-6, settled=False)
     return page_of(
         file,
         found,
         coalition=judge_coalition(found.charter, TranscriptReader([file]), coalition),
         worst=worst_coalition(found.charter, TranscriptReader([file]), 1),
-        linkage=link(found.ledger),
-        composition=None if worst is None else worst.composition,
-        everybody=worst is not None and worst.everybody,
+        worst_respondent=worst_respondent(found.ledger, 1e-6, settled=False),
     )
 
 

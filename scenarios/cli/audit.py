@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -12,15 +11,13 @@ import msgspec
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit
-from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
 from protocol.audit.ledger import Account
-from protocol.audit.linkage import Linkage, link
+from protocol.audit.linkage import link
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import settled
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Header
 from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import SilentTaps, coalition_of, stranger
 from scenarios.cli.inspect import (
@@ -29,6 +26,7 @@ from scenarios.cli.inspect import (
     digest_option,
     json_option,
     print_json,
+    print_report,
     reader_of,
     transcript_argument,
 )
@@ -38,36 +36,14 @@ from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.rounds import RoundWriter
+from scenarios.report.statement.judged import Judged
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import built_in_variant, find_variant
 
-_ALONE = "the search has no taps and no keys of others: those that were given are not in it"
+_ALONE = "--tap and --key are ignored by --worst"
 
 DELTA = 1e-6
 """The delta of the tighter figure, unless another one is asked for."""
-
-
-class Judged(NamedTuple):
-    """All that was asked for.
-
-    Args:
-        no_delta: why the tighter figure at a delta is missing; empty if it is there, or not needed.
-        coalition_notes, worst_notes: what a reader has to know of what was asked.
-        notes: what could not be looked at, and why.
-    """
-
-    header: Header
-    audit: Audit
-    account: Account | None
-    worst_respondent: WorstRespondent | None
-    no_delta: str
-    second_opinions: tuple[Composition, ...]
-    linkage: Linkage
-    coalition: CoalitionFinding | None
-    worst: WorstCoalition | None
-    coalition_notes: tuple[str, ...]
-    worst_notes: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 @click.command()
@@ -106,8 +82,8 @@ class Judged(NamedTuple):
     "keys",
     multiple=True,
     metavar="MEMBER",
-    help="A member whose keys the coalition has besides: what is sealed for or by it is open, its "
-    "masks are known; repeat for each.",
+    help="Also give the coalition this member's keys: it can open boxes to or from the member and "
+    "knows its masks; repeat for each.",
 )
 @click.option(
     "--worst",
@@ -215,6 +191,7 @@ def audit(
         what = "not computed, nor a second opinion" if pld else "not computed"
         no_delta = f"at delta {delta:g}: {what}: {error}"
     judged = Judged(
+        file=transcript.name,
         header=header,
         audit=found,
         account=None if trail is None else _account(found, trail),
@@ -229,11 +206,19 @@ def audit(
         notes=_notes(found) if replay else (),
     )
     if html is not None and rounds is not None:
-        _write_page(transcript, judged, rounds, html)
+        from scenarios.report.page.page import page
+
+        html.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(html, page(judged, rounds.rounds()))
     if as_json:
-        print_json(_values(judged))
+        from scenarios.report.values import judged_values
+
+        print_json(judged_values(judged))
     else:
-        _print(judged)
+        from scenarios.report.statement.statement import statement
+        from scenarios.report.terminal.statement import statement_report
+
+        print_report(statement_report(statement(judged)))
         if html is not None:
             click.echo(f"written: {html}")
     return 0 if found.accepted else 1
@@ -277,79 +262,3 @@ def _notes(found: Audit) -> tuple[str, ...]:
         return ()
     hint = "--records FILE" if found.simulated else "--member FOLDER and --records PARTY=FILE"
     return (f"no party's words were replayed: that takes its records and its keys ({hint})",)
-
-
-def _write_page(transcript: Path, judged: Judged, rounds: RoundWriter, path: Path) -> None:
-    from scenarios.report.page.page import page
-
-    worst = judged.worst_respondent
-    text = page(
-        judged.audit,
-        title=judged.audit.charter.variant.survey.title,
-        transcript_name=transcript.name,
-        header=judged.header,
-        rounds=rounds.rounds(),
-        coalition=judged.coalition,
-        worst=judged.worst,
-        coalition_notes=judged.coalition_notes,
-        linkage=judged.linkage,
-        composition=() if worst is None else (worst.composition, *judged.second_opinions),
-        everybody=worst is not None and worst.everybody,
-        no_delta=judged.no_delta,
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text)
-
-
-def _values(judged: Judged) -> dict[str, Any]:
-    from scenarios.report.coalition import coalition_values, linkage_values, worst_values
-    from scenarios.report.values import account_values, audit_values, worst_respondent_values
-
-    values = audit_values(judged.audit)
-    worst = judged.worst_respondent
-    if worst is not None:
-        values["privacy"]["at_delta"] = worst_respondent_values(worst, judged.second_opinions)
-    elif judged.no_delta:
-        values["privacy"]["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
-    values["linkage"] = linkage_values(judged.linkage)
-    if judged.coalition is not None:
-        values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
-    if judged.worst is not None:
-        values["worst"] = worst_values(judged.worst, notes=judged.worst_notes)
-    if judged.account is not None:
-        values["trail"] = account_values(judged.account)
-    return values
-
-
-def _print(judged: Judged) -> None:
-    from rich.console import Console
-
-    from scenarios.report.coalition import coalition_lines, linkage_lines, worst_lines
-    from scenarios.report.judgement import audit_report, lines_report, trail_report
-
-    console = Console(soft_wrap=True)
-    parts = audit_report(
-        judged.audit,
-        notes=judged.notes,
-        worst=judged.worst_respondent,
-        no_delta=judged.no_delta,
-        others=judged.second_opinions,
-    )
-    for part in parts:
-        console.print(part)
-    sections = [("Linkage", linkage_lines(judged.linkage))]
-    # Why nothing bounds a figure is said once.
-    said = set(judged.audit.ledger.unbounded)
-    partial = judged.audit.partial
-    if (found := judged.coalition) is not None:
-        lines = coalition_lines(found, notes=judged.coalition_notes, said=said, partial=partial)
-        sections.append(("Coalition", list(lines)))
-        said.update(found.ledger.unbounded)
-    if judged.worst is not None:
-        lines = worst_lines(judged.worst, notes=judged.worst_notes, said=said, partial=partial)
-        sections.append(("The worst coalition", list(lines)))
-    for title, lines in sections:
-        for part in lines_report(title, lines):
-            console.print(part)
-    if judged.account is not None:
-        console.print(trail_report(judged.account))

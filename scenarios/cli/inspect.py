@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +21,9 @@ from scenarios.files.checkpoints import (
 )
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.running.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))
 digest_option = click.option(
@@ -77,13 +82,9 @@ def verify(
 
         print_json(verification_values(verification))
     else:
-        from rich.console import Console
+        from scenarios.report.terminal.statement import verification_report
 
-        from scenarios.report.terminal.text import verification_report
-
-        console = Console(soft_wrap=True)
-        for part in verification_report(verification):
-            console.print(part)
+        print_report(verification_report(verification))
     return 0 if verification.intact else 1
 
 
@@ -188,3 +189,12 @@ def bytes_of(digest: str | None) -> bytes | None:
 def print_json(values: object) -> None:
     """Print values as JSON and nothing else."""
     click.echo(json.dumps(values, indent=1, allow_nan=False))
+
+
+def print_report(parts: Iterable[RenderableType]) -> None:
+    """Print what a report is made of; long lines are left to the terminal to wrap."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=True)
+    for part in parts:
+        console.print(part)

@@ -1,24 +1,180 @@
-"""Reports as plain values, for ``--json``."""
+"""An audit as plain values, for ``--json``: the statement, and the figures it is about."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from protocol.accounting.composition import Composition
-from protocol.audit.at_delta import WorstRespondent
 from protocol.audit.audit import Audit
 from protocol.audit.claims import ClaimCheck
-from protocol.audit.findings import Finding
+from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
 from protocol.audit.ledger import Account, Ledger
+from protocol.audit.linkage import Linkage
 from protocol.audit.replay import Replay
+from protocol.messages import PartyId
 from protocol.session.variant import Claim
 from protocol.transcript.verification import Verification
+from scenarios.report.statement.checks import checks_of_file
+from scenarios.report.statement.judged import Judged
+from scenarios.report.statement.parts import Check
+from scenarios.report.statement.replays import is_exact
+from scenarios.report.statement.statement import statement
 
 EXAMPLES = 5
+LISTED_NAMES = 50
+LISTED_SETS = 100
+"""The most names of a set, and the most sets, that values give; all are counted."""
+
+
+def judged_values(judged: Judged) -> dict[str, Any]:
+    """An audit as ``audit --json`` prints it."""
+    said = statement(judged)
+    privacy = _privacy_values(judged.audit)
+    worst = judged.worst_respondent
+    if worst is not None:
+        privacy["at_delta"] = {
+            "party": worst.party,
+            "everybody": worst.everybody,
+            "exact": _composition_values(worst.composition),
+            "others": list(map(_composition_values, judged.second_opinions)),
+        }
+    elif judged.no_delta:
+        privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
+    values = {
+        "accepted": said.accepted,
+        "statement": {"says": said.says, "checks": _checks_values(said.checks)},
+        **_audit_values(judged.audit),
+        "privacy": privacy,
+        "linkage": linkage_values(judged.linkage),
+    }
+    if judged.coalition is not None:
+        values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
+    if (found := judged.worst) is not None:
+        values["worst"] = {
+            "exact": found.exact,
+            "search": found.search,
+            **coalition_values(found.finding, notes=judged.worst_notes),
+        }
+    if judged.account is not None:
+        values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
+    return values
+
+
+def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    return [{"about": c.about, "state": c.state, "says": c.says} for c in checks]
+
+
+def _privacy_values(audit: Audit) -> dict[str, Any]:
+    return {
+        "observer": audit.ledger.observer,
+        **privacy_values(audit.ledger, partial=audit.partial),
+        "claims": list(map(_claim_values, audit.checks)),
+        "accounts": _accounts_values(audit.ledger),
+    }
+
+
+def _claim_values(check: ClaimCheck) -> dict[str, Any]:
+    """A claim beside what the record shows.
+
+    ``record`` is None where that is unbounded. ``factor`` is the record's figure as a multiple of
+    the claim's; it is None if it is infinite, or if there is no such number.
+    """
+    return {
+        **claims_values([check.claim])[0],
+        "about": check.about,
+        "record": _finite(check.record),
+        "factor": _finite(check.factor),
+        "unbounded": math.isinf(check.record),
+    }
+
+
+def _accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
+    """All accounts, those that are alike but for the party's name together."""
+    groups: dict[tuple[object, ...], list[Account]] = {}
+    for account in ledger.accounts.values():
+        key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
+        groups.setdefault(key, []).append(account)
+    return [
+        {
+            "parties": len(alike),
+            "examples": [account.party for account in alike[:EXAMPLES]],
+            **_account_values(alike[0]),
+        }
+        for alike in groups.values()
+    ]
+
+
+def _account_values(account: Account) -> dict[str, Any]:
+    """What one party told, with the messages behind each figure."""
+    return {
+        "record_epsilon": _finite(account.loss.record),
+        "attribute_epsilon": {n: _finite(e) for n, e in account.loss.attributes.items()},
+        "trail": [
+            {
+                "seq": charge.seq,
+                "kind": charge.kind,
+                "record_epsilon": _finite(charge.loss.record),
+                "attributes": {n: _finite(e) for n, e in charge.loss.attributes.items()},
+            }
+            for charge in account.trail
+        ],
+    }
+
+
+def _composition_values(composition: Composition) -> dict[str, Any]:
+    """What an accountant says at a delta; epsilon is None if it is infinite."""
+    return {**msgspec.to_builtins(composition), "epsilon": _finite(composition.epsilon)}
+
+
+def _replay_values(replay: Replay) -> dict[str, Any]:
+    return {
+        "member": replay.member,
+        "follows": replay.follows,
+        "compared": replay.compared,
+        "tolerated": msgspec.to_builtins(replay.tolerated),
+        "differences": msgspec.to_builtins(replay.differences),
+        "unsaid": replay.unsaid,
+        "why": replay.why or None,
+    }
+
+
+def _audit_values(audit: Audit) -> dict[str, Any]:
+    replay, estimate = audit.replay, audit.estimate
+    marginals = {} if estimate is None else estimate.marginals()
+    return {
+        "simulated": audit.simulated,
+        "findings": msgspec.to_builtins(audit.findings),
+        "remarks": msgspec.to_builtins(audit.remarks),
+        "verification": verification_values(audit.verification),
+        "completeness": msgspec.to_builtins(audit.completeness),
+        "replay": {
+            "aggregator": None if replay is None else _replay_values(replay),
+            "parties": len(audit.replays),
+            "follow": sum(other.follows is True for other in audit.replays),
+            "others": [
+                _replay_values(other)
+                for other in audit.replays
+                if other.follows is not True or other.unsaid or other.tolerated
+            ],
+        },
+        "result": {
+            "published": replay is not None,
+            "follows": None if replay is None else replay.follows,
+            "respondents": None if estimate is None else estimate.n,
+            "marginals": None
+            if estimate is None
+            else {
+                name: dict(
+                    zip(table.categories[0], map(_finite, table.values.tolist()), strict=True)
+                )
+                for name, table in marginals.items()
+            },
+        },
+    }
 
 
 def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
@@ -49,6 +205,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
     digest = verification.digest
     return {
         "intact": verification.intact,
+        "checks": _checks_values(checks_of_file(verification)),
         "complete": verification.complete,
         "torn": verification.torn,
         "compared": verification.compared,
@@ -74,141 +231,93 @@ def verification_values(verification: Verification) -> dict[str, Any]:
     }
 
 
-def account_values(account: Account) -> dict[str, Any]:
-    """What one party told, with the messages behind each figure."""
+def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
+    """What a coalition knows, as JSON has it.
+
+    Long lists are cut: of a set ``LISTED_NAMES`` names are given beside its size, of sets
+    ``LISTED_SETS`` beside their number.
+
+    Args:
+        notes: what a reader has to know of what was asked.
+    """
     return {
-        "party": account.party,
-        "record_epsilon": _finite(account.loss.record),
-        "attribute_epsilon": {n: _finite(e) for n, e in account.loss.attributes.items()},
-        "trail": [
+        "members": list(finding.coalition.members),
+        "taps": [list(pair) for pair in finding.coalition.taps],
+        "keys": list(finding.coalition.keys),
+        "smallest": finding.smallest,
+        "searched": finding.searched,
+        "exposed": _set_values(finding.exposed),
+        "determined": _sets_values(finding.determined),
+        "mixed": _sets_values(finding.mixed),
+        "pairs": {
+            "count": len(finding.pairs),
+            "listed": msgspec.to_builtins(finding.pairs[:LISTED_SETS]),
+        },
+        "sums": [_sum_values(found) for found in finding.sums],
+        "record_epsilon": _finite(finding.ledger.record_epsilon),
+        "unbounded": list(finding.ledger.unbounded),
+        "remarks": list(finding.remarks),
+        "notes": list(notes),
+    }
+
+
+def _sum_values(found: SumFinding) -> dict[str, Any]:
+    parts = sorted(found.components, key=lambda part: len(part.parties))
+    return {
+        "profile": found.profile,
+        "exact_counts": is_exact(found.event),
+        "contributed": found.contributed,
+        "honest": found.honest,
+        "uploads_seen": found.uploads_seen,
+        "total_known": found.total_known,
+        "opened": _set_values(found.opened),
+        "unknown_masks": found.unknown_masks,
+        "masks": [list(pair) for pair in found.masks],
+        "smallest_component": found.smallest_component,
+        "components": {
+            "count": len(parts),
+            "listed": [
+                {
+                    **_set_values(part.parties),
+                    "determined": part.determined,
+                    "hidden_by": part.hidden_by or None,
+                }
+                for part in parts[:LISTED_SETS]
+            ],
+        },
+        "entries": list(found.entries),
+    }
+
+
+def linkage_values(linkage: Linkage) -> dict[str, Any]:
+    """What can be linked, as JSON has it; of many groups the largest, beside their number."""
+    return {
+        "observer": linkage.observer,
+        "count": len(linkage.groups),
+        "groups": [
             {
-                "seq": charge.seq,
-                "kind": charge.kind,
-                "record_epsilon": _finite(charge.loss.record),
-                "attributes": {n: _finite(e) for n, e in charge.loss.attributes.items()},
+                **_set_values(group.parties),
+                "linked": list(group.linked),
+                "unlinked": list(group.unlinked),
+                "repeated": [
+                    {**msgspec.to_builtins(again), "epsilon": _finite(again.epsilon)}
+                    for again in group.repeated
+                ],
             }
-            for charge in account.trail
+            for group in linkage.groups[:LISTED_SETS]
         ],
     }
 
 
-def accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
-    """All accounts, those that are alike but for the party's name together."""
-    groups: dict[tuple[object, ...], list[Account]] = {}
-    for account in ledger.accounts.values():
-        key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
-        groups.setdefault(key, []).append(account)
-    return [
-        {
-            "parties": len(alike),
-            "examples": [account.party for account in alike[:EXAMPLES]],
-            **{k: v for k, v in account_values(alike[0]).items() if k != "party"},
-        }
-        for alike in groups.values()
-    ]
+def _sets_values(sets: Sequence[tuple[PartyId, ...]]) -> dict[str, Any]:
+    ordered = sorted(sets, key=len)
+    return {"count": len(sets), "listed": [_set_values(s) for s in ordered[:LISTED_SETS]]}
 
 
-def checks_values(checks: Iterable[ClaimCheck]) -> list[dict[str, Any]]:
-    """Claims beside what the record shows.
-
-    ``record`` is None where that is unbounded. ``factor`` is the record's figure as a multiple of
-    the claim's; it is None if it is infinite, or if there is no such number.
-    """
-    return [
-        {
-            **claims_values([check.claim])[0],
-            "about": check.about,
-            "record": _finite(check.record),
-            "factor": None if check.factor is None else _finite(check.factor),
-            "unbounded": math.isinf(check.record),
-        }
-        for check in checks
-    ]
+def _set_values(parties: tuple[PartyId, ...]) -> dict[str, Any]:
+    return {"size": len(parties), "parties": list(parties[:LISTED_NAMES])}
 
 
-def finding_values(finding: Finding) -> dict[str, Any]:
-    """A finding, with the entries behind it."""
-    return {"text": finding.text, "entries": list(finding.entries), "party": finding.party}
-
-
-def composition_values(composition: Composition) -> dict[str, Any]:
-    """What an accountant says at a delta; epsilon is None if it is infinite."""
-    values: dict[str, Any] = msgspec.to_builtins(composition)
-    return {**values, "epsilon": _finite(composition.epsilon)}
-
-
-def worst_respondent_values(
-    found: WorstRespondent, others: Iterable[Composition]
-) -> dict[str, Any]:
-    """What tighter accountants say of the respondent of whom most was learned."""
-    return {
-        "party": found.party,
-        "everybody": found.everybody,
-        "exact": composition_values(found.composition),
-        "others": [composition_values(other) for other in others],
-    }
-
-
-def replay_values(replay: Replay) -> dict[str, Any]:
-    """What a member's replay found."""
-    return {
-        "member": replay.member,
-        "follows": replay.follows,
-        "compared": replay.compared,
-        "tolerated": [finding_values(found) for found in replay.tolerated],
-        "differences": [finding_values(found) for found in replay.differences],
-        "unsaid": replay.unsaid,
-        "why": replay.why or None,
-    }
-
-
-def audit_values(audit: Audit) -> dict[str, Any]:
-    """An audit as ``audit --json`` prints it."""
-    replay = audit.replay
-    estimate = audit.estimate
-    return {
-        "accepted": audit.accepted,
-        "simulated": audit.simulated,
-        "findings": [finding_values(finding) for finding in audit.findings],
-        "remarks": [finding_values(remark) for remark in audit.remarks],
-        "verification": verification_values(audit.verification),
-        "completeness": msgspec.to_builtins(audit.completeness),
-        "privacy": {
-            "observer": audit.ledger.observer,
-            **privacy_values(audit.ledger, partial=audit.partial),
-            "claims": checks_values(audit.checks),
-            "accounts": accounts_values(audit.ledger),
-        },
-        "replay": {
-            "aggregator": None if replay is None else replay_values(replay),
-            "parties": len(audit.replays),
-            "follow": sum(other.follows is True for other in audit.replays),
-            "others": [
-                replay_values(other)
-                for other in audit.replays
-                if other.follows is not True or other.unsaid or other.tolerated
-            ],
-        },
-        "result": {
-            "published": replay is not None,
-            "follows": None if replay is None else replay.follows,
-            "respondents": None if estimate is None else estimate.n,
-            "marginals": None
-            if estimate is None
-            else {
-                name: dict(
-                    zip(table.categories[0], map(_known, table.values.tolist()), strict=True)
-                )
-                for name, table in estimate.marginals().items()
-            },
-        },
-    }
-
-
-def _known(value: float) -> float | None:
-    """A number, or None for one that nothing was reported about."""
-    return value if math.isfinite(value) else None
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isinf(value) else value
+def _finite(value: float | None) -> float | None:
+    """A number as JSON has it: None where there is none, or where it is infinite."""
+    return value if value is not None and math.isfinite(value) else None

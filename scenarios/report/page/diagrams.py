@@ -116,33 +116,32 @@ def _arrow(arrow: Arrow, xs: Sequence[float], y: float) -> list[Markup]:
 # Figures beside figures
 
 
-def bar(share: float, *, unbounded: bool = False) -> Markup:
-    """A bar for a table's cell, hidden from those who read the cell beside it.
+def bars(shares: Sequence[float | None]) -> Markup:
+    """Bars for a table's cell, hidden from those who read the cells beside it.
 
     Args:
-        share: its length, 0 to 1.
-        unbounded: there is no length to draw.
+        shares: how long each is, 0 to 1; infinite ones have no end, and None has no bar. Of two,
+            the first is what is claimed.
     """
-    parts = [element("rect", x=0, y=0, width=100, height=8, class_="rail")]
-    if unbounded:
-        parts.append(_endless(0, 8))
-    elif share > 0:
-        long = 100 * min(max(share, 0.006), 1.0)
-        parts.append(element("rect", x=0, y=0, width=long, height=8, class_="fill"))
-    return _inline(parts, 8)
-
-
-def bars(claimed: float | None, record: float) -> Markup:
-    """What is claimed above what is on record, each as long as its share of the largest figure."""
+    kinds, height = (("fill",), 8) if len(shares) == 1 else (("claim", "fill"), 7)
     parts = []
-    for y, share, kind in ((0, claimed, "claim"), (9, record, "fill")):
-        parts.append(element("rect", x=0, y=y, width=100, height=7, class_="rail"))
+    for place, (share, kind) in enumerate(zip(shares, kinds, strict=True)):
+        y = place * (height + 2)
+        parts.append(element("rect", x=0, y=y, width=100, height=height, class_="rail"))
         if share is not None and math.isinf(share):
-            parts.append(_endless(y, 7))
+            parts.append(_endless(y, height))
         elif share:
-            long = 100 * min(share, 1.0)
-            parts.append(element("rect", x=0, y=y, width=long, height=7, class_=kind))
-    return _inline(parts, 16)
+            long = 100 * min(max(share, 0.006), 1.0)
+            parts.append(element("rect", x=0, y=y, width=long, height=height, class_=kind))
+    return element(
+        "svg",
+        *parts,
+        viewBox=f"0 0 100 {height if len(kinds) == 1 else 16}",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+        focusable="false",
+        class_="bar" if len(kinds) == 1 else "bar two",
+    )
 
 
 def _endless(y: int, height: int) -> Markup:
@@ -150,19 +149,6 @@ def _endless(y: int, height: int) -> Markup:
         f"M{x} {y + height}l{height} -{height}h5l-{height} {height}z" for x in range(0, 100, 13)
     )
     return element("path", d=teeth, class_="endless")
-
-
-def _inline(parts: Sequence[Markup], height: int) -> Markup:
-    """A picture in a cell, hidden from those who read the cell beside it."""
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 100 {height}",
-        preserveAspectRatio="none",
-        aria_hidden="true",
-        focusable="false",
-        class_="bar" if height < 12 else "bar two",
-    )
 
 
 @dataclass(frozen=True, slots=True)

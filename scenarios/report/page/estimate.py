@@ -19,7 +19,7 @@ from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.report.formatting import NONE, count, cut, percent, signed
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
-from scenarios.report.page.parts import Grid, Section, rest
+from scenarios.report.statement.parts import Grid, Section, rest
 
 ATTRIBUTES, CATEGORIES = 24, 20
 PAIRS, TRIED, CELLS = 4, 28, 100
@@ -31,6 +31,7 @@ WHISKER = 1.96
 UNKNOWN = "unknown"
 
 _SHADES = 7
+_TITLE = "The published estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,11 @@ class Heat:
     rows: tuple[tuple[str, tuple[tuple[str, str, int], ...]], ...]
 
 
-def estimate(audit: Audit) -> Section:
-    """What the published result says."""
+def estimate(audit: Audit) -> tuple[Section, dict[str, object]]:
+    """What the published result says, and what its template draws."""
     found = audit.estimate
     if found is None:
-        return Section(
-            key="estimate",
-            title="The published estimate",
-            lead="There is none to show.",
-            extra={"panels": (), "more": "", "heats": (), "pairs": ""},
-        )
+        return Section(key="estimate", title=_TITLE, lead="There is none to show."), {}
     heats: tuple[Heat, ...] = ()
     pairs = ""
     exact = isinstance(found, ExactEstimate)
@@ -86,18 +82,9 @@ def estimate(audit: Audit) -> Section:
         said += (
             f" An error is {UNKNOWN} where reports are too few, or too much alike, to estimate it."
         )
-    return Section(
-        key="estimate",
-        title="The published estimate",
-        lead=f"{count(found.n, 'respondent')}, {count(len(found.survey.names), what)}.",
-        notes=(said,),
-        extra={
-            "panels": panels,
-            "more": left,
-            "heats": heats,
-            "pairs": pairs,
-        },
-    )
+    lead = f"{count(found.n, 'respondent')}, {count(len(found.survey.names), what)}."
+    section = Section(key="estimate", title=_TITLE, lead=lead, notes=(said,))
+    return section, {"panels": panels, "more": left, "heats": heats, "pairs": pairs}
 
 
 def _panels(found: Estimate, *, exact: bool) -> Iterator[Panel]:

@@ -11,8 +11,8 @@ from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.formatting import NONE, count, cut, size
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Arrow, Step
-from scenarios.report.page.parts import Cell, Grid, Section, rest
 from scenarios.report.rounds import Flow, Round
+from scenarios.report.statement.parts import Bar, Cell, Grid, Section, rest
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20
 
@@ -37,8 +37,8 @@ class _Fold:
         return f"Rounds {self.first:,} to {self.last:,}"
 
 
-def traffic(audit: Audit, rounds: Sequence[Round]) -> Section:
-    """The sequence diagram and its table, and the traffic by kind."""
+def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, object]]:
+    """The traffic as tables, and what its template draws beside them."""
     folds = _folded(rounds)
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")
@@ -62,7 +62,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> Section:
             f"{sent:,}",
             f"{sent - arrived:,}" if sent != arrived else "none",
             size(kind_bytes),
-            diagrams.bar(kind_bytes / max(octets, 1)),
+            Bar((kind_bytes / max(octets, 1),)),
         )
         for (kind, start, end), (sent, arrived, kind_bytes) in ranked[:FLOWS]
     )
@@ -84,22 +84,17 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> Section:
         ),
     )
     happened = [f"{fold.name}: {cut(note, 160)}" for fold in folds for note in fold.notes]
-    return Section(
-        key="traffic",
-        title="What was said",
-        lead=lead,
-        grids=grids,
-        pictures=(
+    section = Section(key="traffic", title="What was said", lead=lead, grids=grids)
+    return section, {
+        "pictures": (
             diagrams.sequence("wide", lifelines, drawn, width=_WIDE),
             diagrams.sequence("narrow", short, drawn, width=_NARROW),
         )
         if drawn
         else (),
-        extra={
-            "happened": tuple(happened[:NOTES]),
-            "more": rest(len(happened), NOTES, "notes"),
-        },
-    )
+        "happened": happened[:NOTES],
+        "more": rest(len(happened), NOTES, "notes"),
+    }
 
 
 def _folded(rounds: Sequence[Round]) -> list[_Fold]:

@@ -15,14 +15,11 @@ from rich.text import Text
 
 from protocol.estimators.tables import Table as Marginal
 from protocol.transcript.entries import Header
-from protocol.transcript.verification import Verification
 from scenarios.report.formatting import count
-from scenarios.report.published import PUBLISHED
 from scenarios.report.rounds import Round, waits_of
 from scenarios.running.errors import printable
 from scenarios.running.scenario import Finished, Scenario
 
-_FAULTS = 50
 _ATTRIBUTES = 60
 """The most attributes that a table or a line lists."""
 
@@ -31,11 +28,6 @@ _WAITS = 16
 
 _NAMED = 12
 """Up to so many attributes are named even if their figures are all the same."""
-
-UNTOLD = (
-    "A file that was rewritten whole cannot be told from the original without what was published "
-    "elsewhere: pass it with --checkpoint or --digest."
-)
 
 
 def scenarios_report(scenarios: Sequence[Scenario[Any]]) -> Iterator[RenderableType]:
@@ -85,82 +77,6 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     yield plain(f"digest {outcome.digest.hex()}")
     if outcome.seed is not None:
         yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
-
-
-def verification_report(verification: Verification) -> Iterator[RenderableType]:
-    """Whether a transcript is intact, and every fault."""
-    for fault in verification.faults[:_FAULTS]:
-        yield plain(f"fault: {fault}", style="red")
-    more = len(verification.faults) - _FAULTS + verification.faults_left_out
-    if more > 0:
-        yield plain(f"and {more:,} more faults; --json lists them", style="red")
-    if verification.torn:
-        yield plain("incomplete: the file breaks off inside a block, as after a crash")
-    elif verification.header is None and not verification.faults:
-        yield plain("incomplete: the file ends before its header, as after a crash")
-    elif verification.ending is None and verification.header is not None:
-        yield plain("incomplete: the file has no closing record, as after a crash")
-    elif verification.ending is not None and not verification.ending.complete:
-        yield plain(f"incomplete: the run did not come to its end: {verification.ending.reason}")
-    if verification.digest is not None:
-        yield plain(
-            f"{count(verification.entries, 'entry', 'entries')}, "
-            f"{count(verification.messages, 'message')} sent, "
-            f"{verification.undelivered:,} of them never delivered"
-        )
-        yield plain(f"digest {verification.digest.hex()}")
-        yield from map(plain, signed_lines(verification))
-    if verification.extends:
-        yield plain("it extends the checkpoint that was given", style="green")
-    yield from contradiction_lines(verification)
-    if verification.intact:
-        yield plain("intact", style="bold green")
-        if not verification.compared:
-            yield plain(published_line(verification))
-    else:
-        yield plain("NOT intact", style="bold red")
-
-
-def contradiction_lines(verification: Verification) -> Iterator[RenderableType]:
-    """That the aggregator has told two stories, if it has."""
-    if verification.equivocation is not None:
-        yield plain(
-            "the aggregator has signed two checkpoints that contradict each other: the one on "
-            "record and the one that was given",
-            style="bold red",
-        )
-
-
-def published_line(verification: Verification) -> str:
-    """Whether this is the record that was published, or what would tell."""
-    if verification.published == "not given":
-        return UNTOLD
-    return PUBLISHED[verification.published][1]
-
-
-def signed_lines(verification: Verification) -> Iterator[str]:
-    """Whose words are signed for, and whether the aggregator has signed for the record."""
-    signed, unsigned = len(verification.signed_by), verification.unsigned
-    spoken = signed + len(unsigned)
-    match verification.signed:
-        case "all":
-            whose = "the one party" if signed == 1 else f"all {signed:,} parties"
-            yield f"signed by their senders: the words of {whose}"
-        case "some":
-            names = ", ".join(unsigned[:_NAMED]) + (", ..." if len(unsigned) > _NAMED else "")
-            yield f"signed by their senders: the words of {signed:,} of {spoken:,}; not of {names}"
-        case _:
-            yield "signed by their senders: the words of no party"
-    final = verification.final
-    if final is not None:
-        yield (
-            f"signed by the aggregator: checkpoint {final.statement.number}, at the end; "
-            f"its key is {final.key.hex()}"
-        )
-    elif verification.checkpoint is not None:
-        yield f"signed by the aggregator: up to entry {verification.checkpoint.statement.entries:,}"
-    else:
-        yield "signed by the aggregator: nothing"
 
 
 def header_report(header: Header) -> RenderableType:

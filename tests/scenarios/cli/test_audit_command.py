@@ -98,10 +98,10 @@ def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None
     asked = (*ALL, "--worst", "2", "--replay", "--records", run.records, "--html", page)
     said = sottovoce("audit", run.path, *asked, "--trail", "party-2", "--delta", "1e-5")
     assert said.code == 0, said.err
-    for heading in ("accepted", "Linkage", "Coalition", "The worst coalition"):
-        assert heading in map(str.strip, said.out.splitlines())
+    headings = ("Accepted", "What can be linked", "What a coalition knows", "What party-2 told")
+    assert set(headings) <= set(said.out.splitlines())
+    assert "The worst coalition. " in said.out
     assert "6 of 6 parties whose keys and records are at hand said what follows" in said.out
-    assert "what party-2 told" in said.out
     html = page.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
     assert list(page.parent.iterdir()) == [page]
@@ -139,7 +139,7 @@ def test_every_variant_with_losses(example: Example, tmp_path: Path) -> None:
 
 def test_a_trail(quick: Recorded) -> None:
     said = sottovoce("audit", quick.path, "--trail", "party-3")
-    assert "what party-3 told" in said.out
+    assert "What party-3 told" in said.out
     found = sottovoce("audit", quick.path, "--trail", "party-3", "--json").json
     assert found["trail"]["party"] == "party-3"
     assert found["trail"]["record_epsilon"] == quick.summary["privacy"]["record_epsilon"]
@@ -157,22 +157,25 @@ def test_an_observer(observer: str, quick: Recorded) -> None:
 def test_claims_are_beside_the_record(tmp_path: Path) -> None:
     run = recorded(tmp_path, PairRR.with_keep(BITS, 0.6))
     said = sottovoce("audit", run.path).out
-    assert "per record, in 'Upload' and 'Partial', 3 times the claim" in said
+    assert "3 times as much" in said
+    assert "(per record, in 'Upload' and 'Partial'); Claimed ε: " in said
+    assert "; Factor: 3\n" in said
     [check] = sottovoce("audit", run.path, "--json").json["privacy"]["claims"]
     assert check["factor"] == pytest.approx(3.0)
     assert (check["unbounded"], check["record"]) == (False, pytest.approx(3 * check["epsilon"]))
     run = recorded(tmp_path / "rrba", RRBA(survey=BITS, p=0.5, k=1, block=4))
     said = sottovoce("audit", run.path).out
-    assert "answer costs ln(1/(1-p)), whatever the table = 0.693147" in said
-    assert "on record: 1.09861 per answer, 1.58 times the claim" in said
+    assert "answer costs ln(1/(1-p)), whatever the table (per answer); Claimed ε: 0.6932" in said
+    assert "On record: 1.099; Factor: 1.58\n" in said
     run = recorded(tmp_path / "own", RRIndependent.with_keep(BITS, 0.6))
-    assert "per record, as claimed" in sottovoce("audit", run.path).out
+    assert "The record shows no more than is claimed." in sottovoce("audit", run.path).out
 
 
 def test_an_unbounded_claim_is_shown_as_such(tmp_path: Path) -> None:
     run = recorded(tmp_path, RRClusters(survey=BITS, p=0.6, tv=4, td=0.1))
     said = sottovoce("audit", run.path).out
-    assert "on record: infinite per record" in said
+    assert "The record shows no bound where no risk is claimed." in said
+    assert "On record: ∞" in said
     *_, check = sottovoce("audit", run.path, "--json").json["privacy"]["claims"]
     assert (check["record"], check["factor"], check["unbounded"]) == (None, None, True)
 
@@ -187,8 +190,9 @@ def test_a_second_opinion(quick: Recorded) -> None:
     assert other["epsilon"] == pytest.approx(tighter["exact"]["epsilon"], abs=0.01)
     assert "second opinion, by dp-accounting" in other["method"]
     said = sottovoce("audit", quick.path, "--pld").out
-    assert "about each respondent, at delta 1e-06, at most epsilon" in said
-    assert "neighbours: any two records of one respondent" in said
+    assert "About each respondent, at δ = 1e-06, at most ε" in said
+    assert "Neighbours: any two records of one respondent" in said
+    assert "second opinion, by dp-accounting" in said
 
 
 def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
@@ -198,9 +202,9 @@ def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
     other.write_text("\n".join([*lines[:2], "no,yes,no", *lines[3:]]) + "\n")
     said = sottovoce("audit", quick.path, "--records", other)
     assert said.code == 1
-    [line] = [line for line in said.out.splitlines() if "does not follow" in line]
+    [line] = [line for line in said.out.splitlines() if "party-1 #0" in line]
     assert line.strip().startswith("party-1 #0: the record has another 'Report'")
-    assert "[entry " in line
+    assert "; Party: party-1; Entries: " in line
     found = json.loads(sottovoce("audit", quick.path, "--records", other, "--json").out)
     [finding] = found["findings"]
     assert finding["party"] == "party-1"
@@ -212,9 +216,9 @@ def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
 def test_what_was_not_replayed_is_said(quick: Recorded, tmp_path: Path) -> None:
     said = sottovoce("audit", quick.path, "--replay")
     assert said.code == 0
-    assert "no party's words were replayed" in said.out
+    assert "No party's words were replayed" in said.out
     assert "--records FILE" in said.out
-    assert "no party's words" not in sottovoce("audit", quick.path).out
+    assert "No party's words" not in sottovoce("audit", quick.path).out
     forgery = Forgery(quick.path.read_bytes())
     forgery.header["seed"] = None
     path = tmp_path / "unseeded.svt"
@@ -320,7 +324,7 @@ def test_a_file_that_is_torn_is_judged_as_far_as_it_goes(summed: Recorded, tmp_p
     asked = (*ALL, "--worst", "1", "--records", summed.records, "--html", page)
     said = sottovoce("audit", path, *asked)
     assert said.code == 1
-    assert "NOT accepted" in said.out
+    assert said.out.startswith("Not accepted\n")
     assert page.exists()
     assert json.loads(sottovoce("audit", path, *asked, "--json").out)["accepted"] is False
 
@@ -342,12 +346,12 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     path, published = tmp_path / "transcript.svt", tmp_path / "transcript.checkpoint.json"
     said = sottovoce("audit", path, "--checkpoint", published)
     assert said.code == 0
-    assert "signed by their senders: the words of all 20 parties" in said.out
+    assert "All 20 parties signed what they said." in said.out
     other = tmp_path / "other"
     sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
     said = sottovoce("audit", other / "transcript.svt", "--checkpoint", published)
     assert said.code == 1
-    assert "NOT accepted" in said.out
+    assert said.out.startswith("Not accepted\n")
 
 
 def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
@@ -377,12 +381,12 @@ def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
         recorder.close()
     said = sottovoce("audit", path)
     assert said.code == 1
-    assert "whether the result follows cannot be told" in said.out
+    assert "Whether the published result follows cannot be told" in said.out
     folder = folder_of(setting, AGGREGATOR, tmp_path / "aggregator")
     said = sottovoce("audit", path, "--member", folder)
     assert said.code == 0, said.out
-    assert said.out.startswith("accepted\n")
-    assert "the published result of 6 respondents follows" in said.out
+    assert said.out.startswith("Accepted\n")
+    assert "The published result of 6 respondents follows" in said.out
 
 
 def test_a_page_does_not_replace_the_transcript(quick: Recorded) -> None:

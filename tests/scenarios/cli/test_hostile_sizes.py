@@ -194,7 +194,7 @@ BOMBS = {
 FINDS = {
     "undelivered": "could not finish",
     "strangers": "is not in the roster",
-    "reasons": "other reasons",
+    "reasons": "more reasons",
     "alike": "more entries than allowed for a file of this length",
     "closings": "could not finish",
     "questions": "could not finish",
@@ -225,7 +225,7 @@ def test_so_does_a_query(name: str, bombs: dict[str, Path]) -> None:
 def test_so_does_the_judge_of_a_coalition(bombs: dict[str, Path]) -> None:
     said = limited("audit", bombs["questions"], "--coalition", "aggregator")
     assert (said.code, said.err) == (1, "")
-    assert said.out.count("could not finish") == 2
+    assert said.out.lower().count("could not finish") == 2
 
 
 def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:

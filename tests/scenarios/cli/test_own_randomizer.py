@@ -49,10 +49,10 @@ def test_an_audit_says_all_but_the_figure_at_a_delta(path: Path, tmp_path: Path)
     page = tmp_path / "page.html"
     said = sottovoce("audit", path, "--variant", OWN, "--html", page)
     assert said.code == 0, said.err
-    assert "\naccepted\n" in said.out
-    assert "learned about each respondent at most epsilon 1.09861 (pure" in said.out
-    assert f"\nat delta 1e-06: {WHY}" in said.out
-    assert "the published result of 12 respondents follows" in said.out
+    assert said.out.startswith("Accepted\n")
+    assert "learned at most ε = 1.099 about each respondent (pure" in said.out
+    assert f"At delta 1e-06: {WHY}" in said.out
+    assert "The published result of 12 respondents follows" in said.out
     shown = Page(page.read_text(encoding="utf-8")).said
     assert f"At delta 1e-06: {WHY}" in shown
     assert "at most ε = 1.099 about each respondent" in shown
@@ -91,7 +91,7 @@ def test_every_option_of_an_audit(path: Path, asked: tuple[str, ...]) -> None:
 def test_what_is_wrong_otherwise_still_decides(path: Path) -> None:
     said = sottovoce("audit", path, "--variant", OWN, "--digest", "00" * 32)
     assert said.code == 1
-    assert "NOT accepted" in said.out
+    assert said.out.startswith("Not accepted\n")
     assert WHY in said.out
 
 
@@ -111,8 +111,9 @@ def test_without_an_epsilon_it_counts_as_the_answers_themselves(path: Path) -> N
     said = sottovoce("audit", path, "--variant", f"{FILE}:Silent")
     assert said.code == 0, said.err
     assert "party-1 #0: randomizer 'Unjudgeable' has epsilon None: expected a number" in said.out
-    assert "no epsilon bounds what aggregator learned" in said.out
-    assert "at delta" not in said.out
+    assert "No ε bounds what the aggregator learned" in said.out
+    assert "at delta" not in said.out.lower()
+    assert "at a δ" not in said.out
     found = sottovoce("audit", path, "--variant", f"{FILE}:Silent", "--json").json
     assert found["privacy"]["record_epsilon"] is None
     # A party does not send what nobody can judge.

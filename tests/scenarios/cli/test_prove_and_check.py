@@ -145,10 +145,10 @@ def test_verify_with_a_checkpoint(survey: Survey, tmp_path: Path) -> None:
     verify = ("verify", survey.transcript, "--checkpoint")
     said = sottovoce(*verify, survey.checkpoint)
     assert said.code == 0
-    assert "it extends the checkpoint that was given" in said.out
-    assert "cannot be told from the original" not in said.out
-    assert "signed by their senders: the words of all 30 parties" in said.out
-    assert "signed by the aggregator: checkpoint 1, at the end" in said.out
+    assert "It fits the digest or the checkpoint that was published." in said.out
+    assert "cannot be distinguished from the original" not in said.out
+    assert "All 30 parties signed what they said." in said.out
+    assert "Checkpoint 1, at the end, is signed by the key" in said.out
     found = sottovoce(*verify, survey.checkpoint, "--json").json
     assert found["signed"] == {
         "parties": "all",
@@ -174,8 +174,8 @@ def test_a_fork_is_evidence(tmp_path: Path) -> None:
     published = tmp_path / "original.checkpoint.json"
     said = sottovoce("verify", path, "--checkpoint", published, "--evidence", evidence)
     assert said.code == 1
-    assert "the aggregator has signed two checkpoints that contradict each other" in said.out
-    assert "the words of 6 of 7; not of party-2" in said.out
+    assert "The aggregator has signed two checkpoints that contradict each other" in said.out
+    assert "6 of 7 parties signed what they said; not party-2." in said.out
     said = sottovoce("check", evidence)
     assert said.code == 0
     assert said.out.startswith("checkpoint 1 was signed twice, with different content\nby the ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import re
 from collections.abc import Callable
@@ -20,11 +21,12 @@ from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.header import header_of
-from protocol.transcript.reader import RULES
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate
 from scenarios.files.checkpoints import checkpoint_values
+from scenarios.report.statement.checks import OF_THE_AUDIT, OF_THE_FILE
+from scenarios.report.statement.parts import WORDS
 from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
 from tests.recorded.checkpointed import checkpoints_of
@@ -34,14 +36,6 @@ from tests.scenarios.command import sottovoce
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)
 ROUNDS = RRBA(survey=BITS, p=0.5, k=1, mix=0.5, block=2)
 LOST = "party-2"
-
-
-# What is wrong with the file is among the findings, by the rule that is broken.
-_FAULTY = re.compile(
-    r"^  (the record is incomplete|the run did not come to its end"
-    rf"|(byte \d+, )?(entry \d+, )?({'|'.join(RULES)}): )",
-    re.MULTILINE,
-)
 
 
 class Unreadable(RRIndependent, frozen=True):
@@ -135,6 +129,7 @@ class Case(NamedTuple):
         digest, checkpoint: what was published.
         records: everybody's, to replay with.
         variant: its class, in this file.
+        options: more of the command's.
     """
 
     file: Callable[[], bytes]
@@ -143,25 +138,32 @@ class Case(NamedTuple):
     checkpoint: Callable[[], SignedCheckpoint] | None = None
     records: str | None = None
     variant: str | None = None
+    options: tuple[str, ...] = ()
 
 
 SOUND = {
     "accepted": "good",
     "The record": "good",
     "What was published": "care",
+    "Signed by parties": "good",
+    "Signed by the aggregator": "good",
     "The count": "good",
     "The result": "good",
-    "Replayed words": "",
     "Simulation": "care",
     "Privacy": "note",
+    "Privacy at a δ": "note",
     "Claims": "note",
-    "signed by parties": "all",
-    "signed at the end": "yes",
+    "Linkage": "note",
 }
+"""How the checks of a sound simulation come out; those that are not here are not asked."""
+
 REFUSED = {"accepted": "bad"}
 BROKEN = {"accepted": "bad", "The record": "bad"}
-FORGED = {"signed at the end": "no"}
+FORGED = {"Signed by the aggregator": "care"}
 DIFFERS = {"What was published": "bad", **BROKEN}
+UNREAD = {**BROKEN, "Privacy": "bad", "Privacy at a δ": "care"}
+UNBOUNDED = {"Privacy": "care", "Privacy at a δ": ""}
+ALL_BUT_ONE = ",".join(["aggregator", *(f"party-{i}" for i in range(1, PARTIES))])
 
 CASES = {
     "sound": Case(recorded, {}),
@@ -189,11 +191,16 @@ CASES = {
         {**DIFFERS, "Claims": "care"},
         checkpoint=lambda: checkpoints_of(recorded(ROUNDS, seed=2))[0],
     ),
+    "a checkpoint that contradicts the record's": Case(
+        recorded,
+        {**DIFFERS, "Signed by the aggregator": "bad"},
+        checkpoint=lambda: last_of(recorded(lossy=True)),
+    ),
     "a flipped bit in the last entries": Case(
         lambda: recorded()[:-40] + bytes([recorded()[-40] ^ 1]) + recorded()[-39:],
-        {**BROKEN, "Privacy": "bad"},
+        UNREAD,
     ),
-    "torn in the closing record": Case(lambda: recorded()[:-5], {**BROKEN, "Privacy": "bad"}),
+    "torn in the closing record": Case(lambda: recorded()[:-5], UNREAD),
     "a run that failed": Case(lambda: recorded(complete=False), BROKEN),
     "a run with a loss": Case(lambda: recorded(lossy=True), {"The count": "care"}),
     "one left out": Case(lambda: forged(one_left_out), {**REFUSED, "The count": "bad", **FORGED}),
@@ -210,148 +217,141 @@ CASES = {
     ),
     "a result that cannot be followed": Case(
         lambda: recorded(SecureSumVariant(survey=BITS), seeded=False),
-        {**REFUSED, "The result": "open", "Simulation": "", "Privacy": "care", "Claims": ""},
+        {**REFUSED, "The result": "open", "Simulation": "", **UNBOUNDED},
     ),
     "no simulation": Case(lambda: recorded(seeded=False), {"Simulation": ""}),
     "no bound, and nothing claimed": Case(
-        lambda: recorded(SecureSumVariant(survey=BITS)), {"Privacy": "care", "Claims": ""}
+        lambda: recorded(SecureSumVariant(survey=BITS)), UNBOUNDED
     ),
     "no bound where one is claimed": Case(
         lambda: recorded(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="secure-sum")),
-        {"Privacy": "care", "Claims": "care"},
+        {**UNBOUNDED, "Claims": "care"},
     ),
     "more than is claimed": Case(lambda: recorded(ROUNDS), {"Claims": "care"}),
     "two parties without keys": Case(
-        lambda: recorded(unsigned=("party-1", LOST)), {"signed by parties": "some"}
+        lambda: recorded(unsigned=("party-1", LOST)), {"Signed by parties": "care"}
     ),
     "no signature at all": Case(
         lambda: recorded(unsigned=tuple(place(SIMPLE, 1).identities), signer=False),
-        {"signed by parties": "none", **FORGED},
+        {"Signed by parties": "care", **FORGED},
     ),
     "replayed with the true records": Case(recorded, {"Replayed words": "good"}, records="true"),
     "replayed with others": Case(recorded, {**REFUSED, "Replayed words": "bad"}, records="others"),
+    "nobody conspires well": Case(
+        lambda: recorded(SecureSumVariant(survey=BITS)),
+        {**UNBOUNDED, "Coalition": "note", "The worst coalition": "note"},
+        options=("--coalition", "party-1", "--worst", "1"),
+    ),
+    "all but one conspire": Case(
+        lambda: recorded(SecureSumVariant(survey=BITS)),
+        {**UNBOUNDED, "Coalition": "care", "The worst coalition": "care"},
+        options=("--coalition", ALL_BUT_ONE, "--worst", str(PARTIES - 1)),
+    ),
+    "told twice": Case(
+        lambda: recorded(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr")),
+        {"Linkage": "care"},
+    ),
 }
 
 
-def in_json(found: Any) -> dict[str, str]:
-    """How the checks come out by what ``--json`` prints."""
+def by_figures(found: Any) -> dict[str, str]:
+    """How some checks come out by the figures beside the statement that ``--json`` prints."""
     verification, privacy = found["verification"], found["privacy"]
     counts = found["completeness"]
     wrong = any(closing["left_out"] or closing["unheard"] for closing in counts["closings"])
     everybody = counts["counted"] == counts["parties"]
-    result, replay = found["result"], found["replay"]
+    result = found["result"]
     states = {True: "good", False: "bad", None: "open"}
     follows = states[result["follows"]] if result["published"] else "bad"
     if result["follows"] and result["respondents"] is None:
         follows = "bad"
-    others = [other["follows"] for other in replay["others"]]
+    others = [other["follows"] for other in found["replay"]["others"]]
     words = "bad" if False in others else "open" if None in others else "good"
     unbounded = any(claim["unbounded"] for claim in privacy["claims"])
     exceeded = any((claim["factor"] or 0) > 1 + 1e-9 for claim in privacy["claims"])
     partial = any("could not be read whole" in why for why in privacy.get("unbounded", ()))
+    published = {"not given": "care", "begins": "care", "fits": "good", "differs": "bad"}
     return {
         "accepted": states[found["accepted"]],
         "The record": states[verification["intact"]],
-        "What was published": {
-            "not given": "care",
-            "begins": "care",
-            "fits": "good",
-            "differs": "bad",
-        }[verification["published"]],
+        "What was published": published[verification["published"]],
+        "Signed by parties": "good" if verification["signed"]["parties"] == "all" else "care",
+        "Signed by the aggregator": "bad"
+        if verification["equivocation"]
+        else "good"
+        if verification["signed"]["at_the_end"]
+        else "care",
         "The count": "bad" if wrong else "good" if everybody else "care",
         "The result": follows,
-        "Replayed words": words if replay["parties"] else "",
+        "Replayed words": words if found["replay"]["parties"] else "",
         "Simulation": "care" if found["simulated"] else "",
         "Privacy": "bad" if partial else "care" if "unbounded" in privacy else "note",
-        "Claims": "care" if unbounded or exceeded else "note" if privacy["claims"] else "",
-        "signed by parties": verification["signed"]["parties"],
-        "signed at the end": "yes" if verification["signed"]["at_the_end"] else "no",
+        "Claims": "care" if unbounded or exceeded else "note",
+        **{
+            about: "care" if found[key]["exposed"]["size"] else "note"
+            for about, key in (("Coalition", "coalition"), ("The worst coalition", "worst"))
+            if key in found
+        },
+        "Linkage": "care" if any(g["repeated"] for g in found["linkage"]["groups"]) else "note",
     }
 
 
-def in_words(said: str) -> dict[str, str]:
-    """How the checks come out by what the command prints."""
+Said = dict[str, tuple[str, str]]
+"""Of every check how it came out, and the sentence; the verdict is the one on ``accepted``."""
 
-    def among(*sentences: tuple[str, str], otherwise: str = "?") -> str:
-        return next((state for part, state in sentences if part in said), otherwise)
 
-    counted, parties = map(int, re.findall(r"^(\d+) of (\d+) part.* counted", said, re.M)[0])
+def in_json(found: Any) -> Said:
+    said = found["statement"]
     return {
-        "accepted": among(("NOT accepted\n", "bad"), ("accepted\n", "good")),
-        "The record": "bad" if _FAULTY.search(said) else "good",
-        "What was published": among(
-            ("It fits the digest or the checkpoint", "good"),
-            ("It does not fit the digest", "bad"),
-            ("It extends the checkpoint that was published, but", "care"),
-            ("cannot be told from the original without", "care"),
-        ),
-        "The count": "bad"
-        if re.search("was delivered in time and not counted|before it was delivered", said)
-        else "good"
-        if counted == parties
-        else "care",
-        "The result": among(
-            ("no result was published", "bad"),
-            ("the result does not follow", "bad"),
-            ("cannot be read", "bad"),
-            ("whether the result follows cannot be told", "open"),
-            ("follows from the reports on record", "good"),
-        ),
-        "Replayed words": _replayed(said),
-        "Simulation": among(("The transcript holds its seed", "care"), otherwise=""),
-        "Privacy": among(
-            ("no bound: the record", "bad"),
-            ("no epsilon bounds what", "care"),
-            ("learned about each respondent at most", "note"),
-        ),
-        "Claims": among(
-            ("times the claim", "care"),
-            ("infinitely many times", "care"),
-            ("on record: infinite", "care"),
-            ("claimed by", "note"),
-            otherwise="",
-        ),
-        "signed by parties": among(
-            ("their senders: the words of all", "all"),
-            ("their senders: the words of no", "none"),
-            ("their senders: the words of", "some"),
-        ),
-        "signed at the end": among(("aggregator: checkpoint", "yes"), otherwise="no"),
+        "accepted": ("good" if found["accepted"] else "bad", said["says"]),
+        **checks_in_json(said["checks"]),
     }
 
 
-def _replayed(said: str) -> str:
-    found = re.findall(r"(\d+) of (\d+) parties whose keys and records", said)
-    if not found:
-        return ""
-    [(follow, many)] = found
-    return "good" if follow == many else "open" if "of them it cannot be told" in said else "bad"
+def checks_in_json(checks: Any) -> Said:
+    return {check["about"]: (check["state"], check["says"]) for check in checks}
 
 
-def on_the_page(html: str) -> dict[str, str]:
-    """How the checks come out by the marks and facts of the page."""
-    marks = dict(
-        (about, state)
-        for state, about in re.findall(
-            r'<li class="(\w+)">(?:(?!</li>).)*?<strong>([^<]+)\.</strong>', html, re.DOTALL
-        )
+def in_words(said: str) -> Said:
+    title, says, *_ = said.splitlines()
+    verdict = {"Accepted": "good", "Not accepted": "bad"}[title]
+    return {"accepted": (verdict, says), **checks_in_words(said)}
+
+
+def checks_in_words(said: str) -> Said:
+    states = {word: state for state, word in WORDS.items()}
+    lines = re.findall(rf"^  ({'|'.join(states)}) +([^.]+)\. (.+)$", said, re.MULTILINE)
+    return {about: (states[word], says) for word, about, says in lines}
+
+
+def on_the_page(text: str) -> Said:
+    verdict = re.search(
+        r'<section id="verdict" class="verdict (\w+)".*?<p class="lead">([^<]+)</p>',
+        text,
+        re.DOTALL,
     )
-    facts = dict(re.findall(r"<dt>([^<]+)</dt><dd[^>]*><bdi>([^<]+)</bdi>", html))
-    by = facts["Signed by their senders"]
-    accepted = re.search(r'<section id="verdict" class="verdict (\w+)"', html)
-    assert accepted is not None
+    assert verdict is not None
+    checks = re.findall(
+        r'<li class="(\w+)">(?:(?!</li>).)*?aria-label="(\w+):"(?:(?!</li>).)*?'
+        r"<strong>([^<]+)\.</strong> <bdi>([^<]+)</bdi>",
+        text,
+        re.DOTALL,
+    )
+    assert all(WORDS[state] == word for state, word, *_ in checks)
     return {
-        "accepted": "good" if accepted[1] == "yes" else "bad",
-        **{name: marks.get(name, "") for name in SOUND if name[0].isupper()},
-        "signed by parties": "all"
-        if by.startswith("all")
-        else "none"
-        if by.startswith("the words of 0")
-        else "some",
-        "signed at the end": "yes"
-        if facts["Signed by the aggregator"].startswith("the whole record")
-        else "no",
+        "accepted": ("good" if verdict[1] == "yes" else "bad", html.unescape(verdict[2])),
+        **{about: (state, html.unescape(says)) for state, _, about, says in checks},
     }
+
+
+def test_every_check_has_a_record_that_breaks_it() -> None:
+    """Each comes out in two ways over the cases; or it is asked in some, and not in others."""
+    outcomes = {
+        about: {{**SOUND, **case.differs}.get(about, "") for case in CASES.values()}
+        for about in ("accepted", *OF_THE_FILE, *OF_THE_AUDIT)
+    }
+    assert {about for about, states in outcomes.items() if len(states) < 2} == set()
+    assert {about for case in CASES.values() for about in case.differs} <= set(outcomes)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -374,11 +374,27 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
         asked += ["--records", csv]
     if case.variant is not None:
         asked += ["--variant", f"{__file__}:{case.variant}"]
+    asked += case.options
     words, values = sottovoce(*asked, "--html", page), sottovoce(*asked, "--json")
-    expected = {**SOUND, **case.differs}
-    assert {
-        "words": in_words(words.out),
-        "json": in_json(json.loads(values.out)),
-        "page": on_the_page(page.read_text(encoding="utf-8")),
-    } == dict.fromkeys(("words", "json", "page"), expected)
+    found = json.loads(values.out)
+    said = in_json(found)
+    assert in_words(words.out) == said
+    assert on_the_page(page.read_text(encoding="utf-8")) == said
+    expected = {about: state for about, state in {**SOUND, **case.differs}.items() if state}
+    assert {about: state for about, (state, _) in said.items()} == expected
+    figures = {about: state for about, state in by_figures(found).items() if state}
+    assert figures.items() <= expected.items()
     assert words.code == values.code == (0 if expected["accepted"] == "good" else 1)
+    of_the_file = {about: said[about] for about in OF_THE_FILE}
+    assert checks_in_json(found["verification"]["checks"]) == of_the_file
+
+
+@pytest.mark.parametrize("name", ["sound", "torn in the closing record", "a run that failed"])
+def test_verify_says_what_an_audit_says(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+    path.write_bytes(CASES[name].file())
+    said = in_json(json.loads(sottovoce("audit", path, "--json").out))
+    of_the_file = {about: said[about] for about in OF_THE_FILE}
+    assert checks_in_words(sottovoce("verify", path).out) == of_the_file
+    found = json.loads(sottovoce("verify", path, "--json").out)
+    assert checks_in_json(found["checks"]) == of_the_file

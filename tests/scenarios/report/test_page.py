@@ -38,6 +38,7 @@ from tests.pages import (
     recorded,
     style_of,
     summed,
+    worst_of,
 )
 from tests.recorded.forgeries import Forgery
 
@@ -130,7 +131,7 @@ def test_accepted() -> None:
     found = audited(independent())
     loss = found.ledger.record_epsilon
     assert f"learned at most ε = {epsilon(loss)} about each respondent" in read.said
-    assert "All 60 parties were counted for the estimate." in read.said
+    assert "60 of 60 parties were counted for the estimate." in read.said
     assert "Nothing is wrong." in read.said
     assert "whoever has the file can undo every randomization" in read.said
     assert found.verification.digest is not None
@@ -201,7 +202,7 @@ def test_claims_stand_beside_the_record() -> None:
 
 def test_no_bound_is_shown_where_there_is_none() -> None:
     said = Page(page_of(summed())).said
-    assert "No ε bounds what the aggregator learned about a respondent." in said
+    assert "No ε bounds what the aggregator learned about a respondent: exact counts" in said
     assert "any factor" in said
     assert "at most ε =" not in said
 
@@ -213,13 +214,12 @@ def test_exposed_parties_are_named_first() -> None:
     judged = judge_coalition(found.charter, TranscriptReader([summed()]), everybody_else)
     assert judged.exposed == (names[-1],)
     read = Page(page_of(summed(), found, coalition=judged))
-    assert "1 party is exposed: the coalition can work out its own figures." in read.said
-    assert "1 party is exposed to it." in read.said
+    assert read.said.count(f"Exposed: {names[-1]}; its own exact counts follow.") == 2
     assert any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
     few = judge_coalition(found.charter, TranscriptReader([summed()]), Coalition((names[0],)))
     read = Page(page_of(summed(), found, coalition=few))
-    assert "is exposed to it" not in read.said
-    assert "Nobody is exposed: the smallest group whose exact sum it can tell has 12" in read.said
+    assert "Exposed" not in read.said
+    assert "nothing beyond the exact sum over the other 12 parties" in read.said
     assert not any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
 
 
@@ -241,10 +241,14 @@ def test_other_compositions_carry_what_they_assume() -> None:
     other = Composition(
         epsilon=1.25, delta=1e-6, relation="rel", assumption="assu", method="meth", tight=True
     )
-    said = Page(page_of(independent(), composition=other, everybody=True)).said
+    said = Page(page_of(independent(), worst_respondent=worst_of(other))).said
     assert "meth 1.25 1e-06 rel assu" in said
+    assert "About each respondent, at δ = 1e-06, at most ε = 1.25 (meth)." in said
     assert "may have told more" not in said
-    assert "may have told more" in Page(page_of(independent(), composition=(other, other))).said
+    alone = worst_of(other, everybody=False)
+    said = Page(page_of(independent(), worst_respondent=alone, second_opinions=(other,))).said
+    assert "may have told more" in said
+    assert said.count("meth 1.25 1e-06 rel assu") == 2
 
 
 # Hostile and large transcripts
@@ -272,7 +276,7 @@ def test_hostile_names_stay_names() -> None:
         remarks=(Finding(evil),),
     )
     said = [Round([Flow(evil, (evil,), ("aggregator",), 2, 1, 3)], [evil])]
-    text = page_of(file, everywhere, title=evil, transcript_name=evil, rounds=said)
+    text = page_of(file, everywhere, file=evil, said=said)
     read = Page(text)
     clean = Page(page_of(independent()))
     assert {tag for tag, _ in read.elements} <= {tag for tag, _ in clean.elements} | {"tspan"}
@@ -318,7 +322,7 @@ def test_large_transcripts_are_summarised() -> None:
         Flow(f"Kind{i}", ("aggregator",), parties[: i % 9 + 2], i, i, i * 99) for i in range(70)
     ]
     talk = [Round(kinds[i % 50 : i % 50 + 20], [f"note {i}"] * 9) for i in range(900)]
-    text = page_of(file, large, rounds=talk)
+    text = page_of(file, large, said=talk)
     assert len(text.encode()) < 500_000
     said = Page(text).said
     for more in (
@@ -346,7 +350,7 @@ def test_alike_rounds_are_one() -> None:
     flow = Flow("Ask", ("aggregator",), ("party-1", "party-2"), 2, 1, 100)
     other = Flow("Report", ("party-1",), ("aggregator",), 1, 1, 40)
     talk = [Round([flow]), Round([flow]), Round([flow]), Round([other])]
-    said = Page(page_of(independent(), rounds=talk)).said
+    said = Page(page_of(independent(), said=talk)).said
     assert "Rounds 1 to 3" in said
     assert "1 to 3 Ask aggregator to 2 parties 6 3 300 B" in said
     assert "3 lost" in said

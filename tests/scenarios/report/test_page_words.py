@@ -13,7 +13,7 @@ from protocol.audit.replay import Replay
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA
 from tests.every_variant import BITS
-from tests.pages import Page, audited, independent, page_of, recorded, summed
+from tests.pages import Page, audited, independent, page_of, recorded, summed, worst_of
 from tests.protocol.sessions import answers
 
 
@@ -37,8 +37,8 @@ def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
 
 def test_what_a_digest_is_compared_with() -> None:
     said = Page(page_of(independent())).said
-    assert "No digest or checkpoint published elsewhere was compared" in said
-    assert "without a digest or a checkpoint that was published elsewhere" in said
+    assert "No published digest or checkpoint was compared" in said
+    assert "cannot be distinguished from the original" in said
 
 
 def test_a_threshold_has_its_probability_beside_it() -> None:
@@ -60,11 +60,12 @@ def test_a_figure_at_a_delta_that_bounds_nothing_is_left_out() -> None:
     endless = Composition(
         epsilon=math.inf, delta=1e-6, relation="r", assumption="a", method="meth", tight=False
     )
-    said = Page(page_of(summed(), composition=(endless,), everybody=True)).said
+    said = Page(page_of(summed(), worst_respondent=worst_of(endless))).said
     assert "other ways to add up" not in said
     assert "meth" not in said.replace("method", "")
     finite = msgspec.structs.replace(endless, epsilon=1.5)
-    said = Page(page_of(independent(), composition=(endless, finite), everybody=True)).said
+    both = {"worst_respondent": worst_of(finite), "second_opinions": (endless,)}
+    said = Page(page_of(independent(), **both)).said
     assert "meth 1.5 1e-06" in said
     assert "meth ∞" not in said
 
@@ -73,6 +74,6 @@ def test_the_worst_coalition_of_no_sum_names_nobody() -> None:
     found = audited(independent())
     worst = worst_coalition(found.charter, TranscriptReader([independent()]), 2)
     said = Page(page_of(independent(), found, worst=worst)).said
-    assert "There is no secure sum on record, so there is no sum to expose." in said
+    assert "There is no secure sum on record to take apart." in said
     assert "Nothing worse" not in said
     assert "party-01, party-02." not in said

@@ -1,19 +1,20 @@
-"""What sections of a page are made of: checks, tables and facts. What they say is not said here."""
+"""What a statement is made of: checks, tables and sections."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, TypeAlias
-
-from markupsafe import Markup
 
 State: TypeAlias = Literal["good", "bad", "care", "open", "note"]
 """How a check came out; ``care`` is for what a reader must know, ``open`` for what nobody can know,
 ``note`` for what is neither good nor bad by itself."""
 
-Cell: TypeAlias = str | Markup
-"""A cell's text, or a picture of this program."""
+WORDS: Mapping[State, str] = MappingProxyType(
+    {"good": "Holds", "bad": "Fails", "care": "Caution", "open": "Unknown", "note": "Note"}
+)
+"""A state in a word, for readers who do not see its mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,25 +22,30 @@ class Check:
     """A question that was put to the record, and the answer in a sentence.
 
     Args:
+        about: what it is about, in a few words.
         state: how it came out.
-        about: what it is about, in two or three words.
         says: the sentence.
         link: the section that says more.
     """
 
-    state: State
     about: str
+    state: State
     says: str
-    link: str = ""
+    link: str
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """One figure at the top: what it is, the figure, and what stands below it."""
+class Bar:
+    """Figures to be drawn beside their numbers, one above the other.
 
-    name: str
-    value: str
-    note: str = ""
+    Args:
+        shares: each as a share of the largest one; None where there is none, may be infinite.
+    """
+
+    shares: tuple[float | None, ...]
+
+
+Cell: TypeAlias = str | Bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +53,10 @@ class Grid:
     """A table.
 
     Args:
-        key: its id, once on a page.
+        key: its id, once in a statement.
         caption: what it holds.
         columns: the heads; one that begins with ``#`` is of numbers, one that begins with ``~`` of
-            pictures of the numbers beside it.
+            bars for the numbers beside it.
         rows: the cells; the first of a row is its head.
         more: what was left out, in words.
         wide: it may need more room than a phone has.
@@ -72,25 +78,25 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page: a heading, the answer in a sentence, and what it rests on.
+    """A part of a statement: a heading, the answer in a sentence, and what it rests on.
 
     Args:
-        key: its id, and its template's name.
+        key: its id.
         title: the heading.
         lead: the answer.
         notes: further sentences.
+        reasons: why the answer is what it is, as a list.
+        facts: names and values, in pairs.
         grids: tables.
-        pictures: drawings, which tables repeat.
-        extra: what this section's template alone knows.
     """
 
     key: str
     title: str
     lead: str
     notes: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
     grids: tuple[Grid, ...] = ()
-    pictures: tuple[Markup, ...] = ()
-    extra: dict[str, object] = field(default_factory=dict)
 
 
 def some(names: Iterable[str], total: int, at_most: int = 5) -> str:
@@ -109,8 +115,3 @@ def some(names: Iterable[str], total: int, at_most: int = 5) -> str:
 def rest(total: int, shown: int, what: str) -> str:
     """The line below a list that was cut; empty if it was not."""
     return f"and {total - shown:,} more {what}" if total > shown else ""
-
-
-def firsts(rows: Sequence[tuple[Cell, ...]], most: int) -> tuple[tuple[Cell, ...], ...]:
-    """As many rows as a page shows."""
-    return tuple(rows[:most])

@@ -36,7 +36,7 @@ def records_unproved(audit: Audit) -> str:
         for name, account in audit.ledger.accounts.items()
         if name in members
         for charge in account.trail
-        for event in _parts(charge.event)
+        for event in parts_of(charge.event)
     }
     passing = [*_passing(events)] or ["any that lead to the same words agree as well"]
     if _unasked(events, audit.ledger.attributes):
@@ -62,20 +62,26 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
         yield "of what was summed, a party's records with the same counts pass"
 
 
+def is_exact(event: PrivacyEvent) -> bool:
+    """Whether a contribution to a sum holds true counts."""
+    return any(isinstance(part, Masked) for part in parts_of(event))
+
+
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
     """Whether some attributes were told by some respondents and not by others, or by nobody."""
     asked = {name for event in events for name in getattr(event, "attributes", ())}
     return any(isinstance(event, OneOf) for event in events) or not asked.issuperset(attributes)
 
 
-def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+def parts_of(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    """What an event is composed of; alternatives come before their own parts."""
     match event:
         case OneOf(events):
             yield event
             for part in events:
-                yield from _parts(part)
+                yield from parts_of(part)
         case Composed(events):
             for part in events:
-                yield from _parts(part)
+                yield from parts_of(part)
         case _:
             yield event

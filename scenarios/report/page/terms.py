@@ -1,0 +1,79 @@
+"""What a page says of the terms of a survey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from protocol.crypto.randomness import WORDS
+from protocol.surveys.survey import Survey
+from protocol.transcript.entries import Header
+from scenarios.report.formatting import count, cut
+from scenarios.report.statement.parts import Grid, Section, rest, some
+
+PARAMETERS = 40
+_DEPTH = 2
+
+
+def terms(header: Header, survey: Survey) -> Section:
+    """What was asked, and by which rules."""
+    attributes = survey.attributes
+    asked = tuple(
+        (
+            cut(attribute.name),
+            f"{attribute.size:,}",
+            some((cut(category, 24) for category in attribute.categories), attribute.size, 6),
+        )
+        for attribute in attributes[:PARAMETERS]
+    )
+    rules = [(cut(name), brief(value)) for name, value in header.parameters.items()]
+    lead = f"Variant {cut(header.variant)}, {count(len(attributes), 'attribute')}."
+    return Section(
+        key="terms",
+        title="What was agreed",
+        lead=lead,
+        grids=(
+            Grid(
+                key="asked",
+                caption="What was asked",
+                columns=("Attribute", "#Categories", "Which"),
+                rows=asked,
+                more=rest(len(attributes), PARAMETERS, "attributes"),
+            ),
+            Grid(
+                key="rules",
+                caption="Parameters of the variant, known to everybody before the first message",
+                columns=("Parameter", "Value"),
+                rows=tuple(rules[:PARAMETERS]),
+                more=rest(len(rules), PARAMETERS, "parameters"),
+                wide=False,
+            ),
+        ),
+    )
+
+
+def brief(value: object, depth: int = _DEPTH) -> str:
+    """A public parameter in a line, however large it is; what is nested in brackets."""
+    if isinstance(value, Mapping):
+        value = _with_probability(value)
+        parts = [f"{cut(str(k), 24)}: {brief(v, depth - 1)}" for k, v in islice(value.items(), 6)]
+    elif isinstance(value, list | tuple):
+        parts = [brief(v, depth - 1) for v in value[:6]]
+    elif isinstance(value, bytes):
+        return f"{value[:8].hex()}… ({count(len(value), 'byte')})" if value else "empty"
+    else:
+        return "none" if value is None else cut(str(value), 80)
+    if depth <= 0 or not parts:
+        return f"{len(value):,} of them" if parts else "none"
+    said = cut(some(parts, len(value), 6), 400)
+    return said if depth == _DEPTH else f"({said})"
+
+
+def _with_probability(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A keep randomizer's threshold with the probability that it stands for, p, before it."""
+    threshold = value.get("threshold")
+    if value.get("type") not in ("keep", "keep-table") or not isinstance(threshold, int):
+        return value
+    rest_of = {name: part for name, part in value.items() if name not in ("type", "p")}
+    return {"type": value["type"], "p": f"{threshold / WORDS:.6g}", **rest_of}

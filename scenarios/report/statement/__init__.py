@@ -1,0 +1,1 @@
+"""What an audit says, stated once as values; terminal, page and JSON print them."""

@@ -1,0 +1,391 @@
+"""Every question that is put to a record, and how the answer is judged and phrased."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from protocol.audit.audit import Audit
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.messages import AGGREGATOR, RECORD
+from protocol.transcript.verification import Published, Verification
+from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
+from scenarios.report.statement.judged import Judged
+from scenarios.report.statement.parts import Check, State, some
+from scenarios.report.statement.replays import is_exact
+
+Answer: TypeAlias = tuple[State, str]
+
+_LENGTH, _NAMES = 400, 8
+"""The most characters of a sentence, and the most names in it."""
+
+
+# The file
+
+
+def whole(verification: Verification) -> Answer:
+    """Whether the record is what was recorded, to its end."""
+    faults, ending = len(verification.faults) + verification.faults_left_out, verification.ending
+    if faults:
+        return "bad", f"{count(faults, 'fault')} in the file: it is not what was recorded."
+    if verification.complete:
+        entries = count(verification.entries, "entry", "entries")
+        return "good", f"The file is intact: its {entries} fit together, to the end."
+    if verification.torn:
+        why = "the file breaks off inside a block"
+    elif verification.header is None:
+        why = "the file ends before its header"
+    elif ending is None:
+        why = "the file has no closing record"
+    else:
+        return "bad", f"Incomplete: the run did not come to its end: {ending.reason}."
+    return "bad", f"Incomplete: {why}, as after a crash, so anything may be missing."
+
+
+_PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
+    {
+        "not given": (
+            "care",
+            "No published digest or checkpoint was compared (--digest, --checkpoint): a file that "
+            "was rewritten whole cannot be distinguished from the original.",
+        ),
+        "fits": ("good", "It fits the digest or the checkpoint that was published."),
+        "begins": (
+            "care",
+            "It extends the checkpoint that was published, but that is not the last one: what came "
+            "after it may have been rewritten.",
+        ),
+        "differs": ("bad", "It does not fit the digest or the checkpoint that was published."),
+    }
+)
+
+
+def published(verification: Verification) -> Answer:
+    """Whether it is the record that was published."""
+    return _PUBLISHED[verification.published]
+
+
+def signed_by_parties(verification: Verification) -> Answer:
+    """Which parties have signed what they said."""
+    signed, unsigned = len(verification.signed_by), verification.unsigned
+    spoken = signed + len(unsigned)
+    if not spoken:
+        return "note", "No party said anything."
+    if not unsigned:
+        whose = "The one party" if signed == 1 else f"All {signed:,} parties"
+        return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} said."
+    names = some(map(cut, unsigned), len(unsigned), _NAMES)
+    return "care", f"{signed:,} of {spoken:,} parties signed what they said; not {names}."
+
+
+def signed_by_aggregator(verification: Verification) -> Answer:
+    """How much of the record the aggregator has signed for, and whether it contradicts itself."""
+    last = verification.checkpoint
+    if verification.equivocation is not None:
+        return (
+            "bad",
+            "The aggregator has signed two checkpoints that contradict each other: the one on "
+            "record and the one that was given.",
+        )
+    if last is None:
+        return "care", "The aggregator has signed nothing."
+    number, key = last.statement.number, last.key.hex()
+    if last.statement.final:
+        return "good", f"Checkpoint {number:,}, at the end, is signed by the key {key}."
+    return (
+        "care",
+        f"Checkpoint {number:,}, up to entry {last.statement.entries:,} and not to the end, is "
+        f"signed by the key {key}.",
+    )
+
+
+# The survey
+
+
+def counted(judged: Judged) -> Answer:
+    """Who is in the estimate."""
+    complete = judged.audit.completeness
+    says = (
+        f"{complete.counted:,} of {count(complete.parties, 'party', 'parties')} "
+        f"{'was' if complete.counted == 1 else 'were'} counted for the estimate"
+    )
+    if any(closing.left_out or closing.unheard for closing in complete.closings):
+        return "bad", f"{says}, and not everybody was counted as it should have been."
+    return "good" if complete.counted == complete.parties else "care", f"{says}."
+
+
+def follows(judged: Judged) -> Answer:
+    """Whether the published result follows."""
+    replay, estimate = judged.audit.replay, judged.audit.estimate
+    if replay is None:
+        return "bad", "No result was published."
+    if replay.follows is None:
+        return "open", f"Whether the published result follows cannot be told: {replay.why}."
+    if not replay.follows:
+        return "bad", "The published result does not follow from the reports on record."
+    if estimate is None:
+        return (
+            "bad",
+            "The published result follows from the reports on record, and cannot be read.",
+        )
+    return (
+        "good",
+        f"The published result of {count(estimate.n, 'respondent')} follows from the reports on "
+        "record.",
+    )
+
+
+def replayed(judged: Judged) -> Answer | None:
+    """Whether the words of parties follow from the keys and records at hand."""
+    found = [replay.follows for replay in judged.audit.replays]
+    if not found:
+        return None
+    says = (
+        f"{found.count(True):,} of {count(len(found), 'party', 'parties')} whose keys and records "
+        "are at hand said what follows from them"
+    )
+    if False in found:
+        return "bad", f"{says}; {found.count(False):,} did not."
+    if None in found:
+        return "open", f"{says}; of {found.count(None):,} it cannot be told."
+    return "good", f"{says}."
+
+
+# Privacy
+
+
+def simulated(judged: Judged) -> Answer | None:
+    """Whether the record undoes its own protection."""
+    if not judged.audit.simulated:
+        return None
+    return (
+        "care",
+        "The record holds its seed: whoever has the file can undo every randomization. It "
+        "protects nobody.",
+    )
+
+
+def observer_of(audit: Audit) -> str:
+    """The observer in words."""
+    observer = audit.ledger.observer
+    if observer == AGGREGATOR:
+        return "the aggregator"
+    return "whoever holds the record" if observer == RECORD else cut(observer)
+
+
+def learned(judged: Judged) -> Answer:
+    """What bounds that which the observer learned about a respondent."""
+    ledger, observer = judged.audit.ledger, observer_of(judged.audit)
+    loss = ledger.record_epsilon
+    if judged.audit.partial:
+        return (
+            "bad",
+            f"No bound holds, for the record could not be read whole: {observer} learned at least "
+            f"ε = {epsilon(loss, least=True)} about a respondent.",
+        )
+    if ledger.unbounded:
+        return (
+            "care",
+            f"No ε bounds what {observer} learned about a respondent: {ledger.unbounded[0]}.",
+        )
+    if loss == 0:
+        return "note", f"{upper(observer)} learned nothing about any respondent."
+    return (
+        "note",
+        f"{upper(observer)} learned at most ε = {epsilon(loss)} about each respondent (pure, "
+        "sequential composition): whatever it believed before, odds between two records change by "
+        f"{odds(loss)} at most.",
+    )
+
+
+def at_delta(judged: Judged) -> Answer | None:
+    """What an exact accountant says of the respondent of whom most was learned."""
+    # Where nothing bounds the sum, nothing bounds it at a delta either.
+    if math.isinf(judged.audit.ledger.record_epsilon):
+        return None
+    if judged.no_delta:
+        return "care", f"{upper(judged.no_delta)}."
+    worst = judged.worst_respondent
+    if worst is None or math.isinf(worst.composition.epsilon):
+        return None
+    found, partial = worst.composition, judged.audit.partial
+    whom = "each respondent" if worst.everybody else f"those of {cut(worst.party)}"
+    more = "" if worst.everybody else " Others may have told more."
+    return (
+        "care" if partial or not worst.everybody else "note",
+        f"About {whom}, at δ = {found.delta:g}, at {'least' if partial else 'most'} "
+        f"ε = {epsilon(found.epsilon, least=partial)} ({found.method}).{more}",
+    )
+
+
+def claimed(judged: Judged) -> Answer:
+    """Whether the record shows more than is claimed."""
+    checks, partial = judged.audit.checks, judged.audit.partial
+    if not checks:
+        return "note", "Nobody claims anything about this variant's privacy."
+    factors = [check.factor for check in checks if check.factor is not None]
+    worst = max(factors, default=0.0)
+    if math.isinf(worst):
+        return "care", "The record shows no bound where one is claimed."
+    if worst > 1 + 1e-9:
+        least = "at least " if partial else ""
+        return (
+            "care",
+            f"The record shows more than is claimed: {least}{ratio(worst)} times as much.",
+        )
+    if any(check.claim.epsilon is None and math.isinf(check.record) for check in checks):
+        return "care", "The record shows no bound where no risk is claimed."
+    if not factors:
+        return "note", "No claim has a figure to compare with the record."
+    if partial:
+        return "note", "As far as it could be read, the record shows no more than is claimed."
+    return "note", "The record shows no more than is claimed."
+
+
+# Coalitions and linkage
+
+
+def has_sum(finding: CoalitionFinding) -> bool:
+    """Whether anybody contributed to a secure sum, so that there is something to take apart."""
+    return any(found.contributed for found in finding.sums)
+
+
+def conspired(judged: Judged) -> Answer | None:
+    """What follows for the coalition from secure sums."""
+    found = judged.coalition
+    return None if found is None else known(found, partial=judged.audit.partial)
+
+
+def worst_conspired(judged: Judged) -> Answer | None:
+    """The same for the worst coalition."""
+    found = judged.worst
+    return None if found is None else known(found.finding, partial=judged.audit.partial)
+
+
+def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
+    """What follows for a coalition from secure sums, by adding and subtracting.
+
+    What follows from numbers being small comes on top.
+
+    Args:
+        partial: the record could not be read whole, so they may know more.
+    """
+    so_far = "As far as the record could be read: " if partial else ""
+    if not has_sum(finding):
+        return "note", f"{so_far}There is no secure sum on record to take apart."
+    randomized = not any(is_exact(found.event) for found in finding.sums)
+    if finding.exposed:
+        whose = "its" if len(finding.exposed) == 1 else "their"
+        counts = "counts, randomized before," if randomized else "exact counts"
+        names = some(map(cut, finding.exposed), len(finding.exposed), _NAMES)
+        return "care", f"{so_far}Exposed: {names}; {whose} own {counts} follow."
+    sums = "sum" if len(finding.sums) == 1 else "sums"
+    learns = f"{so_far}Of the secure {sums}, {_subject(finding.coalition)}"
+    if finding.smallest is None:
+        return "note", f"{learns} no sum over others."
+    what = "exact sum of randomized counts" if randomized else "exact sum"
+    sets = (*finding.determined, *finding.mixed)
+    if len(sets) == 1 and not finding.pairs and finding.searched:
+        size = len(sets[0])
+        others = "the other " if {found.honest for found in finding.sums} == {size} else ""
+        return (
+            "note",
+            f"{learns} nothing beyond the {what} over {others}{count(size, 'party', 'parties')}, "
+            "by adding and subtracting.",
+        )
+    return (
+        "note",
+        f"{learns} more than one {what}; nobody is exposed, and the smallest group whose sum "
+        f"follows has {count(finding.smallest, 'party', 'parties')}.",
+    )
+
+
+def _subject(coalition: Coalition) -> str:
+    more = " with the taps and keys" if coalition.taps or coalition.keys else ""
+    match len(coalition.members):
+        case 0:
+            return "whoever has these taps and keys learns"
+        case 1:
+            return f"{cut(coalition.members[0])}{more or ' alone'} learns"
+        case many:
+            return f"these {many:,}{more} learn"
+
+
+def linked(judged: Judged) -> Answer:
+    """Whether reports of one respondent can be linked."""
+    groups = judged.linkage.groups
+    more = " The record could not be read whole: there may be more." if judged.audit.partial else ""
+    names = list(dict.fromkeys(cut(again.attribute) for g in groups for again in g.repeated))
+    if names:
+        return (
+            "care",
+            "Randomized more than once, in reports that can be linked: "
+            f"{some(names, len(names))}.{more}",
+        )
+    if any(group.linked for group in groups):
+        return (
+            "note",
+            f"Reports can be linked to their senders; nothing was randomized twice.{more}",
+        )
+    return "note", f"No report can be linked to its sender.{more}"
+
+
+# All of them
+
+
+class Question(NamedTuple):
+    """A question to an audit: the section that says more, and who answers; None if it is moot."""
+
+    link: str
+    answer: Callable[[Judged], Answer | None]
+
+
+OF_THE_FILE: Mapping[str, Callable[[Verification], Answer]] = MappingProxyType(
+    {
+        "The record": whole,
+        "What was published": published,
+        "Signed by parties": signed_by_parties,
+        "Signed by the aggregator": signed_by_aggregator,
+    }
+)
+"""What is asked of the file alone, by what it is about."""
+
+OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
+    {
+        "The count": Question("members", counted),
+        "The result": Question("estimate", follows),
+        "Replayed words": Question("integrity", replayed),
+        "Simulation": Question("integrity", simulated),
+        "Privacy": Question("ledger", learned),
+        "Privacy at a δ": Question("ledger", at_delta),
+        "Claims": Question("claims", claimed),
+        "Coalition": Question("coalition", conspired),
+        "The worst coalition": Question("worst", worst_conspired),
+        "Linkage": Question("linkage", linked),
+    }
+)
+"""What is asked of an audit, by what it is about."""
+
+
+def checks_of_file(verification: Verification) -> tuple[Check, ...]:
+    """What is asked of the file alone, and how it came out."""
+    answers = ((about, ask(verification)) for about, ask in OF_THE_FILE.items())
+    return tuple(
+        Check(about, state, cut(says, _LENGTH), "integrity") for about, (state, says) in answers
+    )
+
+
+def checks_of(judged: Judged) -> tuple[Check, ...]:
+    """All that is asked of an audit, and how it came out: the record first, privacy last."""
+    answers = ((about, link, ask(judged)) for about, (link, ask) in OF_THE_AUDIT.items())
+    return (
+        *checks_of_file(judged.audit.verification),
+        *(
+            Check(about, answer[0], cut(answer[1], _LENGTH), link)
+            for about, link, answer in answers
+            if answer is not None
+        ),
+    )

@@ -1,0 +1,253 @@
+"""What a statement says of those who conspire, and of reports that can be linked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
+from protocol.audit.linkage import Linkage, Linked, Repeated
+from protocol.messages import PartyId
+from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
+from scenarios.report.statement.checks import has_sum
+from scenarios.report.statement.parts import Grid, Section, rest, some
+from scenarios.report.statement.replays import is_exact
+
+ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
+
+_NUMBER = re.compile("([0-9]+)")
+
+
+def coalition(
+    finding: CoalitionFinding,
+    lead: str,
+    *,
+    notes: Iterable[str] = (),
+    unbounded: Collection[str] = (),
+    partial: bool = False,
+    key: str = "coalition",
+    title: str = "What a coalition knows",
+) -> Section:
+    """What those who conspire can tell of the others.
+
+    Args:
+        finding: what they can tell.
+        lead: the answer.
+        notes: what a reader has to know of what was asked.
+        unbounded: why no epsilon bounds something, where a reader is told elsewhere.
+        partial: the record could not be read whole, so they may know more.
+        key, title: of the section.
+    """
+    said = [f"in it: {_named(finding.coalition)}", *notes]
+    for place, each in enumerate(finding.sums[:SUMS], 1):
+        which = f"of sum {place:,} " if len(finding.sums) > 1 else ""
+        said += [which + note for note in _of_sum(each)]
+    if finding.sums and not finding.searched:
+        said.append("smaller sets may follow: not all combinations of the sums were searched")
+    said += finding.remarks[:SETS]
+    loss = finding.ledger.record_epsilon
+    if math.isinf(loss):
+        reasons = [reason for reason in finding.ledger.unbounded if reason not in unbounded]
+        said.append(
+            "message by message, no ε bounds what it learned about a respondent"
+            + (f": {'; '.join(reasons)}" if reasons else "")
+        )
+    else:
+        said.append(
+            f"message by message, it learned at {'least' if partial else 'most'} "
+            f"ε = {epsilon(loss, least=partial)} about each respondent"
+        )
+    return Section(
+        key=key,
+        title=title,
+        lead=lead,
+        notes=tuple(f"{upper(cut(note, 400))}." for note in said),
+        grids=(*_sums(finding.sums, key), *_sets(finding, key)),
+    )
+
+
+def worst_coalition(
+    worst: WorstCoalition,
+    lead: str,
+    *,
+    notes: Iterable[str] = (),
+    unbounded: Collection[str] = (),
+    partial: bool = False,
+) -> Section:
+    """The most damaging coalition that was found, and how; as ``coalition``."""
+    title = "The worst coalition found"
+    if not has_sum(worst.finding):
+        return Section(key="worst", title=title, lead=lead)
+    surely = "none does more damage" if worst.exact and not partial else "there may be worse"
+    size = count(len(worst.coalition.members) - 1, "party", "parties")
+    search = f"of all coalitions of the aggregator and {size}, {surely}: {worst.search}"
+    return coalition(
+        worst.finding,
+        lead,
+        notes=(search, *notes),
+        unbounded=unbounded,
+        partial=partial,
+        key="worst",
+        title=title,
+    )
+
+
+def _named(conspiring: Coalition) -> str:
+    members, taps, keys = conspiring.members, conspiring.taps, conspiring.keys
+    parts = [some(map(cut, members), len(members), 8) or "no member"]
+    if taps:
+        wires = (f"{cut(a)} and {cut(b)}" for a, b in taps)
+        parts.append(f"reading the wire between {some(wires, len(taps), 4)}")
+    if keys:
+        parts.append(f"with the keys of {some(map(cut, keys), len(keys), 4)}")
+    return ", ".join(parts)
+
+
+def _of_sum(found: SumFinding) -> Iterator[str]:
+    """What a table of sums has no column for."""
+    if found.opened:
+        names = some(map(cut, found.opened), len(found.opened), 8)
+        yield f"shares open all secrets of {names}"
+    sizes = Counter((len(p.parties), p.hidden_by) for p in found.components if p.hidden_by)
+    for (size, why), many in sorted(sizes.items())[:GROUPS]:
+        group = f"{count(many, 'group')} of {count(size, 'party', 'parties')}"
+        yield f"{group}: hidden by {why}"
+    if not is_exact(found.event):
+        yield "contributions were randomized before: their epsilon holds whoever conspires"
+
+
+def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
+    if not sums:
+        return
+    rows = tuple(
+        (
+            f"{place:,}: {found.profile}, of {'true' if is_exact(found.event) else 'randomized'} "
+            "counts",
+            f"{found.contributed:,}",
+            f"{found.honest:,}",
+            f"{found.uploads_seen:,}",
+            f"{found.unknown_masks:,}",
+            f"{sum(part.determined for part in found.components):,}",
+            NONE if found.smallest_component is None else f"{found.smallest_component:,}",
+            "known" if found.total_known else "not known",
+            some((f"{entry:,}" for entry in found.entries), len(found.entries), 4) or NONE,
+        )
+        for place, found in enumerate(sums[:SUMS], 1)
+    )
+    yield Grid(
+        key=f"{key}-sums",
+        caption="What it sees of each secure sum",
+        columns=(
+            "Sum",
+            "#Parties",
+            "#Honest",
+            "#Seen, masked",
+            "#Unknown masks",
+            "#Groups told",
+            "#Smallest",
+            "Total",
+            "Entries",
+        ),
+        rows=rows,
+        more=rest(len(sums), SUMS, "sums"),
+    )
+
+
+def _sets(found: CoalitionFinding, key: str) -> Iterator[Grid]:
+    """Whose sums follow, from all that is on record, the smallest first."""
+    follow: list[tuple[Sequence[PartyId], str]] = [(set_, "exact sum") for set_ in found.determined]
+    follow += [(set_, "exact sum, overlapping others") for set_ in found.mixed]
+    follow += [((pair.first, pair.second), f"exact {pair.relation}") for pair in found.pairs]
+    follow.sort(key=lambda one: len(one[0]))
+    if follow:
+        yield Grid(
+            key=f"{key}-sets",
+            caption="Whose figures it can tell from all sums, the smallest group first",
+            columns=("Parties", "#How many", "What follows"),
+            rows=tuple(
+                (some(map(cut, set_), len(set_), 4), f"{len(set_):,}", what)
+                for set_, what in follow[:SETS]
+            ),
+            more=rest(len(follow), SETS, "groups"),
+        )
+
+
+def linkage(found: Linkage, lead: str) -> Section:
+    """Which reports of one respondent can be linked, and what asking again gives away."""
+    repeats = [again for group in found.groups for again in group.repeated]
+    groups = alike(found.groups)
+    grid = Grid(
+        key="linked",
+        caption="Messages that bear their sender's name, and those hidden in a secure sum",
+        columns=("Parties", "#How many", "Linked", "Not linked"),
+        rows=tuple(
+            (
+                some(map(cut, group.parties), len(group.parties), 3),
+                f"{len(group.parties):,}",
+                _tallied(group.linked),
+                _tallied(group.unlinked),
+            )
+            for group in groups[:GROUPS]
+        ),
+        more=rest(len(groups), GROUPS, "groups"),
+    )
+    return Section(
+        key="linkage",
+        title="What can be linked",
+        lead=lead,
+        grids=(*((grid,) if groups else ()), *_repeated(repeats)),
+    )
+
+
+def alike(groups: Iterable[Linked]) -> list[Linked]:
+    """Groups of which the same is to be said as one, the largest first, names in order."""
+    merged: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[Repeated, ...]], list[PartyId]] = {}
+    for group in groups:
+        key = group.linked, group.unlinked, group.repeated
+        merged.setdefault(key, []).extend(group.parties)
+    ordered = sorted(merged.items(), key=lambda item: -len(item[1]))
+    return [
+        Linked(
+            parties=tuple(sorted(parties, key=_in_order)),
+            linked=linked,
+            unlinked=unlinked,
+            repeated=repeated,
+        )
+        for (linked, unlinked, repeated), parties in ordered
+    ]
+
+
+def _in_order(name: str) -> tuple[tuple[int, str], ...]:
+    """What names are sorted by, so that party-2 stands before party-10."""
+    parts = (part.lstrip("0") if i % 2 else part for i, part in enumerate(_NUMBER.split(name)))
+    return tuple((len(part) if i % 2 else 0, part) for i, part in enumerate(parts))
+
+
+def _repeated(repeats: Sequence[Repeated]) -> Iterator[Grid]:
+    if repeats:
+        yield Grid(
+            key="repeated",
+            caption="What the reports on one attribute give away together",
+            columns=("Attribute", "#Times", "#ε", "#Best guess right", "#By chance", "Figure"),
+            rows=tuple(
+                (
+                    cut(again.attribute),
+                    f"{again.times:,}",
+                    epsilon(again.epsilon),
+                    percent(again.success),
+                    percent(again.chance),
+                    f"{'exact' if again.exact else 'at most'}: {cut(again.method, 120)}",
+                )
+                for again in repeats[:ATTRIBUTES]
+            ),
+            more=rest(len(repeats), ATTRIBUTES, "attributes"),
+        )
+
+
+def _tallied(kinds: Sequence[str]) -> str:
+    tally = Counter(kind or "refused at the switch" for kind in kinds)
+    shown = (f"{n:,} {TIMES} {cut(kind, 24)}" for kind, n in tally.items())
+    return some(shown, len(tally), 4) or "none"

@@ -1,0 +1,47 @@
+"""All that an audit has found and was asked for: what a statement is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.accounting.composition import Composition
+from protocol.audit.at_delta import WorstRespondent
+from protocol.audit.audit import Audit
+from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
+from protocol.audit.ledger import Account
+from protocol.audit.linkage import Linkage
+from protocol.transcript.entries import Header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An audit, and what was computed beside it.
+
+    Args:
+        file: the transcript's name.
+        header: the transcript's.
+        audit: what was found.
+        linkage: what the observer can link.
+        account: the party whose messages are to be shown one by one.
+        worst_respondent: what an exact accountant says of the respondent of whom most was learned.
+        no_delta: why that is missing; empty if it is there, or not needed.
+        second_opinions: what others say of her.
+        coalition: what a coalition knows.
+        worst: the most damaging coalition that was found.
+        coalition_notes, worst_notes: what a reader has to know of what was asked.
+        notes: what could not be looked at, and why.
+    """
+
+    file: str
+    header: Header
+    audit: Audit
+    linkage: Linkage
+    account: Account | None = None
+    worst_respondent: WorstRespondent | None = None
+    no_delta: str = ""
+    second_opinions: tuple[Composition, ...] = ()
+    coalition: CoalitionFinding | None = None
+    worst: WorstCoalition | None = None
+    coalition_notes: tuple[str, ...] = ()
+    worst_notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

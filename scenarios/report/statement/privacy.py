@@ -1,0 +1,205 @@
+"""What a statement says of privacy: what an observer learned, and claims beside the record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from heapq import nsmallest
+
+from protocol.accounting.composition import Composition
+from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
+from scenarios.report.formatting import NONE, cut, epsilon, odds, ratio
+from scenarios.report.statement.checks import observer_of
+from scenarios.report.statement.judged import Judged
+from scenarios.report.statement.parts import Bar, Grid, Section, rest, some
+
+ATTRIBUTES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
+
+_NAMED = 12
+"""Up to so many attributes have a row each, unless their figures are all the same."""
+
+
+def ledger(judged: Judged, lead: str) -> Section:
+    """What the observer learned, by attribute and by respondent."""
+    learned = judged.audit.ledger
+    reasons = tuple(cut(reason, 300) for reason in learned.unbounded[:GROUPS])
+    more = rest(len(learned.unbounded), GROUPS, "reasons")
+    return Section(
+        key="ledger",
+        title=f"What {observer_of(judged.audit)} learned",
+        lead=lead,
+        reasons=(*reasons, more) if more else reasons,
+        grids=(_attributes(learned), _groups(learned), *_compositions(judged)),
+    )
+
+
+def _attributes(learned: Ledger) -> Grid:
+    """A row for each attribute; of many, or if all are alike, one for each figure."""
+    losses = learned.attribute_epsilon
+    names: dict[float, list[str]] = {}
+    for name, loss in losses.items():
+        names.setdefault(loss, []).append(cut(name))
+    if len(names) == 1 < len(losses):
+        rows = [(f"each of {len(losses):,} attributes", loss) for loss in names]
+    elif len(losses) > _NAMED:
+        rows = [(some(alike, len(alike), _NAMED), loss) for loss, alike in names.items()]
+    else:
+        rows = [(cut(name), loss) for name, loss in losses.items()]
+    largest = max((loss for loss in names if math.isfinite(loss)), default=0.0) or 1.0
+    return Grid(
+        key="attributes",
+        caption="The most that was learned, for two records that differ in one attribute",
+        columns=("Attribute", "#ε", "Change of odds, at most", "~ε beside the others"),
+        rows=tuple(
+            (name, epsilon(loss), odds(loss) if loss else "none", Bar((loss / largest,)))
+            for name, loss in rows[:ATTRIBUTES]
+        ),
+        more=rest(len(rows), ATTRIBUTES, "figures"),
+    )
+
+
+def _groups(learned: Ledger) -> Grid:
+    """Parties whose messages cost the same, the worst first."""
+    groups: dict[tuple[object, ...], list[Account]] = {}
+    for account in learned.accounts.values():
+        # As it is shown: what was asked, and where it stands in a trail, may differ.
+        costs = tuple((charge.kind, epsilon(charge.loss.record)) for charge in account.trail)
+        key = epsilon(account.loss.record), costs
+        groups.setdefault(key, []).append(account)
+    ranked = sorted(groups.values(), key=lambda alike: (-alike[0].loss.record, -len(alike)))
+    rows = tuple(
+        (
+            some(map(cut, nsmallest(2, (a.party for a in alike))), len(alike), 2),
+            f"{len(alike):,}",
+            epsilon(alike[0].loss.record),
+            some(map(_charge, alike[0].trail[:TRAIL]), len(alike[0].trail), TRAIL),
+        )
+        for alike in ranked[:GROUPS]
+    )
+    return Grid(
+        key="accounts",
+        caption="How much was learned about each party's respondents, the most first",
+        columns=(
+            "Parties",
+            "#How many",
+            "#ε",
+            "The messages behind it, numbered as the first party sent them",
+        ),
+        rows=rows,
+        more=rest(len(ranked), GROUPS, "such groups"),
+    )
+
+
+def _charge(charge: Charge) -> str:
+    if charge.seq == REFUSED:
+        return "refused at the switch, so anything"
+    return f"#{charge.seq} {cut(charge.kind, 24)}: {epsilon(charge.loss.record)}"
+
+
+def _compositions(judged: Judged) -> Iterator[Grid]:
+    """The most that one respondent told, by all accountants that bound it."""
+    worst, partial = judged.worst_respondent, judged.audit.partial
+    found: list[Composition] = [] if worst is None else [worst.composition]
+    bounds = [each for each in (*found, *judged.second_opinions) if math.isfinite(each.epsilon)]
+    if not bounds:
+        return
+    pure = epsilon(judged.audit.ledger.record_epsilon, least=partial)
+    sums = "so far" if partial else "every message's own bound, added up"
+    yield Grid(
+        key="compositions",
+        caption="What one respondent told, by other ways to add up: the most that was found",
+        columns=("Method", "#ε", "#δ", "Neighbours", "Assumes"),
+        rows=(
+            ("pure, sequential composition", pure, "0", "any two records", sums),
+            *(
+                (
+                    cut(each.method, 80),
+                    epsilon(each.epsilon, least=partial),
+                    f"{each.delta:.3g}",
+                    cut(each.relation, 120),
+                    cut(each.assumption, 240),
+                )
+                for each in bounds
+            ),
+        ),
+    )
+
+
+def claims(judged: Judged, lead: str) -> Section:
+    """What is claimed, what the record shows, and the factor between them."""
+    checks = judged.audit.checks
+    figures = [
+        value
+        for check in checks
+        for value in (check.claim.epsilon, check.record)
+        if value is not None and math.isfinite(value)
+    ]
+    largest = max(figures, default=0.0) or 1.0
+    rows = tuple(
+        (
+            cut(check.claim.source, 120),
+            f"{cut(check.claim.says, 240)} ({cut(check.about, 80)})",
+            "no figure" if check.claim.epsilon is None else epsilon(check.claim.epsilon),
+            epsilon(check.record),
+            ratio(check.factor) or NONE,
+            Bar(
+                (
+                    None if check.claim.epsilon is None else check.claim.epsilon / largest,
+                    check.record / largest,
+                )
+            ),
+        )
+        for check in checks[:CLAIMS]
+    )
+    grid = Grid(
+        key="claimed",
+        caption="Claims beside what the record shows of the same thing, in ε",
+        columns=(
+            "Who claims",
+            "What",
+            "#Claimed ε",
+            "#On record",
+            "#Factor",
+            "~Claim above, record below",
+        ),
+        rows=rows,
+        more=rest(len(checks), CLAIMS, "claims"),
+    )
+    return Section(
+        key="claims",
+        title="Claims beside the record",
+        lead=lead,
+        grids=(grid,) if checks else (),
+    )
+
+
+def trail(account: Account) -> Section:
+    """The messages behind one party's figures."""
+    party = cut(account.party)
+    rows = tuple(
+        (
+            "refused" if charge.seq == REFUSED else f"#{charge.seq}",
+            cut(charge.kind) or NONE,
+            epsilon(charge.loss.record),
+            some(
+                (f"{cut(name)} {epsilon(loss)}" for name, loss in charge.loss.attributes.items()),
+                len(charge.loss.attributes),
+                ATTRIBUTES,
+            ),
+        )
+        for charge in account.trail[:CHARGES]
+    )
+    return Section(
+        key="trail",
+        title=f"What {party} told",
+        lead=f"ε = {epsilon(account.loss.record)}, message by message.",
+        grids=(
+            Grid(
+                key="charges",
+                caption="The messages behind it",
+                columns=("Message", "Kind", "#ε", "About"),
+                rows=rows,
+                more=rest(len(account.trail), CHARGES, "messages"),
+            ),
+        ),
+    )

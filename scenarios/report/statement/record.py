@@ -1,0 +1,208 @@
+"""What a statement says of the record itself: findings, who took part, and what the file proves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from protocol.audit.completeness import Closing
+from protocol.audit.findings import Finding
+from protocol.audit.replay import Replay
+from scenarios.report.formatting import NONE, count, cut, upper
+from scenarios.report.rounds import waits_of
+from scenarios.report.statement.judged import Judged
+from scenarios.report.statement.parts import Grid, Section, rest, some
+from scenarios.report.statement.replays import records_unproved
+
+FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
+FAULTS, MEMBERS = 30, 12
+
+
+def findings(judged: Judged) -> Section:
+    """What is wrong, each finding with the entries behind it, and what was survived."""
+    wrong, odd = judged.audit.findings, judged.audit.remarks
+    return Section(
+        key="findings",
+        title="Findings",
+        lead=f"{count(len(wrong), 'thing is', 'things are')} wrong."
+        if wrong
+        else "Nothing is wrong.",
+        notes=("Entries count from 0, as in the column “entry” that the query command knows.",)
+        if wrong or odd
+        else (),
+        grids=(
+            *_found("found", "What is wrong", wrong),
+            *_found("remarks", "Malformed, and survived", odd),
+        ),
+    )
+
+
+def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
+    rows = [
+        (
+            cut(each.text, 400),
+            cut(each.party or NONE),
+            some((f"{entry:,}" for entry in each.entries), len(each.entries), ENTRIES) or NONE,
+        )
+        for each in found[:FINDINGS]
+    ]
+    if rows:
+        # A column that says nothing of anything is left out.
+        kept = [i for i in range(3) if i == 0 or any(row[i] != NONE for row in rows)]
+        yield Grid(
+            key=key,
+            caption=caption,
+            columns=tuple(("Finding", "Party", "Entries")[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in rows),
+            more=rest(len(found), FINDINGS, "in the JSON report"),
+        )
+
+
+def members(judged: Judged, lead: str) -> Section:
+    """Who was counted, who was not, and why."""
+    complete = judged.audit.completeness
+    departed: dict[str, list[str]] = {}
+    for name, reason in complete.departed.items():
+        departed.setdefault(reason, []).append(name)
+    left = {why: (f"{len(who):,}", some(map(cut, who), len(who))) for why, who in departed.items()}
+    refused = {reason: (f"{times:,}",) for reason, times in complete.refused.items()}
+    lost = f"{count(complete.lost, 'message')} never reached a recipient."
+    return Section(
+        key="members",
+        title="Who took part",
+        lead=lead,
+        notes=(lost,) if complete.lost else (),
+        grids=(
+            *_closings(complete.closings),
+            *_reasons("departed", "Who left before the end", ("#Parties", "Who"), left),
+            *_reasons("refused", "What was refused at the switch", ("#Times",), refused),
+        ),
+    )
+
+
+def _closings(closings: Sequence[Closing]) -> Iterator[Grid]:
+    """Every gather; where there are many, all of one kind in one row."""
+    waits = waits_of(closings, at_most=CLOSINGS)
+    rows = []
+    for name, group in waits[:CLOSINGS]:
+        missing = [who for closing in group for who in closing.missing]
+        odd = [who for closing in group for who in (*closing.left_out, *closing.unheard)]
+        rows.append(
+            (
+                cut(name),
+                f"{sum(closing.awaited for closing in group):,}",
+                f"{sum(closing.counted for closing in group):,}",
+                some(map(cut, missing), len(missing), 3) or "nobody",
+                some(map(cut, odd), len(odd), 3) or "nobody",
+                some((f"{closing.entry:,}" for closing in group), len(group), 2),
+            )
+        )
+    if rows:
+        yield Grid(
+            key="closings",
+            caption="What the aggregator waited for, and whom it counted",
+            columns=("Kind", "#Awaited", "#Counted", "Missing", "Counted wrongly", "Entry"),
+            rows=tuple(rows),
+            more=rest(len(waits), CLOSINGS, "kinds"),
+        )
+
+
+def _reasons(
+    key: str, caption: str, columns: tuple[str, ...], by_reason: Mapping[str, tuple[str, ...]]
+) -> Iterator[Grid]:
+    if by_reason:
+        yield Grid(
+            key=key,
+            caption=caption,
+            columns=("Reason", *columns),
+            rows=tuple(
+                (cut(reason, 160), *cells) for reason, cells in islice(by_reason.items(), REASONS)
+            ),
+            more=rest(len(by_reason), REASONS, "reasons"),
+        )
+
+
+def integrity(judged: Judged, lead: str) -> Section:
+    """What the file proves, and what it does not."""
+    audit, header = judged.audit, judged.header
+    verification = audit.verification
+    replays = (*((audit.replay,) if audit.replay else ()), *audit.replays)
+    faults = len(verification.faults) + verification.faults_left_out
+    rows = tuple(
+        (
+            fault.rule,
+            cut(fault.message, 300),
+            NONE if fault.entry is None else f"{fault.entry:,}",
+            NONE if fault.offset is None else f"{fault.offset:,}",
+        )
+        for fault in verification.faults[:FAULTS]
+    )
+    grids = [
+        Grid(
+            key="faults",
+            caption="Faults in the file",
+            columns=("Rule", "What", "#Entry", "#Byte"),
+            rows=rows,
+            more=rest(faults, FAULTS, "faults"),
+        )
+    ]
+    # Those that do not follow first.
+    grids.append(_replays(sorted(replays, key=lambda replay: replay.follows is not False)))
+    return Section(
+        key="integrity",
+        title="Integrity",
+        lead=lead,
+        notes=tuple(f"{upper(cut(note, 600))}." for note in _notes(judged)),
+        facts=(
+            ("File", cut(judged.file, 120)),
+            ("Digest", verification.digest.hex() if verification.digest else "none"),
+            ("Entries", f"{verification.entries:,}"),
+            ("Messages sent", f"{verification.messages:,}"),
+            ("Never delivered", f"{verification.undelivered:,}"),
+            ("Checkpoints", f"{verification.checkpoints:,}"),
+            ("Session", header.session.hex()),
+            ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
+            ("Carried by", cut(header.transport or "not said")),
+            ("Format", f"{header.format}, recorded by program {cut(header.program)}"),
+        ),
+        grids=tuple(grid for grid in grids if grid.rows),
+    )
+
+
+def _notes(judged: Judged) -> Iterator[str]:
+    yield from judged.notes
+    silenced = [replay.member for replay in judged.audit.replays if replay.unsaid]
+    if silenced:
+        names = some(map(cut, silenced), len(silenced), 3)
+        yield f"Of the replayed parties {len(silenced):,} would have said more: {names}"
+    unproved = records_unproved(judged.audit)
+    if unproved:
+        yield unproved
+
+
+def _replays(replays: Sequence[Replay]) -> Grid:
+    answers = {True: "yes", False: "no", None: "cannot be told"}
+    return Grid(
+        key="replays",
+        caption="Members whose messages were made again from what they were told",
+        columns=(
+            "Member",
+            "Follows",
+            "#Equal to the byte",
+            "#But for last places of floats",
+            "#Different",
+            "Why it cannot be told",
+        ),
+        rows=tuple(
+            (
+                cut(replay.member),
+                answers[replay.follows],
+                f"{replay.compared - len(replay.tolerated):,}",
+                f"{len(replay.tolerated):,}",
+                f"{len(replay.differences):,}",
+                cut(replay.why, 160) or NONE,
+            )
+            for replay in replays[:MEMBERS]
+        ),
+        more=rest(len(replays), MEMBERS, "members"),
+    )
