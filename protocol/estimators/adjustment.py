@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ from protocol.surveys.survey import Survey
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
 Floats = NDArray[np.float64]
-Entry = TypeVar("Entry", bound=np.generic)
 
 SWEEPS = 100
 """The most sweeps by default. Margins that are compatible with the reports need about ten."""
@@ -36,12 +35,11 @@ TOLERANCE = 1e-6
 _TOTAL_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Target:
+class Target(NamedTuple):
     """A distribution that the weighted records are to have on a group of attributes.
 
     Attributes:
-        axes: the places of the attributes among the columns of the records, each at most once.
+        axes: the places of the attributes among the columns of the records.
         proportions: shape ``(size of the first, size of the second, ...)``: at least 0, with a
             total of 1. An estimate that is negative somewhere has to be projected before.
     """
@@ -49,23 +47,14 @@ class Target:
     axes: tuple[int, ...]
     proportions: Floats
 
-    def __post_init__(self) -> None:
-        if not self.axes or len(set(self.axes)) < len(self.axes) or min(self.axes) < 0:
-            raise ValueError(f"axes {self.axes}: expected at least one, and none repeated")
-        if self.proportions.ndim != len(self.axes):
-            raise ValueError(
-                f"target of shape {self.proportions.shape}: expected {len(self.axes)} axes"
-            )
-        _check_target(self.proportions)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Adjusted:
     """Weights, and how well they fit.
 
     Attributes:
-        weights: at least 0, with a total of 1 (but for rounding): one per record, per distinct
-            record or per cell, as the records were given.
+        weights: at least 0, with a total of 1 (but for rounding): one per record, or per distinct
+            record, as the records were given.
         sweeps: how often every group was adjusted.
         margin_error: the largest ``|weighted margin - target|`` over all groups and cells, after
             the last sweep; targets as rescaled where a part of them could not be placed.
@@ -116,182 +105,70 @@ def adjust_records(
         weight of all occurrences together.
 
     Raises:
-        ValueError: no record or target, an attribute that the records do not have, a code outside
-            its target, a limit out of range, or targets that leave no record a weight.
+        ValueError: no record or target, a limit out of range, or targets that leave no record a
+            weight.
     """
     if isinstance(records, Counts):
         codes, start = records.codes, records.counts / max(records.n, 1)
     else:
         codes, start = records, np.full(len(records), 1 / max(len(records), 1))
-    if codes.ndim != 2 or not len(codes):
-        raise ValueError(f"records of shape {codes.shape}: expected (n, m), n >= 1")
-    cells = [_cells_of(codes, target) for target in targets]
+    if not len(codes) or not targets:
+        raise ValueError(f"{len(codes)} records, {len(targets)} targets: expected at least 1 each")
+    if sweeps < 1 or not tolerance >= 0:
+        raise ValueError(f"{sweeps} sweeps, tolerance {tolerance}: expected at least 1 and 0")
+    cells = [
+        join_codes(codes[:, target.axes], target.proportions.shape).astype(np.intp)
+        for target in targets
+    ]
     wanted = [target.proportions.reshape(-1) for target in targets]
     alive = np.ones(len(codes), np.bool_)
     for cell, target in zip(cells, wanted, strict=True):
         alive &= (target > 0)[cell]
     if not alive.any():
         raise ValueError("every record is in a cell whose target is 0")
-    everyone = bool(alive.all())
     places: list[NDArray[np.intp]] = []
     shares: list[Floats] = []
     for cell, target in zip(cells, wanted, strict=True):
-        kept = cell if everyone else cell[alive]
+        kept = cell[alive]
         # Cells that nobody is in are left out, so that a sweep costs what the records cost.
         present = np.zeros(len(target), np.bool_)
         present[kept] = True
         places.append((np.cumsum(present) - 1)[kept])
         shares.append(target[present])
-    weighted = _Records(start if everyone else start[alive], places)
-    fitted = _fit(weighted, shares, sweeps=sweeps, tolerance=tolerance)
-    weights = np.zeros(len(codes))
-    weights[alive] = fitted.weights
-    return replace(fitted, weights=weights)
+    unplaced = 1 - min(float(share.sum()) for share in shares)
+    shares = [share / share.sum() for share in shares]
+    weights = start[alive]
 
-
-def adjust_table(
-    table: ArrayLike,
-    targets: Sequence[ArrayLike],
-    *,
-    sweeps: int = SWEEPS,
-    tolerance: float = TOLERANCE,
-) -> Adjusted:
-    """The same adjustment on a contingency table with one axis per group.
-
-    It gives the cells the weights that ``adjust_records`` gives to all records in them together.
-
-    Args:
-        table: non-negative counts or shares of any number of axes, not all 0.
-        targets: one distribution per axis, of the axis's length.
-        sweeps: the most sweeps, at least 1.
-        tolerance: the margin error at which to stop, at least 0.
-
-    Returns:
-        Weights of the table's shape.
-
-    Raises:
-        ValueError: a table or targets of another kind, a limit out of range, or targets that leave
-            no cell a weight.
-    """
-    counts = np.asarray(table, np.float64)
-    if not counts.ndim or not np.isfinite(counts).all() or counts.min(initial=0) < 0:
-        raise ValueError("table: expected finite non-negative entries and at least one axis")
-    wanted = [np.asarray(target, np.float64) for target in targets]
-    if tuple(target.shape for target in wanted) != tuple((size,) for size in counts.shape):
-        raise ValueError(
-            f"targets of shapes {[target.shape for target in wanted]} for a table of "
-            f"shape {counts.shape}"
-        )
-    for target in wanted:
-        _check_target(target)
-    alive = counts > 0
-    for axis, target in enumerate(wanted):
-        alive &= _along(target > 0, axis, counts.ndim)
-    if not alive.any():
-        raise ValueError("every cell that is not empty has a target of 0")
-    grid = _Grid(np.where(alive, counts, 0.0) / counts.sum())
-    shares = [np.where(alive.any(axis=grid.others(a)), t, 0.0) for a, t in enumerate(wanted)]
-    return _fit(grid, shares, sweeps=sweeps, tolerance=tolerance)
-
-
-class _Weighted(Protocol):
-    """Weights that can be summed up and scaled group by group, in place."""
-
-    weights: Floats
-
-    def margin(self, group: int) -> Floats: ...
-
-    def scale(self, group: int, factors: Floats) -> None: ...
-
-
-class _Records:
-    """A weight per record; ``places`` has every record's cell in each group."""
-
-    __slots__ = ("places", "weights")
-
-    def __init__(self, start: Floats, places: Sequence[NDArray[np.intp]]) -> None:
-        self.weights = start.copy()
-        self.places = places
-
-    def margin(self, group: int) -> Floats:
-        summed = np.bincount(self.places[group], weights=self.weights)
+    def margin(group: int) -> Floats:
+        summed = np.bincount(places[group], weights=weights)
         return summed.astype(np.float64, copy=False)
 
-    def scale(self, group: int, factors: Floats) -> None:
-        self.weights *= factors.take(self.places[group])
-
-
-class _Grid:
-    """A weight per cell of a table whose axes are the groups."""
-
-    __slots__ = ("weights",)
-
-    def __init__(self, start: Floats) -> None:
-        self.weights = start
-
-    def others(self, axis: int) -> tuple[int, ...]:
-        return tuple(other for other in range(self.weights.ndim) if other != axis)
-
-    def margin(self, group: int) -> Floats:
-        summed: Floats = self.weights.sum(axis=self.others(group))
-        return summed
-
-    def scale(self, group: int, factors: Floats) -> None:
-        self.weights *= _along(factors, group, self.weights.ndim)
-
-
-def _fit(
-    weighted: _Weighted, shares: Sequence[Floats], *, sweeps: int, tolerance: float
-) -> Adjusted:
-    """Sweep over all groups until their margins are the shares, each rescaled to a total of 1."""
-    if sweeps < 1 or not tolerance >= 0:
-        raise ValueError(f"{sweeps} sweeps, tolerance {tolerance}: expected at least 1 and 0")
-    if not shares:
-        raise ValueError("no target")
-    wanted = [share / share.sum() for share in shares]
-    margin = weighted.margin(0)
+    first = margin(0)
     for sweep in range(1, sweeps + 1):
-        for group, target in enumerate(wanted):
-            if group:
-                margin = weighted.margin(group)
-            # Nothing to divide where a weight has become too small for a float, or never was one.
-            factors = np.divide(target, margin, out=np.zeros_like(target), where=margin > 0)
-            weighted.scale(group, factors)
-        margin = weighted.margin(0)
-        error = float(np.abs(margin - wanted[0]).max())
+        for group, target in enumerate(shares):
+            found = margin(group) if group else first
+            # Nothing to divide where a weight has become too small for a float.
+            factors = np.divide(target, found, out=np.zeros_like(target), where=found > 0)
+            weights *= factors.take(places[group])
+        first = margin(0)
+        error = float(np.abs(first - shares[0]).max())
         # The other margins are only looked at when they may decide.
         if error > tolerance and sweep < sweeps:
             continue
-        for group, target in enumerate(wanted[1:], 1):
-            error = max(error, float(np.abs(weighted.margin(group) - target).max()))
+        for group, target in enumerate(shares[1:], 1):
+            error = max(error, float(np.abs(margin(group) - target).max()))
         if error <= tolerance:
             break
-    unplaced = 1 - min(float(share.sum()) for share in shares)
+    everybody = np.zeros(len(codes))
+    everybody[alive] = weights
     return Adjusted(
-        weights=weighted.weights,
+        weights=everybody,
         sweeps=sweep,
         margin_error=error,
         converged=error <= tolerance,
         # A total that only rounding keeps from 1 lacks nothing.
         unplaced=unplaced if unplaced > _TOTAL_TOLERANCE else 0.0,
     )
-
-
-def _check_target(proportions: Floats) -> None:
-    if not np.isfinite(proportions).all() or proportions.min(initial=0) < 0:
-        raise ValueError("a target has an entry that is negative or not finite: project it first")
-    if abs(proportions.sum() - 1) > _TOTAL_TOLERANCE:
-        raise ValueError(f"a target has a total of {proportions.sum()}, expected 1")
-
-
-def _cells_of(codes: NDArray[np.unsignedinteger], target: Target) -> NDArray[np.intp]:
-    if max(target.axes) >= codes.shape[1]:
-        raise ValueError(f"axes {target.axes}: the records have {codes.shape[1]} attributes")
-    return join_codes(codes[:, target.axes], target.proportions.shape).astype(np.intp)
-
-
-def _along(vector: NDArray[Entry], axis: int, axes: int) -> NDArray[Entry]:
-    return vector.reshape([-1 if other == axis else 1 for other in range(axes)])
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -358,28 +235,11 @@ class AdjustedEstimate(Estimate):
         return self.counts.n
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The weight of the records in every combination of categories, without standard errors.
-
-        Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: no name, more than 2**27 cells, or an unknown projection.
-        """
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=self._weighted(names),
-            standard_errors=None,
-            population_errors=None,
-            n=self.n,
-        )
-        return raw.projected(projection)
+        """The weight of the records in every combination of categories, without standard errors."""
+        return self._table(names, projection, self._weighted(names))
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
-        """The weighted mean of a weight that depends on some attributes; no standard error.
-
-        Raises:
-            SurveyError, ValueError: as for every estimate.
-        """
+        """The weighted mean of a weight that depends on some attributes, without standard error."""
         given = self.checked_weights(names, weights)
         return Estimated(float(np.sum(self._weighted(names) * given)), None)
 

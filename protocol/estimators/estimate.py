@@ -149,6 +149,26 @@ class Estimate(ABC):
             weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
         return weights
 
+    def _table(
+        self,
+        names: tuple[str, ...],
+        projection: Projection,
+        values: Floats,
+        *,
+        standard_errors: Floats | None = None,
+        population_errors: Floats | None = None,
+    ) -> Table:
+        """The table of some attributes, projected."""
+        raw = Table(
+            names=names,
+            categories=tuple(self.survey.attribute(name).categories for name in names),
+            values=values,
+            standard_errors=standard_errors,
+            population_errors=population_errors,
+            n=self.n,
+        )
+        return raw.projected(projection)
+
     def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """The number of categories of each of these attributes.
 

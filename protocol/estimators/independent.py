@@ -16,7 +16,7 @@ from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
-from protocol.surveys.survey import Survey
+from protocol.surveys.survey import Survey, check_partition
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
 E = TypeVar("E", float, Floats)
@@ -57,14 +57,8 @@ class ProductEstimate(Estimate):
         object.__setattr__(self, "survey", self.joint.survey)
         groups = self.groups or tuple(block.attributes for block in self.joint.blocks)
         object.__setattr__(self, "groups", groups)
-        group_of: dict[str, int] = {}
-        for place, group in enumerate(groups):
-            # Also refuses names that are not attributes of the survey.
-            self.survey.axes(group)
-            group_of |= dict.fromkeys(group, place)
-        named = sum(len(group) for group in groups)
-        if not all(groups) or len(group_of) < named or named < len(self.survey.names):
-            raise ValueError(f"groups {groups}: expected every attribute exactly once")
+        check_partition(self.survey, groups)
+        group_of = {name: place for place, group in enumerate(groups) for name in group}
         for block in self.joint.blocks:
             if len({group_of[name] for name in block.attributes}) > 1:
                 raise ValueError(
@@ -91,10 +85,6 @@ class ProductEstimate(Estimate):
         the covariance ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate.
         What is left out is of order 1/n**2. An error is unknown where one of the joint estimate's
         is that it takes, or where nothing is left of first order.
-
-        Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: no name, more than 2**27 cells, or an unknown projection.
         """
         sizes = self.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
@@ -119,15 +109,13 @@ class ProductEstimate(Estimate):
                 both_slopes = _product(rest) ** 2 * slopes[place] * slopes[other]
                 sampled += 2 * both_slopes * covariance
                 scale += np.abs(2 * both_slopes * covariance)
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=_product(margins),
+        return self._table(
+            names,
+            projection,
+            _product(margins),
             standard_errors=standard_errors(given_data, given_data),
             population_errors=standard_errors(sampled, scale),
-            n=self.n,
         )
-        return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
@@ -135,15 +123,6 @@ class ProductEstimate(Estimate):
         The error is of first order, given the data, around what the true margins would give: every
         group's tables are weighted with the derivative, for group g
         ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
-
-        Args:
-            names: the attributes.
-            weights: one finite number per combination of their categories, of shape
-                ``(size of the first, size of the second, ...)``; 0 and 1 for the share of a set.
-
-        Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: no name, or weights of another shape or not finite.
         """
         given = self.checked_weights(names, weights)
         parts = self._parts(names)

@@ -23,7 +23,7 @@ from protocol.estimators.tables import Estimated, Table, standard_error, standar
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import Unmixing
-from protocol.surveys.survey import Survey
+from protocol.surveys.survey import Survey, check_partition
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -73,14 +73,8 @@ class JointEstimate(Estimate):
     counts: Counts
 
     def __post_init__(self) -> None:
-        covered = [name for block in self.blocks for name in block.attributes]
-        for name in covered:
-            self.survey.index(name)
-        if len(set(covered)) < len(covered) or len(covered) < len(self.survey.names):
-            raise ValueError(f"blocks {covered}: expected every attribute exactly once")
+        check_partition(self.survey, [block.attributes for block in self.blocks])
         for block in self.blocks:
-            if not block.attributes:
-                raise ValueError("a block is empty: expected at least one attribute")
             cells = math.prod(self.sizes_of(block.attributes))
             if block.randomizer.size != cells:
                 raise ValueError(
@@ -109,10 +103,6 @@ class JointEstimate(Estimate):
         given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
         from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``, both estimated from the
         observed shares. Where that is not positive the error is unknown.
-
-        Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: no name, more than 2**27 cells, or an unknown projection.
         """
         shares, inverses, grouped = self._asked(names)
         estimate = squares = shares
@@ -125,19 +115,17 @@ class JointEstimate(Estimate):
         def arranged(cells: Floats) -> Floats:
             return np.ascontiguousarray(cells.reshape(sizes).transpose(order))
 
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=arranged(estimate),
+        return self._table(
+            names,
+            projection,
+            arranged(estimate),
             standard_errors=arranged(
                 standard_errors((squares - estimate) / self.n, squares / self.n)
             ),
             population_errors=arranged(
                 standard_errors((squares - estimate**2) / self.n, squares / self.n)
             ),
-            n=self.n,
         )
-        return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
@@ -145,15 +133,6 @@ class JointEstimate(Estimate):
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
         is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``; where that is not positive it is
         unknown, as for ``table``. One weight for all has no error.
-
-        Args:
-            names: the attributes.
-            weights: one finite number per combination of their categories, of shape
-                ``(size of the first, size of the second, ...)``; 0 and 1 for the share of a set.
-
-        Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: no name, or weights of another shape or not finite.
         """
         given = self.checked_weights(names, weights)
         names = tuple(names)

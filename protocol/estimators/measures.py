@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.randomizers.exact import Floats
 
-# How far a total may be from 1 before a table is no table of shares.
+# How far the total of shares may be from 1.
 _ROUNDING = 1e-9
 
 
@@ -50,12 +50,13 @@ def l2_distance(left: ArrayLike, right: ArrayLike, *, ways: int | None = None) -
     return root
 
 
-def jensen_shannon_divergence(
+def jensen_shannon_distance(
     left: ArrayLike, right: ArrayLike, *, ways: int | None = None
 ) -> Floats:
-    """``KL(left || Q) / 2 + KL(right || Q) / 2`` with Q the mean of both tables, in nats.
+    """The root of the Jensen-Shannon divergence, a metric: what tables 5 and 6 print.
 
-    From 0 to ln 2; an empty cell adds nothing to its own Kullback-Leibler divergence.
+    The divergence is ``KL(left || Q) / 2 + KL(right || Q) / 2`` with Q the mean of both tables, in
+    nats: from 0 to ln 2. An empty cell adds nothing to its own Kullback-Leibler divergence.
 
     Args:
         left, right: shares with a total of 1, none negative: ``shares`` turns counts into them, and
@@ -77,43 +78,8 @@ def jensen_shannon_divergence(
         start=np.zeros(()),
     )
     # Equal tables but for rounding can come out a hair below 0, which has no root.
-    return np.maximum(divergence, 0.0)
-
-
-def jensen_shannon_distance(
-    left: ArrayLike, right: ArrayLike, *, ways: int | None = None
-) -> Floats:
-    """The root of ``jensen_shannon_divergence``, a metric: what tables 5 and 6 print.
-
-    Raises:
-        ValueError: as ``jensen_shannon_divergence``.
-    """
-    root: Floats = np.sqrt(jensen_shannon_divergence(left, right, ways=ways))
+    root: Floats = np.sqrt(np.maximum(divergence, 0.0))
     return root
-
-
-def chi_squared(observed: ArrayLike, expected: ArrayLike, *, ways: int | None = None) -> Floats:
-    """Pearson's ``sum (o - e)**2 / e`` over the cells; the expected table is the one divided by.
-
-    A cell that is 0 in both adds nothing. One that is 0 in the expected table alone makes it
-    infinite.
-
-    Args:
-        observed: counts, possibly estimated and so signed.
-        expected: counts of the same total, none negative.
-        ways: the number of axes of one table.
-
-    Raises:
-        ValueError: as ``total_variation``, or a negative expected count.
-    """
-    first, second, axes = _pair(observed, expected, ways)
-    if (second < 0).any():
-        raise ValueError("a negative expected count")
-    squares = (first - second) ** 2
-    terms = np.divide(squares, second, out=np.zeros_like(squares), where=second > 0)
-    terms[(second == 0) & (squares > 0)] = np.inf
-    statistic: Floats = terms.sum(axis=axes)
-    return statistic
 
 
 def shares(counts: ArrayLike, *, ways: int | None = None) -> Floats:

@@ -35,8 +35,7 @@ def clip_and_rescale(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def project_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The nearest table with entries of at least 0 and a total of 1, in Euclidean distance.
 
-    Every entry gives up the same amount theta and stops at 0, with theta such that the total is 1;
-    it is found by sorting (Held, Wolfe and Crowder 1974). Any shape, at least one entry.
+    Any shape, at least one entry.
 
     Raises:
         ValueError: no entry, or one that is not finite.
@@ -44,13 +43,22 @@ def project_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
     _check_finite(values)
     if not values.size:
         raise ValueError("the table is empty: expected at least one entry")
+    return project_rows(values.reshape(-1)).reshape(values.shape)
+
+
+def project_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``project_simplex`` of every last axis by itself.
+
+    Every entry gives up the same amount theta and stops at 0, with theta such that the total is 1;
+    it is found by sorting (Held, Wolfe and Crowder 1974).
+    """
     # A common shift does not change the projection; without it large entries would lose digits.
-    shifted = values - values.max()
-    falling = np.sort(shifted, axis=None)[::-1]
-    excess = np.cumsum(falling) - 1.0
-    ranks = np.arange(1, falling.size + 1)
-    positive = int(np.count_nonzero(falling * ranks > excess))
-    theta = excess[positive - 1] / positive
+    shifted = values - values.max(axis=-1, keepdims=True)
+    falling = np.sort(shifted, axis=-1)[..., ::-1]
+    excess = np.cumsum(falling, axis=-1) - 1.0
+    ranks = np.arange(1, values.shape[-1] + 1)
+    positive = np.count_nonzero(falling * ranks > excess, axis=-1, keepdims=True)
+    theta = np.take_along_axis(excess, positive - 1, axis=-1) / positive
     projected: NDArray[np.float64] = np.maximum(shifted - theta, 0.0)
     return projected
 

@@ -7,12 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.projection import Projection, project
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 _SHOWN_ROWS = 60
 
@@ -40,6 +42,13 @@ def standard_errors(
 def standard_error(variance: float, scale: float) -> float | None:
     """The root of one estimated variance; None where it is not positive."""
     return math.sqrt(variance) if variance > _ROUNDING * scale else None
+
+
+def marginal(table: NDArray[Number], known: Sequence[str], names: Sequence[str]) -> NDArray[Number]:
+    """The table of some of the attributes ``known``, in the order given."""
+    kept = [name for name in known if name in names]
+    summed = table.sum(axis=tuple(axis for axis, name in enumerate(known) if name not in names))
+    return np.asarray(summed).transpose([kept.index(name) for name in names])
 
 
 class Estimated(NamedTuple):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, standard_errors
+from protocol.estimators.tables import Estimated, Table, marginal, standard_errors
 from protocol.surveys.survey import Survey
 
 
@@ -48,8 +48,8 @@ class ExactEstimate(Estimate):
             raise ValueError("tables must have one total, and it must be positive")
         margins: dict[str, NDArray[np.int64]] = {}
         for names, table in self.counts.items():
-            for axis, name in enumerate(names):
-                margin = table.sum(axis=tuple(i for i in range(table.ndim) if i != axis))
+            for name in names:
+                margin = marginal(table, names, (name,))
                 if not np.array_equal(margins.setdefault(name, margin), margin):
                     raise ValueError(f"the tables disagree on the counts of {name!r}")
 
@@ -71,10 +71,7 @@ class ExactEstimate(Estimate):
         self.survey.axes(names)
         for known, table in self.counts.items():
             if names and set(names) <= set(known):
-                other = tuple(axis for axis, name in enumerate(known) if name not in names)
-                kept = [name for name in known if name in names]
-                summed: NDArray[np.int64] = table.sum(axis=other)
-                return summed.transpose([kept.index(name) for name in names])
+                return marginal(table, known, names)
         raise ValueError(
             f"no table has {', '.join(names)} together"
             if names
@@ -84,15 +81,13 @@ class ExactEstimate(Estimate):
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """Exact shares; their standard error given the data is 0."""
         shares = self.exact(*names) / self.n
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=np.ascontiguousarray(shares),
+        return self._table(
+            names,
+            projection,
+            np.ascontiguousarray(shares),
             standard_errors=np.zeros(shares.shape),
             population_errors=standard_errors(shares * (1 - shares) / self.n, shares / self.n),
-            n=self.n,
         )
-        return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The exact mean of a weight."""
@@ -147,15 +142,13 @@ class PairwiseEstimate(Estimate):
         sampled = np.maximum(values * (1 - values), 0.0) / self.n
         if self.n < 2:
             sampled = np.full(values.shape, np.nan)
-        raw = Table(
-            names=names,
-            categories=tables[0].categories,
-            values=values,
+        return self._table(
+            names,
+            projection,
+            values,
             standard_errors=errors,
             population_errors=np.sqrt(errors**2 + sampled),
-            n=self.n,
         )
-        return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean of a weight that depends on one attribute or two."""

@@ -17,12 +17,13 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.measures import shares, table_axes
+from protocol.estimators.projection import project_rows
 from protocol.randomizers.exact import Floats
 
 FEW = 5.0
@@ -117,8 +118,8 @@ def noise_aware_test(
     contrasts. Since tangents count nothing, any margins close to the true ones do: where a raw
     margin leaves the simplex, its projection with shares of at least 1/n is taken.
 
-    W is ``p**2 X**2`` (``scaled_test``) where T is pi0 itself, which the adaptive protocol comes
-    close to, and Pearson's ``X**2`` for p = 1. Categories that no report and no fake has are
+    W is ``p**2 X**2``, with X**2 Pearson's of the raw estimate, where T is pi0 itself, which the
+    adaptive protocol comes close to, or p is 1. Categories that no report and no fake has are
     dropped.
 
     Args:
@@ -147,37 +148,13 @@ def noise_aware_test(
     return _judged("noise-aware", statistic, _degrees(possible, axes))
 
 
-def scaled_test(
-    reports: ArrayLike, *, keep: float, fakes: ArrayLike | None = None, ways: int | None = None
-) -> TestResult:
-    """The quick form: ``p**2 X**2`` judged as chi-squared, with X**2 Pearson's of the raw estimate.
-
-    It takes the reports to spread as the answers do, and is right where T is the table of H0
-    itself (``noise_aware_test``) or p is 1. With uniform fakes on answers that are not uniform it
-    is not: the fakes are most of the noise in rare cells, which X**2 divides by a small count, and
-    it rejects too often.
-
-    Args, errors: as ``noise_aware_test``.
-    """
-    table, n, drawn, axes = _reported(reports, keep, fakes, ways)
-    margins, possible = _null_margins(table / n, n, (1 - keep) * drawn, keep, axes)
-    raw = (table - n * (1 - keep) * drawn) / keep
-    statistic = keep**2 * _pearson(raw, n * _product(margins)).sum(axis=axes)
-    return _judged("scaled", statistic, _degrees(possible, axes))
-
-
 def naive_test(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None) -> TestResult:
     """``exact_test`` of the nearest proper table, as if it had no noise: it rejects far too often.
 
     Args, errors: as ``two_step_estimate``; the ways are at least 2.
     """
-    result = exact_test(two_step_estimate(noisy, n, ways=ways).nearest, ways=ways)
-    return TestResult(
-        test="naive",
-        statistic=result.statistic,
-        degrees=result.degrees,
-        p_value=result.p_value,
-    )
+    nearest = two_step_estimate(noisy, n, ways=ways).nearest
+    return replace(exact_test(nearest, ways=ways), test="naive")
 
 
 def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None) -> TwoStep:
@@ -203,7 +180,7 @@ def two_step_estimate(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None
         raise ValueError("numbers of respondents: expected positive finite numbers")
     totals = totals.reshape(totals.shape + (1,) * len(axes))
     flat = (table / totals).reshape(*table.shape[: table.ndim - len(axes)], -1)
-    nearest = _nearest(flat).reshape(table.shape)
+    nearest = project_rows(flat).reshape(table.shape)
     expected = totals * _product(_margins(nearest, axes))
     nearest = totals * nearest
     sparse = np.minimum(nearest, expected).min(axis=axes) < FEW
@@ -279,16 +256,6 @@ def _pearson(observed: Floats, expected: Floats) -> Floats:
     return np.divide(squares, expected, out=np.zeros_like(squares), where=expected > 0)
 
 
-def _nearest(values: Floats) -> Floats:
-    """``project_simplex`` of every last axis by itself."""
-    shifted = values - values.max(axis=-1, keepdims=True)
-    falling = -np.sort(-shifted, axis=-1)
-    theta = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, values.shape[-1] + 1)
-    positive = np.count_nonzero(falling > theta, axis=-1, keepdims=True)
-    projected: Floats = np.maximum(shifted - np.take_along_axis(theta, positive - 1, axis=-1), 0.0)
-    return projected
-
-
 def _null_margins(
     observed: Floats, n: Floats, faked: Floats, keep: float, axes: tuple[int, ...]
 ) -> tuple[list[Floats], list[NDArray[np.bool_]]]:
@@ -297,7 +264,7 @@ def _null_margins(
     for axis, seen, fake in zip(axes, _margins(observed, axes), _margins(faked, axes), strict=True):
         can = (seen > 0) | (fake > 0)
         raw = np.moveaxis((seen - fake) / keep, axis, -1)
-        nearest = np.moveaxis(_nearest(raw), -1, axis)
+        nearest = np.moveaxis(project_rows(raw), -1, axis)
         # A category that can be reported has at least one respondent's share, or a report in a
         # cell without fakes could be impossible under H0.
         floored = np.where(can, np.maximum(nearest, 1 / n), 0.0)

@@ -6,7 +6,6 @@ and the three ways to learn dependences, sections 4.1 to 4.3, as corrected.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project
 from protocol.randomizers.exact import Floats
@@ -38,7 +36,7 @@ the table is 0; None where there is none."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A measure of dependence of a two-way table; fill in these fields to write another one.
+    """A measure of dependence of a two-way table.
 
     Attributes:
         name: what results call it.
@@ -200,17 +198,6 @@ class Dependences:
             value, deviation = float(self.matrix[i, j]), float(self.deviations[i, j])
             yield Dependence(self.names[i], self.names[j], value, deviation)
 
-    def _repr_html_(self) -> str:
-        """The matrix as an HTML table, with every text escaped."""
-        names = [html.escape(name) for name in self.names]
-        head = "".join(f"<th>{name}</th>" for name in ("", *names))
-        body = ""
-        for name, row in zip(names, self.matrix, strict=True):
-            body += f"<tr><th>{name}</th>{''.join(f'<td>{value:.3f}</td>' for value in row)}</tr>"
-        biased = f"; biased: {self.biased}" if self.biased else ""
-        caption = f"<caption>{html.escape(repr(self) + biased)}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
 
 def dependences(
     tables: Sequence[NDArray[Any]],
@@ -246,7 +233,8 @@ def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto")
     those of the reports' own measure.
 
     Raises:
-        ValueError: an unknown measure, or a table of more than 2**27 cells.
+        ValueError: an unknown measure, a table of more than 2**27 cells, or an attribute that has
+            no keep randomizer of its own.
     """
     value = partial(_of_reports, estimate)
     return _gathered(estimate.survey, measure, value, "raw", epsilon_of(estimate), _ATTENUATED)
@@ -255,19 +243,19 @@ def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto")
 def debiased_dependences(
     estimate: JointEstimate, *, measure: str | Measure = "auto"
 ) -> Dependences:
-    """Section 4.1 with the bias of Cramer's V taken off; other measures as ``unmixed_dependences``.
+    """Section 4.1 with the bias of Cramer's V taken off.
 
     ``V = sqrt(max(0, V_Y**2 - (r_i - 1)(r_j - 1) / (n min(r_i - 1, r_j - 1)))) / (p_i p_j)``, at
     most 1, with V_Y that of the reports. It is approximate: the margins that V divides by stay
     those of the reports, so some bias is left, which more reports do not lessen. The deviation
     follows from that of ``V_Y**2`` by the delta method; near 0, where a root has no slope, it is
-    the root of that, which is somewhat too large.
+    the root of that, which is somewhat too large. Other measures are those of the estimated table,
+    as in ``pairwise_dependences``.
 
     Raises:
-        ValueError: as ``raw_dependences``, or Cramer's V of an attribute that has no keep
-            randomizer of its own.
+        ValueError: an unknown measure, a table of more than 2**27 cells, or Cramer's V of an
+            attribute that has no keep randomizer of its own.
     """
-    own = {block.attributes: block.randomizer for block in estimate.blocks}
 
     def value(pair: tuple[str, str], chosen: Measure) -> tuple[float, float]:
         if chosen != cramers_v:
@@ -277,14 +265,7 @@ def debiased_dependences(
         root = math.sqrt(max(0.0, reported**2 - floor))
         uncertain = 2 * max(reported, error) * error
         wide = uncertain / (max(2 * root, math.sqrt(uncertain)) or 1.0)
-        kept = 1.0
-        for name in pair:
-            alone = own.get((name,))
-            if alone is None or alone.uniform_keep is None:
-                raise ValueError(
-                    f"{name!r} has no keep randomizer of its own: use unmixed_dependences"
-                )
-            kept *= alone.uniform_keep
+        kept = math.prod(_keeps(estimate, pair))
         return min(1.0, root / kept), min(1.0, wide / kept)
 
     return _gathered(
@@ -292,33 +273,15 @@ def debiased_dependences(
     )
 
 
-def unmixed_dependences(
-    estimate: Estimate, *, measure: str | Measure = "auto", epsilon: float | None = None
-) -> Dependences:
-    """The measure of every estimated pair table, after its projection by clip-and-rescale.
-
-    It is biased: noise adds to V, up to
-    ``sqrt(sum_ab var_ab / (pi_a pi_b) / min(r_i - 1, r_j - 1))``, and clipping takes from it. The
-    deviations are by the delta method, with clipped cells left out. Where the measure has no slope
-    (V of 0, a constant attribute) they are its largest value.
-
-    Raises:
-        ValueError: an unknown measure, a table that the estimate cannot give, or no epsilon, which
-            only a ``JointEstimate`` knows by itself.
-    """
-    if epsilon is None:
-        if not isinstance(estimate, JointEstimate):
-            raise ValueError("epsilon is missing: only a JointEstimate knows what it cost")
-        epsilon = epsilon_of(estimate)
-    return _gathered(
-        estimate.survey, measure, partial(_unmixed, estimate), "unmixed", epsilon, _NOISY
-    )
-
-
 def pairwise_dependences(
     survey: Survey, estimates: Sequence[JointEstimate], *, measure: str | Measure = "auto"
 ) -> Dependences:
-    """As ``unmixed_dependences``, of pairs that were randomized one by one (section 4.3).
+    """The measure of every table of pairs that were randomized one by one (section 4.3).
+
+    Tables are projected by clip-and-rescale first. It is biased: noise adds to V, up to
+    ``sqrt(sum_ab var_ab / (pi_a pi_b) / min(r_i - 1, r_j - 1))``, and clipping takes from it. The
+    deviations are by the delta method, with clipped cells left out. Where the measure has no slope
+    (V of 0, a constant attribute) they are its largest value.
 
     One respondent enters every pair, so epsilon is the sum over the pairs: the paper's waiver of
     sequential composition does not hold.
@@ -360,7 +323,9 @@ def _gathered(
     return Dependences(survey.names, name, method, matrix, deviations, epsilon, biased)
 
 
-def _unmixed(estimate: Estimate, pair: tuple[str, str], measure: Measure) -> tuple[float, float]:
+def _unmixed(
+    estimate: JointEstimate, pair: tuple[str, str], measure: Measure
+) -> tuple[float, float]:
     raw = estimate.table(*pair).values
     value, slope = measure.measured(project(raw, "clip"))
     if slope is None:
@@ -378,34 +343,22 @@ def _of_reports(
         return value, measure.largest
     # A query's weights are of answers; with the mean slope of an answer's reports, every report
     # counts by the slope itself.
-    error = estimate.query(*_mean_of_reports(estimate, pair, slope)).standard_error
+    for axis, keep in enumerate(_keeps(estimate, pair)):
+        slope = keep * slope + (1 - keep) * slope.mean(axis=axis, keepdims=True)
+    error = estimate.query(pair, slope).standard_error
     return value, measure.largest if error is None else min(error, measure.largest)
 
 
-def _mean_of_reports(
-    estimate: JointEstimate, pair: tuple[str, str], weights: Floats
-) -> tuple[tuple[str, ...], Floats]:
-    """Attributes, and per combination of their categories the mean weight of its reports.
-
-    Besides the pair these are all of a block with any matrix: a part of it depends on the whole.
-    """
-    blocks = [block for block in estimate.blocks if not set(pair).isdisjoint(block.attributes)]
-    parts = [
-        [n for n in block.attributes if n in pair or block.randomizer.uniform_keep is None]
-        for block in blocks
-    ]
-    names = tuple(name for part in parts for name in part)
-    sizes = estimate.sizes_of(names)
-    ordered = weights.transpose([pair.index(name) for name in names if name in pair])
-    beside = tuple(axis for axis, name in enumerate(names) if name not in pair)
-    mean = np.broadcast_to(np.expand_dims(ordered, beside), sizes)
-    mean = mean.reshape([math.prod(estimate.sizes_of(part)) for part in parts])
-    for axis, block in enumerate(blocks):
-        if (a := block.randomizer.uniform_keep) is not None:
-            mean = a * mean + (1 - a) * mean.mean(axis=axis, keepdims=True)
-        else:
-            mean = np.moveaxis(np.tensordot(mean, block.randomizer.matrix(), (axis, 1)), -1, axis)
-    return names, mean.reshape(sizes)
+def _keeps(estimate: JointEstimate, pair: tuple[str, str]) -> list[float]:
+    """The keep probabilities of two attributes that were randomized by themselves."""
+    own = {block.attributes: block.randomizer for block in estimate.blocks}
+    keeps = []
+    for name in pair:
+        alone = own.get((name,))
+        if alone is None or alone.uniform_keep is None:
+            raise ValueError(f"{name!r} has no keep randomizer of its own")
+        keeps.append(alone.uniform_keep)
+    return keeps
 
 
 def _shares(table: ArrayLike) -> Floats:

@@ -15,16 +15,10 @@ from numpy.typing import ArrayLike
 
 from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.projection import Projection, project
-from protocol.estimators.tables import Table
+from protocol.estimators.projection import project_simplex
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-
-MAX_CELLS = 2**22
-"""The largest table that ``ChowLiuTree.distribution`` makes."""
-
-_ROUNDING = 1e-9
 
 
 def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
@@ -42,16 +36,12 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
             are a random sample of a population: H0 is about the population.
 
     Raises:
-        ValueError: other shapes, an entry that is not finite, or a covariance under which d is not
-            uncertain in every direction: too few reports, or a category that nobody has.
+        ValueError: an entry that is not finite, or a covariance under which d is not uncertain in
+            every direction: too few reports, or a category that nobody has.
     """
     estimate, spread = np.asarray(table, np.float64), np.asarray(covariance, np.float64)
-    if estimate.ndim < 2 or min(estimate.shape[-2:]) < 2:
-        raise ValueError(f"a table of shape {estimate.shape}: expected two attributes")
     rows, columns = estimate.shape[-2:]
     cells = rows * columns
-    if spread.shape != (*estimate.shape[:-2], cells, cells):
-        raise ValueError(f"a covariance of shape {spread.shape} for a table of {estimate.shape}")
     if not (np.isfinite(estimate).all() and np.isfinite(spread).all()):
         raise ValueError("an entry is not finite: too few reports to estimate a covariance")
     total = estimate.sum(axis=(-2, -1))[..., None, None]
@@ -86,20 +76,12 @@ def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
     )
 
 
-def mutual_information(table: ArrayLike) -> float:
+def mutual_information(shares: Floats) -> float:
     """``sum p ln(p / (row margin * column margin))`` in nats, at least 0; empty cells add nothing.
 
     Args:
-        table: shares of two attributes, none negative, total 1: project a raw estimate first.
-
-    Raises:
-        ValueError: another table.
+        shares: of two attributes, none negative, total 1.
     """
-    shares = np.asarray(table, np.float64)
-    if shares.ndim != 2 or not np.isfinite(shares).all():
-        raise ValueError(f"a table of shape {shares.shape}: expected two axes of finite shares")
-    if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
-        raise ValueError("not a probability distribution: project the estimate first")
     expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0, keepdims=True)
     # Two tiny margins have a product of 0, and what they add is as good as nothing.
     filled = (shares > 0) & (expected > 0)
@@ -138,54 +120,27 @@ class ChowLiuTree:
 
         Raises:
             SurveyError: the records lack an attribute.
-            ValueError: records of other categories.
         """
-        for attribute in self.survey.attributes:
-            if records.survey.attribute(attribute.name).categories != attribute.categories:
-                raise ValueError(
-                    f"attribute {attribute.name!r}: the categories differ from the tree's"
-                )
         value = _expected_log(records.counts(self.survey.names[:1]), self.root)
         for edge, conditional in zip(self.edges, self.conditionals, strict=True):
             value += _expected_log(records.counts(edge), conditional)
         return value / len(records)
 
-    def distribution(self) -> Floats:
-        """The whole joint distribution, shape ``survey.sizes``.
 
-        Raises:
-            ValueError: more than 2**22 cells.
-        """
-        if self.survey.cells > MAX_CELLS:
-            raise ValueError(f"{self.survey.cells} cells, expected at most 2**22")
-        sizes = self.survey.sizes
-        joint = np.broadcast_to(self.root.reshape(-1, *(1 for _ in sizes[1:])), sizes)
-        for edge, conditional in zip(self.edges, self.conditionals, strict=True):
-            parent, child = self.survey.axes(edge)
-            shape = [size if axis in (parent, child) else 1 for axis, size in enumerate(sizes)]
-            factor = conditional if parent < child else conditional.T
-            joint = joint * factor.reshape(shape)
-        return np.array(joint)
-
-
-def chow_liu(
-    estimate: Estimate, *, projection: Projection = "simplex", mix: float = 0.0
-) -> ChowLiuTree:
+def chow_liu(estimate: Estimate, *, mix: float = 0.0) -> ChowLiuTree:
     """The tree of the largest total mutual information, from the tables of all pairs.
 
     For exact tables it is the tree distribution of the largest likelihood (Chow and Liu 1968). Of
     equal pairs the first in the survey's order is taken.
 
     Args:
-        estimate: one that has the table of every pair, for at least 2 attributes.
-        projection: of every pair's table, by which it becomes one of shares; not ``none`` unless
-            the tables are exact.
+        estimate: one that has the table of every pair, for at least 2 attributes; each table is
+            projected onto the simplex.
         mix: the share of the uniform distribution in every pair's table afterwards, at least 0 and
             below 1. Above 0 no record is impossible.
 
     Raises:
-        ValueError: fewer than 2 attributes, a mix out of range, a pair without a table, or a table
-            that is not one of shares.
+        ValueError: fewer than 2 attributes, a mix out of range, or a pair without a table.
     """
     survey = estimate.survey
     if len(survey.names) < 2:
@@ -196,7 +151,8 @@ def chow_liu(
     raw = estimate.pairs()
     if [table.names for table in raw] != pairs:
         raise ValueError("expected an estimate that has the table of every pair")
-    tables = [_shares(table, projection, mix) for table in raw]
+    shares = [project_simplex(table.values) for table in raw]
+    tables: list[Floats] = [(1 - mix) * table + mix / table.size for table in shares]
     gains = [mutual_information(table) for table in tables]
     edges = _spanning_tree(gains, len(survey.names))
     place = {pair: i for i, pair in enumerate(combinations(range(len(survey.names)), 2))}
@@ -209,8 +165,8 @@ def chow_liu(
         edges=tuple((survey.names[parent], survey.names[child]) for parent, child in edges),
         information=tuple(gains[place[min(edge), max(edge)]] for edge in edges),
         # The root is the parent of the first edge.
-        root=_read_only(joint[0].sum(axis=1)),
-        conditionals=tuple(_read_only(_conditional(table)) for table in joint),
+        root=joint[0].sum(axis=1),
+        conditionals=tuple(map(_conditional, joint)),
     )
 
 
@@ -229,12 +185,6 @@ def _spanning_tree(gains: Sequence[float], m: int) -> list[tuple[int, int]]:
     return [(int(parents[child]), int(child)) for child in order[1:]]
 
 
-def _shares(table: Table, projection: Projection, mix: float) -> Floats:
-    shares = project(table.values, projection)
-    mixed: Floats = (1 - mix) * shares + mix / shares.size
-    return mixed
-
-
 def _conditional(joint: Floats) -> Floats:
     """``P(second | first)``; uniform where the first has no share."""
     margin = joint.sum(axis=1, keepdims=True)
@@ -250,9 +200,3 @@ def _expected_log(counts: ArrayLike, law: Floats) -> float:
         return -np.inf
     logs = np.log(law, out=np.zeros_like(law), where=found > 0)
     return float((found * logs).sum())
-
-
-def _read_only(values: Floats) -> Floats:
-    fixed = np.ascontiguousarray(values)
-    fixed.flags.writeable = False
-    return fixed

@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.consistency import Overlaps
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.estimators.tables import (
+    Estimated,
+    Table,
+    marginal,
+    standard_error,
+    standard_errors,
+)
 from protocol.surveys.survey import Survey
 
 
@@ -83,7 +89,7 @@ class GroupedEstimate(Estimate):
         values = np.zeros(self.sizes_of(names))
         variance, most = np.zeros_like(values), np.zeros_like(values)
         for group in found:
-            values += group.n * _marginal(group.shares, group, names)
+            values += group.n * marginal(group.shares, group.names, names)
             variance += group.n**2 * _variance(group, names)
             most += group.n / group.keep**2
         errors = standard_errors(variance if n > 1 else np.zeros_like(values), most) / n
@@ -104,8 +110,8 @@ class GroupedEstimate(Estimate):
         n = sum(group.n for group in found)
         value = variance = squares = 0.0
         for group in found:
-            value += group.n * float((_marginal(group.shares, group, names) * given).sum())
-            reported = _marginal(group.reported, group, names)
+            value += group.n * float((marginal(group.shares, group.names, names) * given).sum())
+            reported = marginal(group.reported, group.names, names)
             mean, square = float((reported * given).sum()), float((reported * given**2).sum())
             variance += group.n * max(0.0, square - mean**2) / group.keep**2
             squares += group.n * square / group.keep**2
@@ -178,15 +184,6 @@ class GroupedEstimate(Estimate):
         return found
 
 
-def _marginal(
-    table: NDArray[np.float64], group: Group, names: Sequence[str]
-) -> NDArray[np.float64]:
-    other = tuple(axis for axis, name in enumerate(group.names) if name not in names)
-    kept = [name for name in group.names if name in names]
-    summed: NDArray[np.float64] = table.sum(axis=other)
-    return summed.transpose([kept.index(name) for name in names])
-
-
 def _variance(group: Group, names: Sequence[str]) -> NDArray[np.float64]:
     """The variance of one group's estimate of these attributes.
 
@@ -194,6 +191,6 @@ def _variance(group: Group, names: Sequence[str]) -> NDArray[np.float64]:
     table, which is somewhat too large if there were several.
     """
     if len(names) == len(group.names):
-        return _marginal(group.errors**2, group, names)
-    reported = _marginal(group.reported, group, names)
+        return marginal(group.errors**2, group.names, names)
+    reported = marginal(group.reported, group.names, names)
     return reported * (1 - reported) / (group.keep**2 * group.n)

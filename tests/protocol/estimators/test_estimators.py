@@ -193,7 +193,7 @@ def test_rr_joint_on_the_whole_domain_of_adult() -> None:
         ((Block(("a", "b"), keep(6, 0.5)), Block(("a",), keep(2, 0.5))), "exactly once"),
         ((Block(("a",), keep(2, 0.5)), Block(("b",), keep(2, 0.5))), "size 2, expected 3"),
         ((Block(("a", "c"), keep(6, 0.5)),), "no attribute 'c'"),
-        ((Block(("a", "b"), keep(6, 0.5)), Block((), keep(2, 0.5))), "a block is empty"),
+        ((Block(("a", "b"), keep(6, 0.5)), Block((), keep(2, 0.5))), "a cluster is empty"),
     ],
 )
 def test_blocks_that_do_not_fit_are_refused(blocks: tuple[Block, ...], message: str) -> None:

@@ -199,7 +199,7 @@ def test_groups_are_the_blocks_unless_given() -> None:
     [
         ((("a", "b"),), "exactly once"),
         ((("a", "c"), ("b",), ("b",)), "exactly once"),
-        ((("a", "c"), ("b",), ()), "exactly once"),
+        ((("a", "c"), ("b",), ()), "a cluster is empty"),
         ((("a",), ("b",), ("c",)), "randomized together"),
         ((("a", "c"), ("b", "x")), "no attribute"),
     ],

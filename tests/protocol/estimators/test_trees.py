@@ -12,7 +12,12 @@ from scipy import stats
 
 from protocol.errors import SurveyError
 from protocol.estimators.dependence.association import exact_test
-from protocol.estimators.dependence.trees import chow_liu, mutual_information, wald_test
+from protocol.estimators.dependence.trees import (
+    ChowLiuTree,
+    chow_liu,
+    mutual_information,
+    wald_test,
+)
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method
 from protocol.surveys.records import Records
@@ -121,16 +126,13 @@ def test_level_and_power() -> None:
 
 
 def test_tables_without_a_test_are_refused() -> None:
-    table, covariance = np.full((2, 2), 0.25), np.eye(4)
-    for wrong, spread, message in (
-        (np.ones(4), covariance, "two attributes"),
-        (np.ones((1, 4)), covariance, "two attributes"),
-        (table, np.eye(3), "covariance of shape"),
-        (table, np.full((4, 4), np.inf), "not finite"),
-        (table, np.zeros((4, 4)), "not positive definite"),
+    table = np.full((2, 2), 0.25)
+    for spread, message in (
+        (np.full((4, 4), np.inf), "not finite"),
+        (np.zeros((4, 4)), "not positive definite"),
     ):
         with pytest.raises(ValueError, match=message):
-            wald_test(wrong, spread)
+            wald_test(table, spread)
 
 
 # Mutual information
@@ -139,17 +141,22 @@ def test_tables_without_a_test_are_refused() -> None:
 def test_information_of_round_tables() -> None:
     assert mutual_information(np.eye(4) / 4) == pytest.approx(math.log(4), rel=1e-15)
     assert mutual_information(np.full((3, 5), 1 / 15)) == 0
-    assert mutual_information([[0.25, 0.25], [0.0, 0.5]]) == pytest.approx(
+    assert mutual_information(np.array([[0.25, 0.25], [0.0, 0.5]])) == pytest.approx(
         0.25 * math.log(2) + 0.25 * math.log(2 / 3) + 0.5 * math.log(4 / 3), rel=1e-14
     )
     tiny = 1e-300
-    assert mutual_information([[tiny, 0.0], [0.0, 1.0]]) == pytest.approx(0.0, abs=1e-297)
-    for wrong in ([0.5, 0.5], [[0.5, -0.5], [0.5, 0.5]], [[0.5, 0.4]], [[math.nan, 1.0]]):
-        with pytest.raises(ValueError, match=r"table|distribution"):
-            mutual_information(wrong)
+    assert mutual_information(np.array([[tiny, 0.0], [0.0, 1.0]])) == pytest.approx(0.0, abs=1e-297)
 
 
 # Trees
+
+
+def joint_of(tree: ChowLiuTree) -> Floats:
+    """The whole distribution, by einsum."""
+    names = tree.survey.names
+    factors = [(tree.root, names[:1]), *zip(tree.conditionals, tree.edges, strict=True)]
+    operands = [part for table, axes in factors for part in (table, list(map(names.index, axes)))]
+    return np.asarray(np.einsum(*operands, list(range(len(names)))))
 
 
 def entropy(shares: Floats) -> float:
@@ -160,7 +167,7 @@ def entropy(shares: Floats) -> float:
 def test_of_all_trees_it_is_the_likeliest() -> None:
     records = chained()
     exact = exactly(records)
-    tree = chow_liu(exact, projection="none")
+    tree = chow_liu(exact)
     information = {
         pair: mutual_information(records.distribution(pair))
         for pair in itertools.combinations(SURVEY.names, 2)
@@ -181,7 +188,7 @@ def test_of_all_trees_it_is_the_likeliest() -> None:
     # The mean log-likelihood of a tree of exact tables: its information less all entropies.
     entropies = sum(entropy(records.distribution([name])) for name in SURVEY.names)
     assert tree.log_likelihood(records) == pytest.approx(totals[best] - entropies, rel=1e-13)
-    joint = tree.distribution()
+    joint = joint_of(tree)
     assert joint.sum() == pytest.approx(1, abs=1e-14)
     by_record = np.log(joint[tuple(records.codes.T)]).mean()
     assert tree.log_likelihood(records) == pytest.approx(by_record, rel=1e-13)
@@ -195,12 +202,10 @@ def test_a_child_may_come_before_its_parent_in_the_survey() -> None:
     records = chained()
     reordered = records.survey.project(("c", "a", "d", "b"))
     turned = Records(reordered, records.codes[:, [2, 0, 3, 1]])
-    tree = chow_liu(exactly(turned), projection="none")
+    tree = chow_liu(exactly(turned))
     assert set(tree.edges) == {("c", "b"), ("c", "d"), ("b", "a")}
-    expected = chow_liu(exactly(records), projection="none")
-    np.testing.assert_allclose(
-        tree.distribution(), expected.distribution().transpose(2, 0, 3, 1), atol=1e-14
-    )
+    expected = chow_liu(exactly(records))
+    np.testing.assert_allclose(joint_of(tree), joint_of(expected).transpose(2, 0, 3, 1), atol=1e-14)
     # Records of more attributes, in another order, will do.
     assert tree.log_likelihood(records) == pytest.approx(expected.log_likelihood(turned), rel=1e-13)
 
@@ -208,7 +213,7 @@ def test_a_child_may_come_before_its_parent_in_the_survey() -> None:
 def test_ties_go_to_the_first_pairs() -> None:
     survey = survey_of(2, 2, 2, 2, 2)
     codes = np.array(list(itertools.product((0, 1), repeat=5)))
-    tree = chow_liu(exactly(Records(survey, codes)), projection="none")
+    tree = chow_liu(exactly(Records(survey, codes)))
     assert tree.edges == (("a", "b"), ("a", "c"), ("a", "d"), ("a", "e"))
     assert tree.information == (0.0,) * 4
 
@@ -222,7 +227,7 @@ def test_mixing_leaves_no_record_impossible() -> None:
     np.testing.assert_array_equal(tree.conditionals[0], [[0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])
     mixed = chow_liu(exact, mix=0.3)
     expected = 0.7 * np.array([[0.5, 0.5, 0], [0, 0, 0]]) + 0.3 / 6
-    np.testing.assert_allclose(mixed.distribution(), expected, atol=1e-15)
+    np.testing.assert_allclose(joint_of(mixed), expected, atol=1e-15)
     assert mixed.log_likelihood(other) == pytest.approx(np.log([0.05, 0.4]).mean(), rel=1e-13)
 
 
@@ -238,7 +243,7 @@ def test_a_chain_is_found_from_randomized_reports() -> None:
     counts = MarginalCounts.of(plan, plan.randomize(cells, seeded(2)))
     tree = chow_liu(MarginalEstimate(survey=survey, counts=counts), mix=0.01)
     assert tree.edges == tuple(itertools.pairwise("abcdef"))
-    best = chow_liu(exactly(Records(survey, codes)), projection="none")
+    best = chow_liu(exactly(Records(survey, codes)))
     records = Records(survey, codes)
     gap = best.log_likelihood(records) - tree.log_likelihood(records)
     assert 0 < gap < 0.02
@@ -255,18 +260,9 @@ def test_what_is_no_tree_is_refused() -> None:
     single = Survey("one", SURVEY.attributes[:1])
     with pytest.raises(ValueError, match="at least 2 attributes"):
         chow_liu(ExactEstimate(single, {("a",): exact.exact("a")}))
-    plan = MarginalPlan.with_epsilon("InpPS", d=2, k=2, epsilon=0.1)
-    counts = MarginalCounts(plan=plan, reports=np.array([1]), totals=np.array([[1, 0, 0, 0]]))
-    noisy = MarginalEstimate(survey=survey_of(2, 2), counts=counts)
-    with pytest.raises(ValueError, match="project the estimate"):
-        chow_liu(noisy, projection="none")
 
 
 def test_records_of_other_attributes_are_refused() -> None:
     tree = chow_liu(exactly(chained()))
     with pytest.raises(SurveyError, match="no attribute"):
         tree.log_likelihood(Records(survey_of(2, 3, 2), np.zeros((1, 3), np.int64)))
-    with pytest.raises(ValueError, match="'b': the categories differ"):
-        tree.log_likelihood(Records(survey_of(2, 2, 2, 2), np.zeros((1, 4), np.int64)))
-    big = chow_liu(exactly(Records(survey_of(2, 2), np.array([[0, 1]]))))
-    assert big.distribution().shape == (2, 2)

@@ -15,7 +15,6 @@ from protocol.estimators.dependence.association import (
     exact_test,
     naive_test,
     noise_aware_test,
-    scaled_test,
     unmixed_counts,
 )
 from scenarios.reproductions.laws import report_once, reported_pairs
@@ -85,8 +84,6 @@ def test_the_size_holds_for_answers_that_are_randomized_one_by_one() -> None:
     reports = report_once(true, 0.4, generator(3)).reshape(TABLES, 2, 3)
     size = rejections(noise_aware_test(reports, keep=0.4, ways=2))
     assert abs(size.rate - LEVEL) < FOUR_ERRORS
-    quick = rejections(scaled_test(reports, keep=0.4, ways=2))
-    assert quick.rate > LEVEL + 2 * FOUR_ERRORS
 
 
 def test_fakes_that_change_from_block_to_block_are_pooled() -> None:
