@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scenarios.cli import script
     from scenarios.datasets import DatasetError
-    from scenarios.datasets.adult import adult
-    from scenarios.datasets.adult_age import adult_with_age
+    from scenarios.datasets.adult import adult, adult_with_age
     from scenarios.datasets.correlated import correlated
     from scenarios.datasets.keyvalue import synthetic
     from scenarios.datasets.networks import alarm_network, child_network, survey_network
@@ -84,8 +83,7 @@ __all__ = [
 _HOMES = {
     "scenarios.cli": ("script",),
     "scenarios.datasets": ("DatasetError",),
-    "scenarios.datasets.adult": ("adult",),
-    "scenarios.datasets.adult_age": ("adult_with_age",),
+    "scenarios.datasets.adult": ("adult", "adult_with_age"),
     "scenarios.datasets.correlated": ("correlated",),
     "scenarios.datasets.keyvalue": ("synthetic",),
     "scenarios.datasets.networks": ("alarm_network", "child_network", "survey_network"),

@@ -1,8 +1,9 @@
-"""PrivKV and PrivKVM on keys with values: the three synthetic populations, and MovieLens."""
+"""PrivKV and PrivKVM on keys with values: three synthetic populations, MovieLens and Clothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets.keyvalue import Synthetic, synthetic
-from scenarios.datasets.ratings import movielens
+from scenarios.datasets.ratings import Ratings, clothing, movielens
 from scenarios.running.errors import UsageError
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
@@ -47,7 +48,7 @@ _SHOWN_KEYS = 50
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True):
-    """What all four scenarios have.
+    """What all these scenarios have.
 
     Args:
         protocol: privkv or privkvm.
@@ -70,10 +71,10 @@ class Drawn(Answering, frozen=True, kw_only=True):
 
 
 class Rated(Answering, frozen=True, kw_only=True):
-    """The users of MovieLens.
+    """The users of MovieLens or RentTheRunway.
 
     Args:
-        keys: how many movies, those rated most often.
+        keys: how many items, those rated most often.
         parties: over how many the users are spread; one each.
     """
 
@@ -187,19 +188,16 @@ def _said(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3g}"
 
 
-def run_movielens(parameters: Rated, context: Context) -> Finished:
-    """The users of MovieLens and the movies that most of them have rated.
+def _rated(ratings_of: Callable[[Path | str | None], Ratings]) -> Callable[..., Finished]:
+    def run(parameters: Rated, context: Context) -> Finished:
+        ratings = ratings_of(context.data)
+        if parameters.keys > len(ratings.items):
+            raise UsageError(
+                f"parameter 'keys' = {parameters.keys}: more than the {len(ratings.items)} items"
+            )
+        return _run(parameters, context, ratings.records(parameters.keys))
 
-    Raises:
-        DatasetError: no such data.
-        UsageError: more movies or parties than there are.
-    """
-    ratings = movielens(context.data)
-    if parameters.keys > len(ratings.items):
-        raise UsageError(
-            f"parameter 'keys' = {parameters.keys}: more than the {len(ratings.items)} movies"
-        )
-    return _run(parameters, context, ratings.records(parameters.keys))
+    return run
 
 
 def _drawn(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
@@ -264,7 +262,14 @@ SCENARIOS: tuple[Scenario[Any], ...] = (
         name="movielens",
         summary="Who rated which movies of MovieLens, and how, by PrivKV or PrivKVM.",
         parameters=_asked(Rated, "keys", "parties"),
-        run=run_movielens,
+        run=_rated(movielens),
+        joint=False,
+    ),
+    Scenario(
+        name="clothing",
+        summary="Who rated which clothes of RentTheRunway, and how, by PrivKV or PrivKVM.",
+        parameters=_asked(Rated, "keys", "parties"),
+        run=_rated(clothing),
         joint=False,
     ),
 )

@@ -8,11 +8,9 @@ attributes, whose joint table has 1,814,400 cells, and age.
 from __future__ import annotations
 
 import gzip
-import json
 from itertools import chain
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from protocol.errors import SurveyError
@@ -24,8 +22,8 @@ from scenarios.datasets.sources import packaged, raw_file
 FILE = "adult.data"
 """The raw file, as UCI has it."""
 
-TABLE, CODES = "adult.json", "adult.codes.gz"
-"""The packaged files."""
+CODES = "adult.codes.gz"
+"""The packaged file."""
 
 COLUMNS = (
     "age",
@@ -103,12 +101,25 @@ ADULT_BY_YEAR = Survey(
 )
 """All that is packaged: age in years, then the attributes of ``ADULT``."""
 
+BIN = 20
+"""Years per bin."""
 
-class _Table(msgspec.Struct, frozen=True):
-    """What ``adult.json`` says: the number of records, and the categories of each attribute."""
+ADULT_WITH_AGE = Survey(
+    "Adult with age",
+    (
+        Attribute(
+            name="age",
+            categories=tuple(f"{start}-{start + BIN - 1}" for start in range(0, 100, BIN)),
+            ordinal=True,
+        ),
+        *ADULT.attributes,
+    ),
+)
+"""Age in five bins (0-19, 20-39, 40-59, 60-79, 80-99), then the eight attributes of ``ADULT``.
 
-    records: int
-    attributes: dict[str, tuple[str, ...]]
+The bins are those of figures 9 to 12 of RR-Ind-Joint, which says "20-years-old bins" and "five
+categories"; the ages of the file are 17 to 90.
+"""
 
 
 def adult(data: Path | str | None) -> Records:
@@ -127,50 +138,43 @@ def adult(data: Path | str | None) -> Records:
         DatasetError: no such file in ``data``, a line that is not Adult's, or a packaged copy that
             is damaged.
     """
-    return read_adult(ADULT, data)
+    return _read(ADULT, data)
 
 
-def read_adult(survey: Survey, data: Path | str | None) -> Records:
-    """The records of some attributes of ``ADULT_BY_YEAR``, found as ``adult`` has it.
+def adult_with_age(data: Path | str | None) -> Records:
+    """The records of the Adult data set with the respondents' age in five bins of twenty years.
 
-    Raises:
-        DatasetError: as for ``adult``.
-    """
-    path = raw_file(data, (FILE, f"adult/{FILE}"))
-    return _unpacked(survey) if path is None else _parsed(survey, path)
-
-
-def packed(path: Path) -> dict[str, bytes]:
-    """The packaged files, made from the raw one.
+    Args, errors: as for ``adult``.
 
     Returns:
-        The content of ``adult.json``, with the names and categories of ``ADULT_BY_YEAR``, and of
-        ``adult.codes.gz``, compressed: one byte for each record, which is the place of its
-        category, first of all records for the first attribute, then for the second, and so on.
+        Records of ``ADULT_WITH_AGE``.
+    """
+    codes = _read(ADULT_BY_YEAR, data).codes.copy()
+    codes[:, 0] //= BIN
+    return Records.from_codes(ADULT_WITH_AGE, codes)
+
+
+def packed(path: Path) -> bytes:
+    """The packaged file, made from the raw one.
+
+    Returns:
+        One byte for each record, which is the place of its category, first of all records for the
+        first attribute of ``ADULT_BY_YEAR``, then for the second, and so on; compressed.
 
     Raises:
         DatasetError: the file cannot be read, or has a line that is not Adult's.
     """
-    records = _parsed(ADULT_BY_YEAR, path)
-    attributes = ",\n".join(
-        f"    {json.dumps(attribute.name)}: {json.dumps(attribute.categories)}"
-        for attribute in ADULT_BY_YEAR.attributes
-    )
-    table = f'{{\n  "records": {len(records)},\n  "attributes": {{\n{attributes}\n  }}\n}}\n'
-    codes = records.codes.astype(np.uint8).T.tobytes()
-    return {TABLE: table.encode(), CODES: gzip.compress(codes, mtime=0)}
+    codes = _parsed(ADULT_BY_YEAR, path).codes
+    return gzip.compress(codes.astype(np.uint8).T.tobytes(), mtime=0)
 
 
-def _unpacked(survey: Survey) -> Records:
-    table = msgspec.json.decode(packaged(TABLE), type=_Table)
-    codes = np.frombuffer(packaged(CODES), np.uint8).reshape(-1, table.records)
-    names = list(table.attributes)
-    for attribute in survey.attributes:
-        if table.attributes.get(attribute.name) != attribute.categories:
-            raise DatasetError(
-                f"{TABLE}: attribute {attribute.name!r} is missing or has other categories"
-            )
-    return Records.from_codes(survey, codes[[names.index(name) for name in survey.names]].T)
+def _read(survey: Survey, data: Path | str | None) -> Records:
+    """The records of some attributes of ``ADULT_BY_YEAR``."""
+    path = raw_file(data, (FILE, f"adult/{FILE}"))
+    if path is not None:
+        return _parsed(survey, path)
+    codes = np.frombuffer(packaged(CODES), np.uint8).reshape(len(ADULT_BY_YEAR.names), -1)
+    return Records.from_codes(survey, codes[list(ADULT_BY_YEAR.axes(survey.names))].T)
 
 
 def _parsed(survey: Survey, path: Path) -> Records:

@@ -41,30 +41,12 @@ class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         keys: what the d keys are called.
         shares: of the respondents who hold key k with its level l, shape (d, L).
         values: of the levels, in [-1, 1], shape (d, L).
-
-    Raises:
-        ValueError: another shape, shares that are negative or sum to more than 1, or a value
-            outside [-1, 1].
     """
 
     name: str
     keys: tuple[str, ...]
     shares: Floats
     values: Floats
-
-    def __post_init__(self) -> None:
-        if self.shares.ndim != 2 or self.shares.shape[0] != len(self.keys):
-            raise ValueError(
-                f"shares of shape {self.shares.shape}: expected ({len(self.keys)}, levels)"
-            )
-        if self.values.shape != self.shares.shape:
-            raise ValueError(
-                f"values of shape {self.values.shape}: expected {self.shares.shape}, as the shares"
-            )
-        if not ((self.shares >= 0).all() and (self.frequencies <= 1 + 1e-12).all()):
-            raise ValueError("the shares of a key are negative or sum to more than 1")
-        if not (np.abs(self.values) <= 1).all():
-            raise ValueError("a value is outside [-1, 1]")
 
     @property
     def frequencies(self) -> Floats:
@@ -88,42 +70,24 @@ class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             float(held.mean()), float(held.var()), float(means.mean()), float(means.var())
         )
 
-    def draw(self, n: int, generator: np.random.Generator) -> Floats:
-        """n clients, each of whom holds every key with its probability, independently.
-
-        Returns:
-            Shape (n, d), NaN where a key is missing.
-
-        Raises:
-            ValueError: n is negative.
-        """
-        levels = self._levels(n, generator)
-        values = np.column_stack([np.full(len(self.keys), math.nan), self.values])
-        found: Floats = values[np.arange(len(self.keys)), levels]
-        return found
-
     def records(self, n: int, generator: np.random.Generator) -> Records:
-        """The same clients as records of a survey whose keys have this population's values.
+        """n clients, each of whom holds every key with its probability, independently.
 
         Raises:
             ValueError: n is not positive.
             SurveyError: a key has a value twice.
         """
-        names = [f"key {key}" for key in self.keys]
-        survey = key_survey(self.name, names, self.values.tolist())
-        return Records.from_codes(survey, self._levels(n, generator))
-
-    def _levels(self, n: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """The level that each client has of each key, from 1; 0 where it is missing."""
-        if n < 0:
-            raise ValueError(f"{n} clients: expected at least 0")
+        if n < 1:
+            raise ValueError(f"{n} clients: expected at least 1")
         drawn = generator.random((n, len(self.keys)))
+        # The level of each key, from 1; 0 where it is missing.
         levels = np.zeros(drawn.shape, np.int64)
         bounds = np.cumsum(self.shares, axis=1)
         # From the last level down, so that each draw ends at the first level that reaches it.
         for level in reversed(range(bounds.shape[1])):
             np.copyto(levels, level + 1, where=drawn < bounds[:, level])
-        return levels
+        names = [f"key {key}" for key in self.keys]
+        return Records.from_codes(key_survey(self.name, names, self.values.tolist()), levels)
 
 
 def synthetic(name: Synthetic) -> Population:

@@ -6,11 +6,11 @@ reports its experiments. Copies come with this package; raw files are read from 
 
 from __future__ import annotations
 
+import graphlib
 import gzip
 import math
 import zlib
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -23,10 +23,13 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey, shown
+from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
-from scenarios.datasets.bif import MAX_CHARACTERS, Variable, read_bif, topological
+from scenarios.datasets.bif import Variable, read_bif
 from scenarios.datasets.sources import packaged, raw_file
+
+MAX_BYTES = 2**24
+"""The longest file that is read from a folder, unpacked."""
 
 MAX_CELLS = 2**22
 """The largest table that is made on the way to an exact distribution."""
@@ -54,85 +57,31 @@ class Network(msgspec.Struct, frozen=True, dict=True):
     """A joint distribution of categorical variables, each given its parents.
 
     Raises:
-        ValueError: no variable; a repeated name or an unknown parent; a cycle; a table of another
-            shape than the variable and its parents have; a row that is negative somewhere or does
-            not sum to exactly 1.
+        SurveyError: no variable, an invalid or repeated name or category, or an unknown or repeated
+            parent.
+        ValueError: the parents form a cycle.
     """
 
     title: str
     variables: tuple[Variable, ...]
 
     def __post_init__(self) -> None:
-        if not self.variables:
-            raise ValueError("the network is empty: expected at least one variable")
-        if len(set(self.names)) < len(self.names):
-            raise ValueError("two variables have the same name")
-        known = set(self.names)
-        for variable in self.variables:
-            if not known.issuperset(variable.parents):
-                raise ValueError(f"variable {shown(variable.name)}: an unknown parent")
-        sizes = {variable.name: len(variable.categories) for variable in self.variables}
-        for variable in self.variables:
-            if len(set(variable.parents)) < len(variable.parents):
-                raise ValueError(f"variable {shown(variable.name)}: a repeated parent")
-            combinations = math.prod(sizes[parent] for parent in variable.parents)
-            if len(variable.rows) != combinations:
-                raise ValueError(
-                    f"variable {shown(variable.name)}: {len(variable.rows)} rows, expected "
-                    f"{combinations}"
-                )
-            for i, row in enumerate(variable.rows):
-                if len(row) != len(variable.categories) or min(row) < 0 or sum(row) != 1:
-                    raise ValueError(
-                        f"variable {shown(variable.name)}: row {i} is not a probability "
-                        "distribution"
-                    )
-        if len(self._order) < len(self.variables):
-            raise ValueError("the parents form a cycle")
-
-    @classmethod
-    def from_bif(cls, title: str, text: str) -> Network:
-        """The network of a text in BIF format.
-
-        Rows that do not sum to exactly 1 as written, but within 1e-6, are divided by their sum:
-        ``Variable.renormalised`` says where.
-
-        Raises:
-            DatasetError: as ``read_bif``.
-        """
-        return cls(title, read_bif(text))
+        # Refused at once, not when somebody samples.
+        _ = self.survey, self._order
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the variables, in the order of the file."""
-        return tuple(variable.name for variable in self.variables)
+        return self.survey.names
 
     @property
     def categories(self) -> tuple[tuple[str, ...], ...]:
         """The categories of each variable."""
         return tuple(variable.categories for variable in self.variables)
 
-    @property
-    def parents(self) -> tuple[tuple[str, ...], ...]:
-        """The names of each variable's parents."""
-        return tuple(variable.parents for variable in self.variables)
-
-    @property
-    def tables(self) -> tuple[tuple[tuple[Fraction, ...], ...], ...]:
-        """The rows of each variable, as ``Variable.rows`` has them."""
-        return tuple(variable.rows for variable in self.variables)
-
     @cached_property
-    def _parents(self) -> tuple[tuple[int, ...], ...]:
-        places = {name: place for place, name in enumerate(self.names)}
-        return tuple(tuple(places[name] for name in parents) for parents in self.parents)
-
-    @cached_property
-    def _order(self) -> tuple[int, ...]:
-        return topological(self._parents)
-
-    @cached_property
-    def _survey(self) -> Survey:
+    def survey(self) -> Survey:
+        """One nominal attribute per variable, in the order of the file."""
         return Survey(
             self.title,
             tuple(
@@ -141,13 +90,17 @@ class Network(msgspec.Struct, frozen=True, dict=True):
             ),
         )
 
-    def survey(self) -> Survey:
-        """One nominal attribute per variable, in the order of the file.
+    @cached_property
+    def _parents(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(self.survey.axes(variable.parents) for variable in self.variables)
 
-        Raises:
-            SurveyError: an invalid name or category, or fewer than 2 categories.
-        """
-        return self._survey
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """The places of the variables, parents before children."""
+        try:
+            return tuple(graphlib.TopologicalSorter(dict(enumerate(self._parents))).static_order())
+        except graphlib.CycleError as error:
+            raise ValueError("the parents form a cycle") from error
 
     def sample(self, n: int, stream: Stream) -> Records:
         """Draw independent respondents, each from the parents to the children.
@@ -161,15 +114,15 @@ class Network(msgspec.Struct, frozen=True, dict=True):
             stream: from which the variables' streams are derived; none of its own words is drawn.
 
         Returns:
-            Records of ``survey()``, shape (n, m).
+            Records of ``survey``, shape (n, m).
 
         Raises:
             ValueError: n below 1.
         """
         if n < 1:
             raise ValueError(f"a sample of {n} respondents: expected at least 1")
-        sizes = self.survey().sizes
-        codes = np.empty((len(sizes), n), self.survey().dtype)
+        sizes = self.survey.sizes
+        codes = np.empty((len(sizes), n), self.survey.dtype)
         for place in self._order:
             row = np.zeros(n, np.int64)
             for parent in self._parents[place]:
@@ -181,7 +134,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
             for last in lasts.T:
                 drawn += words > last[row]
             codes[place] = drawn
-        return Records.from_codes(self.survey(), codes.T)
+        return Records.from_codes(self.survey, codes.T)
 
     @cached_property
     def _bounds(self) -> tuple[_Bounds, ...]:
@@ -197,7 +150,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
             SurveyError: an unknown or repeated name.
             ValueError: a table of more than 2**22 cells would be needed on the way.
         """
-        asked = self.survey().axes(names)
+        asked = self.survey.axes(names)
         needed = self._ancestors(asked)
         factors = [self._factor(place) for place in sorted(needed)]
         cost = {place: self._cells(_union(factors, place)) for place in sorted(needed - set(asked))}
@@ -227,10 +180,10 @@ class Network(msgspec.Struct, frozen=True, dict=True):
     def _factor(self, place: int) -> _Factor:
         scope = (*self._parents[place], place)
         rows = np.array([[float(p) for p in row] for row in self.variables[place].rows])
-        return _Factor(scope, rows.reshape([len(self.categories[axis]) for axis in scope]))
+        return _Factor(scope, rows.reshape([self.survey.sizes[axis] for axis in scope]))
 
     def _cells(self, scope: Iterable[int]) -> int:
-        return math.prod(len(self.variables[place].categories) for place in scope)
+        return math.prod(self.survey.sizes[place] for place in scope)
 
     def _product(self, factors: Sequence[_Factor]) -> _Factor:
         """The product of some factors, over all their variables."""
@@ -317,20 +270,15 @@ def _loaded(title: str, file: str, data: Path | str | None) -> Network:
     names = [f"{below}{name}" for name in (file, f"{file}.gz") for below in ("", "bnlearn/")]
     path = raw_file(data, names)
     if path is None:
-        return Network.from_bif(title, packaged(file).decode())
+        return Network(title, read_bif(packaged(file).decode()))
     try:
-        return Network.from_bif(title, _text(path))
+        with path.open("rb") as packed:
+            file = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise DatasetError(f"more than {MAX_BYTES} bytes")
+        return Network(title, read_bif(content.decode()))
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (DatasetError, EOFError, UnicodeError, zlib.error) as error:
+    except (DatasetError, EOFError, ValueError, zlib.error) as error:
         raise DatasetError(f"{path} is not a network in BIF format: {error}") from error
-
-
-def _text(path: Path) -> str:
-    """A file's text, of which no more is unpacked than ``read_bif`` accepts."""
-    with path.open("rb") as packed:
-        file = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
-        content = file.read(MAX_CHARACTERS + 1)
-    if len(content) > MAX_CHARACTERS:
-        raise DatasetError(f"more than {MAX_CHARACTERS} bytes")
-    return content.decode()

@@ -10,8 +10,6 @@ import gzip
 import hashlib
 import io
 import logging
-import math
-import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -24,7 +22,7 @@ from protocol.surveys.records import Records
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.datasets import DatasetError
 from scenarios.datasets.keyvalue import Floats, Population
-from scenarios.datasets.sources import VARIABLE
+from scenarios.datasets.sources import VARIABLE, raw_file
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
 SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"
@@ -35,6 +33,7 @@ HEADER = "userId,movieId,rating,timestamp"
 STARS = (0.5, 5.0)
 """The lowest and highest rating of MovieLens."""
 
+CLOTHING = "renttherunway_final_data.json"
 CLOTHING_RATINGS = (1.0, 10.0)
 """The lowest and highest rating of Clothing."""
 
@@ -57,22 +56,6 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     values: Floats
-
-    def clients(self, first: int, last: int) -> Floats:
-        """What the users from ``first`` to before ``last`` hold, NaN where an item is missing.
-
-        Returns:
-            Shape (last - first, d): of a few users, not of all at once.
-
-        Raises:
-            ValueError: there are no such users.
-        """
-        if not 0 <= first <= last <= self.users:
-            raise ValueError(f"users {first} to {last}: expected a range within 0 to {self.users}")
-        table = np.full((last - first, len(self.items)), math.nan)
-        here = (self.rows >= first) & (self.rows < last)
-        table[self.rows[here] - first, self.columns[here]] = self.values[here]
-        return table
 
     def records(self, most: int) -> Records:
         """What the users hold of the items that most of them have rated, as records.
@@ -147,7 +130,7 @@ def movielens(data: Path | str | None) -> Ratings:
 
     Args:
         data: a folder that holds ``ratings.csv`` or ``movielens/ratings.csv``. None means the
-            folder that the environment variable SOTTOVOCE_DATA names; if it names none, the file
+            folder that the environment variable SOTTOVOCE_DATA names, if it has that file; else it
             comes from GroupLens and is kept in the user's cache. A given file may be another of
             GroupLens' sets, as long as its columns are the same.
 
@@ -157,11 +140,9 @@ def movielens(data: Path | str | None) -> Ratings:
     Raises:
         DatasetError: no such file, no download, or not MovieLens' ratings.
     """
-    if data is None and (named := os.environ.get(VARIABLE)):
-        data = Path(named)
-    if data is None:
+    path = raw_file(data, (f"movielens/{FILE}", FILE), "it is downloaded")
+    if path is None:
         return read_movielens(downloaded(), URL)
-    path = found_in(data)
     try:
         return read_movielens(path.read_bytes(), str(path))
     except OSError as error:
@@ -194,23 +175,6 @@ def read_movielens(content: bytes, where: str) -> Ratings:
         return _ratings("MovieLens", table["user"], table["movie"], table["rating"], STARS)
     except ValueError as error:
         raise DatasetError(f"{where} is not MovieLens' {FILE}: {error}") from error
-
-
-def found_in(folder: Path | str) -> Path:
-    """The file in a folder.
-
-    Raises:
-        DatasetError: it is not there.
-    """
-    folder = Path(folder)
-    tried = (folder / "movielens" / FILE, folder / FILE)
-    for path in tried:
-        if path.is_file():
-            return path
-    raise DatasetError(
-        f"no MovieLens data: neither {tried[0]} nor {tried[1]} is a file; "
-        f"pass --data DIR or set {VARIABLE} to a folder that has one of them"
-    )
 
 
 def downloaded() -> bytes:
@@ -271,23 +235,31 @@ class _Fitting(msgspec.Struct, frozen=True):
     rating: str | None
 
 
-def clothing(path: Path | str) -> Ratings:
+def clothing(data: Path | str | None) -> Ratings:
     """The ratings of Clothing Fit Dataset for Size Recommendation (RentTheRunway).
 
-    Nothing is fetched. Lines without a rating are left out, and of several ratings of one item by
-    one user the last counts.
+    Lines without a rating are left out, and of several ratings of one item by one user the last
+    counts.
 
     Args:
-        path: of a file with one JSON object a line, with texts ``user_id``, ``item_id`` and
-            ``rating``; compressed if its name ends in ``.gz``.
+        data: a folder that holds ``renttherunway_final_data.json``, with or without ``.gz``, or has
+            it in its folder ``clothing``: one JSON object a line, with texts ``user_id``,
+            ``item_id`` and ``rating``. None means the folder that SOTTOVOCE_DATA names.
 
     Returns:
         Ratings of 1 to 10, as -1 to 1.
 
     Raises:
-        DatasetError: it cannot be read, or a line is not as said.
+        DatasetError: no such file, it cannot be read, or a line is not as said.
     """
-    path = Path(path)
+    names = [
+        f"{below}{name}" for name in (CLOTHING, f"{CLOTHING}.gz") for below in ("", "clothing/")
+    ]
+    path = raw_file(data, names, "there is none")
+    if path is None:
+        raise DatasetError(
+            f"no Clothing data: pass --data DIR or set {VARIABLE} to a folder that has {CLOTHING}"
+        )
     decoder = msgspec.json.Decoder(_Fitting)
     last: dict[tuple[str, str], float] = {}
     number = 0
@@ -295,12 +267,10 @@ def clothing(path: Path | str) -> Ratings:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for line in lines:
                 number += 1
-                if not line.strip():
-                    continue
                 found = decoder.decode(line)
                 if found.rating is not None:
                     last[found.user_id, found.item_id] = float(found.rating)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
     except ValueError as error:
         raise DatasetError(f"{path}: line {number} is not a line of Clothing: {error}") from error

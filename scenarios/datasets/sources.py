@@ -19,7 +19,6 @@ PACKAGED = files("scenarios.datasets") / "packaged"
 """The files that come with this package. The README beside them has sources and licences."""
 
 SHA256 = {
-    "adult.json": "ccb783eb1cb6dbca6cfc7d6c30408e630b9a8ecc04697cc8813a4f7d1790024b",
     "adult.codes.gz": "87e9ba242c5e8dc13aada6addaa8a3c4dee1a47048790937c27215852737bc5c",
     "survey.bif": "3698ccc0f1f74b9f935617d91989e4cdb39edb5360b558216af64047fc88b3b0",
     "alarm.bif": "701e6c561f71b55669070c29614f0724b761289aa2c4a35bcc97b638ee881fa2",
@@ -28,13 +27,18 @@ SHA256 = {
 """The SHA-256 of the packaged files, decompressed: compressors differ between versions."""
 
 
-def raw_file(data: Path | str | None, names: Sequence[str]) -> Path | None:
-    """The first of some raw files that is there, or None: then the packaged copy is to be read.
+def raw_file(
+    data: Path | str | None,
+    names: Sequence[str],
+    otherwise: str = "the copy that comes with sottovoce is read",
+) -> Path | None:
+    """The first of some raw files that is there, or None: then another copy is to be read.
 
     Args:
         data: a folder that has to have one of the files. None means the folder that the environment
             variable SOTTOVOCE_DATA names, if it does, which need not have any.
         names: the files, relative to the folder.
+        otherwise: what happens without ``data``, for the error message.
 
     Raises:
         DatasetError: ``data`` has none of them.
@@ -49,10 +53,7 @@ def raw_file(data: Path | str | None, names: Sequence[str]) -> Path | None:
             return folder / name
     if data is None:
         return None
-    raise DatasetError(
-        f"{data}: expected a file {' or '.join(names)}; "
-        "without --data, the copy that comes with sottovoce is read"
-    )
+    raise DatasetError(f"{data}: expected a file {' or '.join(names)}; without --data, {otherwise}")
 
 
 def packaged(name: str) -> bytes:

@@ -53,21 +53,6 @@ MAX_CELLS = 2**22
 PAYMENTS = ("CRD", "CSH", "DIS", "NOC", "UNK")
 """Credit card, cash, dispute, no charge and unknown, as the file has them."""
 
-COLUMNS = (
-    "pickup_datetime",
-    "dropoff_datetime",
-    "trip_distance",
-    "pickup_longitude",
-    "pickup_latitude",
-    "dropoff_longitude",
-    "dropoff_latitude",
-    "payment_type",
-    "tip_amount",
-    "tolls_amount",
-    "total_amount",
-)
-"""The columns that are read from the file of the real trips."""
-
 MANHATTAN = (
     (-74.0190, 40.7000),
     (-74.0130, 40.7420),
@@ -219,7 +204,7 @@ def taxi_trips(path: Path | str) -> Records:
     path = Path(path)
     try:
         with path.open(encoding="utf-8", newline="") as lines:
-            blocks = [_bits(path, *block) for block in _blocks(path, csv.reader(lines))]
+            blocks = list(_blocks(path, csv.reader(lines)))
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -229,57 +214,49 @@ def taxi_trips(path: Path | str) -> Records:
     return Records.from_codes(taxi_survey(), np.concatenate(blocks))
 
 
-def _blocks(path: Path, rows: Iterator[list[str]]) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """The numbers of some rows at a time, the header's being 1, and their columns."""
+def _blocks(path: Path, rows: Iterator[list[str]]) -> Iterator[NDArray[np.uint8]]:
+    """The bits of some rows at a time."""
     header = [name.strip() for name in next(rows, [])]
     for name in COLUMNS:
         if header.count(name) != 1:
             found = "missing" if name not in header else "there twice"
             raise DatasetError(f"{path}: column {name!r} is {found}")
-    places = [header.index(name) for name in COLUMNS]
     # Files of 2013 have an empty line under the header.
-    numbered = ((line, row) for line, row in enumerate(rows, start=2) if row)
+    numbered = ((f"{path}: row {line}", row) for line, row in enumerate(rows, start=2) if row)
     while block := list(islice(numbered, _BLOCK)):
-        for line, row in block:
-            if len(row) != len(header):
-                raise DatasetError(
-                    f"{path}: row {line} has {len(row)} fields, expected {len(header)}"
-                )
-        yield (
-            [line for line, _ in block],
-            [[row[place].strip() for _, row in block] for place in places],
-        )
+        columns = np.array([_values(where, header, row) for where, row in block]).T
+        yield _bits(dict(zip(COLUMNS, columns, strict=True)))
 
 
-def _bits(path: Path, lines: list[int], columns: list[list[str]]) -> NDArray[np.uint8]:
-    """The bits of one block's trips, shape (trips with positions, 8)."""
+def _values(where: str, header: list[str], row: list[str]) -> list[float]:
+    """What a row has in each of ``COLUMNS``."""
+    if len(row) != len(header):
+        raise DatasetError(f"{where} has {len(row)} fields, expected {len(header)}")
+    cells = dict(zip(header, map(str.strip, row), strict=True))
+    values = []
+    for name, parse in COLUMNS.items():
+        try:
+            values.append(parse(cells[name]))
+        except ValueError as error:
+            raise DatasetError(f"{where}, column {name!r}: {cells[name]!r} is {error}") from error
+    return values
 
-    def read(name: str, parse: Callable[[str], float]) -> NDArray[np.float64]:
-        cells = columns[COLUMNS.index(name)]
-        values = np.empty(len(cells))
-        for place, cell in enumerate(cells):
-            try:
-                values[place] = parse(cell)
-            except ValueError as error:
-                raise DatasetError(
-                    f"{path}: row {lines[place]}, column {name!r}: {cell!r} is {error}"
-                ) from error
-        return values
 
-    pick, drop = (read(f"{end}_datetime", _seconds) for end in ("pickup", "dropoff"))
+def _bits(column: Mapping[str, NDArray[np.float64]]) -> NDArray[np.uint8]:
+    """The bits of the trips with positions, shape (trips, 8)."""
     longitudes, latitudes = (
-        np.stack([read(f"{end}_{axis}", _degrees) for end in ("pickup", "dropoff")])
+        np.stack([column[f"{end}_{axis}"] for end in ("pickup", "dropoff")])
         for axis in ("longitude", "latitude")
     )
-    tip, total = read("tip_amount", _amount), read("total_amount", _amount)
+    tip, total = column["tip_amount"], column["total_amount"]
     within = _inside(longitudes, latitudes)
     found = np.stack(
         [
-            read("payment_type", _payment) == PAYMENTS.index("CRD"),
-            read("tolls_amount", _amount) > 0,
-            read("trip_distance", _amount) >= 10,
-            pick >= 20 * 3600,
-            drop <= 3 * 3600,
+            column["payment_type"] == PAYMENTS.index("CRD"),
+            column["tolls_amount"] > 0,
+            column["trip_distance"] >= 10,
+            column["pickup_datetime"] >= 20 * 3600,
+            column["dropoff_datetime"] <= 3 * 3600,
             within[0],
             within[1],
             (tip > 0) & (4 * tip >= total),
@@ -329,6 +306,22 @@ def _payment(cell: str) -> float:
     if cell not in PAYMENTS:
         raise ValueError(f"none of {', '.join(PAYMENTS)}")
     return PAYMENTS.index(cell)
+
+
+COLUMNS: Mapping[str, Callable[[str], float]] = {
+    "pickup_datetime": _seconds,
+    "dropoff_datetime": _seconds,
+    "trip_distance": _amount,
+    "pickup_longitude": _degrees,
+    "pickup_latitude": _degrees,
+    "dropoff_longitude": _degrees,
+    "dropoff_latitude": _degrees,
+    "payment_type": _payment,
+    "tip_amount": _amount,
+    "tolls_amount": _amount,
+    "total_amount": _amount,
+}
+"""The columns that are read from the file of the real trips, and how their cells are."""
 
 
 def _inside(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.adult_counts": ("adult-counts",),
     "scenarios.rrba": ("rrba-survey", "rrba-alarm", "rrba-child"),
     "scenarios.marginals": ("taxi-marginals", "taxi-independence", "taxi-tree"),
-    "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens"),
+    "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens", "clothing"),
     "scenarios.reproductions.rr.printed_tables": ("rr-table-1", "rr-table-2"),
     "scenarios.reproductions.rr.figures": ("rr-figure-1", "rr-figure-2", "rr-figure-3"),
     "scenarios.reproductions.rr.adjustment": ("rr-adjustment-example",),

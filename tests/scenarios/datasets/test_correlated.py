@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from protocol.errors import SurveyError
 from protocol.estimators.dependence.dependence import cramers_v
 from scenarios.datasets import DatasetError
-from scenarios.datasets.adult import ADULT, FILE, adult
-from scenarios.datasets.adult_age import ADULT_WITH_AGE, adult_with_age
+from scenarios.datasets.adult import ADULT, ADULT_WITH_AGE, FILE, adult, adult_with_age
 from scenarios.datasets.correlated import (
     correlated,
     correlated_counts,

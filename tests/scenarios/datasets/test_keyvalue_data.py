@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +67,8 @@ def test_frequencies_and_means_are_of_all_levels() -> None:
 
 def test_drawn_clients_follow_the_population() -> None:
     n, generator = 40_000, np.random.default_rng(1)
-    clients = levels().draw(n, generator)
+    records = levels().records(n, generator)
+    clients = values_of(records.survey)[np.arange(3), records.codes]
     assert clients.shape == (n, 3)
     assert np.isnan(clients[:, 1]).all()
     assert not np.isnan(clients[:, 2]).any()
@@ -82,40 +82,8 @@ def test_drawn_clients_follow_the_population() -> None:
     both = ((clients[:, 0] == 0.5) & (clients[:, 2] == 1.0)).sum()
     assert stats.binomtest(int(both), n, 0.03).pvalue > ALPHA
     assert stats.binomtest(int(both), n, 0.03 * 1.25).pvalue < ALPHA
-    assert levels().draw(0, generator).shape == (0, 3)
-    with pytest.raises(ValueError, match="-1 clients"):
-        levels().draw(-1, generator)
-
-
-@pytest.mark.parametrize(
-    ("shares", "values", "message"),
-    [
-        ([[0.5]], [[0.0], [0.0]], "shape"),
-        ([[0.5], [0.5], [0.5]], [[0.0], [0.0], [0.0]], "of shape"),
-        ([[0.6, 0.5], [0, 0]], [[0, 0], [0, 0]], "more than 1"),
-        ([[-0.1], [0.5]], [[0], [0]], "negative"),
-        ([[0.1], [0.5]], [[0], [1.1]], "value"),
-        ([[0.1], [0.5]], [[0], [NAN]], "value"),
-    ],
-)
-def test_populations_are_checked(shares: Any, values: Any, message: str) -> None:
-    table = np.array(shares, float)
-    with pytest.raises(ValueError, match=message):
-        Population(
-            name="wrong",
-            keys=("a",) * (1 if message == "shape" else 2),
-            shares=table,
-            values=np.array(values, float),
-        )
-
-
-def test_records_are_the_clients_as_codes() -> None:
-    population = levels()
-    clients = population.draw(500, np.random.default_rng(3))
-    records = population.records(500, np.random.default_rng(3))
-    shown = values_of(records.survey)[np.arange(3), records.codes]
-    np.testing.assert_array_equal(shown, clients)
-    assert not np.isnan(clients).all()
+    with pytest.raises(ValueError, match="0 clients"):
+        levels().records(0, generator)
 
 
 def test_a_value_twice_is_no_survey() -> None:

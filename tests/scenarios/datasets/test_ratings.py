@@ -15,14 +15,17 @@ import numpy as np
 import pooch
 import pytest
 import requests
+from numpy.typing import NDArray
 
 from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets import DatasetError
 from scenarios.datasets import ratings as ratings_module
 from scenarios.datasets.ratings import (
+    CLOTHING,
     FILE,
     HEADER,
     SHA256,
+    Ratings,
     clothing,
     movielens,
     read_movielens,
@@ -44,6 +47,13 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     monkeypatch.setattr(pooch.HTTPDownloader, "__call__", refuse)
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
+
+
+def held(ratings: Ratings) -> NDArray[np.float64]:
+    """The users' values, NaN where there is none."""
+    table = np.full((ratings.users, len(ratings.items)), NAN)
+    table[ratings.rows, ratings.columns] = ratings.values
+    return table
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
@@ -76,17 +86,13 @@ def test_an_excerpt_in_a_folder_is_read(
     assert (ratings.users, ratings.items) == (3, ("10", "20"))
     # 0.5 to 5 stars are -1 to 1: 2.5 is -1/9, and 4 is 5/9. Users are 3, 7 and 9.
     expected = [[-1 / 9, -1.0], [1.0, NAN], [NAN, 5 / 9]]
-    np.testing.assert_allclose(ratings.clients(0, 3), expected)
-    np.testing.assert_allclose(ratings.clients(1, 2), expected[1:2])
+    np.testing.assert_allclose(held(ratings), expected)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     np.testing.assert_array_equal(movielens(None).values, ratings.values)
     population = ratings.population()
     assert population.shares.shape == (2, 4)
     np.testing.assert_allclose(population.frequencies, np.mean(~np.isnan(expected), axis=0))
     np.testing.assert_allclose(population.means, np.nanmean(expected, axis=0))
-    for first, last in ((-1, 2), (2, 1), (0, 4)):
-        with pytest.raises(ValueError, match="users"):
-            ratings.clients(first, last)
 
 
 @needs("movielens/ratings.csv")
@@ -126,7 +132,9 @@ def test_other_content_is_refused(content: bytes, message: str) -> None:
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"neither .*movielens.* is a file; pass --data DIR"):
+    with pytest.raises(
+        DatasetError, match=r"movielens/ratings.csv or ratings.csv; without --data, it is d"
+    ):
         movielens(tmp_path)
     with pytest.raises(DatasetError, match=r"ConnectionError.*pass --data DIR or set SOTTOVOCE"):
         movielens(None)
@@ -167,14 +175,21 @@ def worn(*lines: tuple[str, str, str | None]) -> str:
     )
 
 
-@pytest.mark.parametrize("name", ["final.json", "final.json.gz"])
-def test_clothing_is_read_from_a_path(tmp_path: Path, name: str) -> None:
-    text = worn(("u", "x", "10"), ("v", "x", None), ("v", "y", "1"), ("u", "x", "5.5")) + "\n"
+@pytest.mark.parametrize("name", [CLOTHING, f"{CLOTHING}.gz", f"clothing/{CLOTHING}"])
+def test_clothing_is_read_from_a_folder(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = worn(("u", "x", "10"), ("v", "x", None), ("v", "y", "1"), ("u", "x", "5.5"))
     path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    ratings = clothing(path)
+    ratings = clothing(tmp_path)
     assert (ratings.users, ratings.items) == (2, ("x", "y"))
-    np.testing.assert_allclose(ratings.clients(0, 2), [[0.0, NAN], [NAN, -1.0]], atol=1e-15)
+    np.testing.assert_allclose(held(ratings), [[0.0, NAN], [NAN, -1.0]], atol=1e-15)
+    with pytest.raises(DatasetError, match="no Clothing data: pass --data DIR or set"):
+        clothing(None)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert clothing(None).users == 2
 
 
 @pytest.mark.parametrize(
@@ -187,26 +202,25 @@ def test_clothing_is_read_from_a_path(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_other_clothing_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "clothes.json"
-    path.write_text(text)
-    with pytest.raises(DatasetError, match=message):
-        clothing(path)
+    (tmp_path / CLOTHING).write_text(text)
+    with pytest.raises(DatasetError, match=message) as caught:
+        clothing(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_clothing_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(worn(("u", "x", "5")).encode())[:-9])
-    (tmp_path / "plain.gz").write_text("{}")
-    for name in ("none.json", "cut.gz", "plain.gz"):
-        with pytest.raises(DatasetError, match=f"{name} cannot be read"):
-            clothing(tmp_path / name)
+    for content in (b"{}", gzip.compress(worn(("u", "x", "5")).encode())[:-9]):
+        (tmp_path / f"{CLOTHING}.gz").write_bytes(content)
+        with pytest.raises(DatasetError, match=f"{CLOTHING}.gz cannot be read"):
+            clothing(tmp_path)
 
 
 def test_ratings_are_records_of_the_items_rated_most() -> None:
     records = read_movielens(EXCERPT, "here").records(2)
     # Items 10 and 20 have two ratings each; of the users 3, 7 and 9 the first rated both.
     assert records.survey.names == ("item 10", "item 20")
-    held = values_of(records.survey)[np.arange(2), records.codes]
-    np.testing.assert_allclose(held, [[-1 / 9, -1], [1, NAN], [NAN, 5 / 9]])
+    values = values_of(records.survey)[np.arange(2), records.codes]
+    np.testing.assert_allclose(values, [[-1 / 9, -1], [1, NAN], [NAN, 5 / 9]])
     only = read_movielens(EXCERPT, "here").records(1)
     assert only.survey.names == ("item 10",)
     with pytest.raises(ValueError, match="3 items: expected 1 to 2"):

@@ -19,8 +19,7 @@ from protocol.variants.keyvalue.records import key_records, key_survey
 from scenarios import simulate
 from scenarios.cli.attacks import read_survey
 from scenarios.datasets import DatasetError
-from scenarios.datasets.adult import adult
-from scenarios.datasets.adult_age import adult_with_age
+from scenarios.datasets.adult import adult, adult_with_age
 from scenarios.datasets.networks import survey_network
 from scenarios.datasets.ratings import clothing, movielens
 from scenarios.datasets.taxi import taxi_trips
@@ -192,8 +191,10 @@ def test_data_is_named_by_text(tmp_path: Path) -> None:
     assert len(adult_with_age(str(tmp_path))) == 20
     (tmp_path / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,2,3.5,4\n1,3,4,4\n")
     assert movielens(str(tmp_path)).items == ("2", "3")
-    (tmp_path / "clothing.json").write_text('{"user_id": "u", "item_id": "i", "rating": "8"}\n')
-    assert clothing(str(tmp_path / "clothing.json")).name == "Clothing"
+    (tmp_path / "renttherunway_final_data.json").write_text(
+        '{"user_id": "u", "item_id": "i", "rating": "8"}\n'
+    )
+    assert clothing(str(tmp_path)).name == "Clothing"
     for read in (survey_network, taxi_trips):
         with pytest.raises(DatasetError):
             read(str(tmp_path))

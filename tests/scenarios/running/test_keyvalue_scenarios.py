@@ -80,8 +80,21 @@ def test_movielens_is_read_from_a_given_folder(tmp_path: Path) -> None:
     assert [row["key"] for row in values["keys"]] == ["item 1", "item 2", "item 3"]
     assert values["keys"][0]["true_frequency"] == 1.0
     assert values["keys"][0]["true_mean"] == pytest.approx(2 * (3 - 0.5) / 4.5 - 1)
-    with pytest.raises(UsageError, match=r"'keys' = 4: more than the 3 movies"):
+    with pytest.raises(UsageError, match=r"'keys' = 4: more than the 3 items"):
         finished("movielens", data=tmp_path, keys=4)
+
+
+def test_clothing_from_the_command_line(tmp_path: Path) -> None:
+    lines = [
+        f'{{"user_id": "{user}", "item_id": "{item}", "rating": "{2 + 2 * (user % 5)}"}}\n'
+        for user in range(30)
+        for item in range(2)
+    ]
+    (tmp_path / "renttherunway_final_data.json").write_text("".join(lines))
+    found = sottovoce("run", "clothing", "--data", tmp_path, "--set", "keys=2", "--json").json
+    assert found["respondents"] == 30
+    assert [row["true_frequency"] for row in found["keys"]] == [1.0, 1.0]
+    assert found["keys"][0]["true_mean"] == pytest.approx(2 * (6 - 1) / 9 - 1)
 
 
 @needs("movielens/ratings.csv")
