@@ -273,8 +273,8 @@ def _loaded(title: str, file: str, data: Path | str | None) -> Network:
         return Network(title, read_bif(packaged(file).decode()))
     try:
         with path.open("rb") as packed:
-            file = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
-            content = file.read(MAX_BYTES + 1)
+            unpacked = gzip.GzipFile(fileobj=packed) if path.suffix == ".gz" else packed
+            content = unpacked.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise DatasetError(f"more than {MAX_BYTES} bytes")
         return Network(title, read_bif(content.decode()))
