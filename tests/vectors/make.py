@@ -541,12 +541,14 @@ def matrix_weights(row: Sequence[float]) -> list[int]:
     return weights
 
 
-def one_hot_report(
-    size: int, threshold: int, codes: Sequence[int], words: Iterator[int]
+def unary_report(
+    size: int, hit: int, other: int, codes: Sequence[int], words: Iterator[int]
 ) -> list[bytes]:
     reports = []
     for code in codes:
-        bits = [(next(words) < threshold) != (code == place) for place in range(size)]
+        drawn = [next(words) for _ in range(size)]
+        bits = [word < other for word in drawn]
+        bits[code] = drawn[code] >= WORDS - hit
         whole = sum(bit << place for place, bit in enumerate(bits))
         reports.append(whole.to_bytes((size + 7) // 8, "little"))
     return reports
@@ -730,31 +732,37 @@ def randomizers() -> Iterator[Case]:
         codes=codes,
         words=drawn,
     )
-    for size, epsilon in ((2, 1.0), (10, 2.0), (256, 0.1)):
-        exact = WORDS / (1 + exponential(epsilon / 2))
-        threshold = -int(-exact // 1)
-        f = Fraction(threshold, WORDS)
-        yield good(
-            f"one-hot of {size} with epsilon {epsilon}",
-            "one-hot",
-            {"threshold": threshold, "flip": f, "epsilon": logarithm(((1 - f) / f) ** 2)},
-            size=size,
-            epsilon=epsilon,
-        )
+    for encoding, size, epsilon in (
+        ("symmetric", 2, 1.0),
+        ("symmetric", 10, 2.0),
+        ("symmetric", 256, 0.1),
+        ("optimized", 10, 1.0),
+        ("optimized", 1000, 3.0),
+    ):
+        parts = 2 if encoding == "symmetric" else 1
+        other = -int(-WORDS / (1 + exponential(epsilon / parts)) // 1)
+        hit = WORDS - other if encoding == "symmetric" else WORDS // 2
+        p, q = Fraction(hit, WORDS), Fraction(other, WORDS)
+        law = {"hit": hit, "other": other, "p": p, "q": q}
+        law["epsilon"] = logarithm(p * (1 - q) / (q * (1 - p)))
+        given = {"encoding": encoding, "size": size, "epsilon": epsilon}
+        yield good(f"{encoding} of {size} with epsilon {epsilon}", "unary", law, **given)
     for size, epsilon in ((1, 1.0), (2, 0.0), (2**16 + 1, 1.0), (2, 1e-30)):
-        given = {"size": size, "epsilon": epsilon}
-        yield bad(f"one-hot of {size} with {epsilon}", "one-hot", "out of range", **given)
+        given = {"encoding": "symmetric", "size": size, "epsilon": epsilon}
+        yield bad(f"unary of {size} with {epsilon}", "unary", "out of range", **given)
     drawn = [2**62 - 1, 2**62, *[2**63] * 7, 0, *[2**64 - 1] * 9, 0]
-    words = iter(drawn)
-    yield good(
-        "a word for each of ten bits",
-        "one-hot reports",
-        {"reports": one_hot_report(10, 2**62, [0, 9], words), "left": len(list(words))},
-        size=10,
-        threshold=2**62,
-        codes=[0, 9],
-        words=drawn,
-    )
+    around = [2**63, 2**62, 2**63 - 1, 2**62 - 1, 2**63 - 1, 2**62 - 1]
+    for name, size, hit, script, codes in (
+        ("a word for each of ten bits, which it flips", 10, 3 * 2**62, drawn, [0, 9]),
+        ("words around both thresholds", 3, 2**63, around, [0, 2]),
+    ):
+        words = iter(script)
+        reports = unary_report(size, hit, 2**62, codes, words)
+        given = {"size": size, "hit": hit, "other": 2**62, "codes": codes, "words": script}
+        output = {"reports": reports, "left": len(list(words))}
+        yield good(name, "unary reports", output, **given)
+    given = {"size": 3, "hit": 2**62, "other": 2**62, "codes": [0], "words": [0] * 3}
+    yield bad("a hit as likely as another", "unary reports", "out of range", **given)
     holdings: list[list[float | None]] = [[0.5, None], [None, -1.0], [1.0, 0.0], [None, None]]
     # Keys 0 1 0 1; the last key is not held and said to be; signs around their edges; no turn.
     told = [0, 1, 2, 3, 0, 0, 0, 2**63 + 1]
@@ -1262,6 +1270,8 @@ def sealing() -> Iterator[Case]:
     for name, change in (
         ("a byte changed", {"box": flipped(box)}),
         ("cut short", {"box": box[:-1]}),
+        ("a byte longer", {"box": box + b"x"}),
+        ("of no byte", {"box": b""}),
         ("shorter than a tag", {"box": "00"}),
         ("bound to something else", {"bound": flipped(bound)}),
         ("bound to nothing", {"bound": ""}),
@@ -1279,6 +1289,8 @@ def sealing() -> Iterator[Case]:
         ("as it is", {}, True),
         ("of another content", {"content": flipped(digest)}, False),
         ("changed", {"tag": flipped(tag)}, False),
+        ("cut short", {"tag": tag[:-1]}, False),
+        ("of another sender", {"sender": "party-3"}, False),
         ("turned round", {"sender": "party-2", "recipient": "party-1"}, False),
     ):
         about = {**edge, "content": digest, "tag": tag, **change}
@@ -1363,8 +1375,8 @@ FILES: dict[str, tuple[str, dict[str, Any], Callable[[], Iterable[Case]]]] = {
             "are drawn anew after all columns have had their words, else after each column",
             "table": "two words a code: the coin's, and the fake's by cumulative weights",
             "matrix": "a word a code, by the cumulative weights of its row",
-            "one-hot": "a word a bit, which is flipped if word < threshold; bit v in byte v // 8, "
-            "least significant first",
+            "unary": "a word a bit: the bit of the code is 1 if word >= 2**64 - hit, any other if "
+            "word < other; bit v in byte v // 8, least significant first",
             "key-value": "in turn, for all: the keys ('integers' below their number); 'keep' of 2 "
             "on whether the key is held; +1 if (word >> 11) < (1 + value) 2**52, a missing value "
             "being 0; 'keep' of 2 on whether it is +1. Not held: 0, else the sign",

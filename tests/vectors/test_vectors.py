@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -25,8 +24,8 @@ from protocol.randomizers import (
     KeepElseTable,
     KeepUniform,
     MatrixRandomizer,
-    OneHot,
     PrivKV,
+    UnaryEncoding,
     randomize_columns,
 )
 from protocol.randomizers.keyvalue import SYMBOLS
@@ -220,24 +219,30 @@ def integers(given: Given) -> Any:
 # --- randomizers
 
 
+def rational(fraction: Fraction) -> str:
+    return f"{fraction.numerator}/{fraction.denominator}"
+
+
 def keep(randomizer: KeepUniform) -> Any:
+    true, other, *_ = randomizer.row(0)
     return {
         "threshold": number(randomizer.threshold),
-        "keep": randomizer.keep,
-        "diagonal": randomizer.diagonal,
-        "off_diagonal": randomizer.off_diagonal,
+        "keep": rational(true - other),
+        "diagonal": rational(true),
+        "off_diagonal": rational(other),
         "epsilon": randomizer.epsilon,
     }
 
 
 def table(given: Given) -> Any:
     made = KeepElseTable.with_table(p=given["p"], table=given["table"], mix=given["mix"])
-    matrix = made.matrix()
+    size = len(made.weights)
+    rows = [made.row(code) for code in range(size)]
     return {
         "threshold": number(made.threshold),
         "weights": numbers(made.weights),
-        "diagonal": matrix.diagonal().tolist(),
-        "off_diagonal": np.roll(matrix, 1, axis=0).diagonal().tolist(),
+        "diagonal": [rational(rows[v][v]) for v in range(size)],
+        "off_diagonal": [rational(rows[v - 1][v]) for v in range(size)],
         "epsilon": "infinite" if math.isinf(made.epsilon) else made.epsilon,
     }
 
@@ -250,9 +255,16 @@ def matrix(given: Given) -> Any:
     }
 
 
-def one_hot(given: Given) -> Any:
-    made = OneHot.with_epsilon(given["size"], epsilon=given["epsilon"])
-    return {"threshold": number(made.threshold), "flip": made.flip, "epsilon": made.epsilon}
+def unary(given: Given) -> Any:
+    kinds = {"symmetric": UnaryEncoding.symmetrized, "optimized": UnaryEncoding.optimized}
+    made = kinds[given["encoding"]](given["size"], epsilon=given["epsilon"])
+    return {
+        "hit": number(made.hit),
+        "other": number(made.other),
+        "p": rational(made.p),
+        "q": rational(made.q),
+        "epsilon": made.epsilon,
+    }
 
 
 def reported(randomizer: Any, given: Given) -> Any:
@@ -471,8 +483,10 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
         "matrix reports": lambda g: reported(
             MatrixRandomizer(tuple(tuple(map(int, row)) for row in g["weights"])), g
         ),
-        "one-hot": one_hot,
-        "one-hot reports": lambda g: reported(OneHot(g["size"], int(g["threshold"])), g),
+        "unary": unary,
+        "unary reports": lambda g: reported(
+            UnaryEncoding(g["size"], int(g["hit"]), int(g["other"])), g
+        ),
         "key-value reports": key_value,
     },
     "merkle": {
@@ -523,18 +537,6 @@ CASES = [
 ]
 
 
-def floated(value: Any) -> Any:
-    """Rational numbers as the nearest floats."""
-    match value:
-        case dict():
-            return {name: floated(item) for name, item in value.items()}
-        case list():
-            return [floated(item) for item in value]
-        case str() if re.fullmatch(r"\d+/\d+", value):
-            return float(Fraction(value))
-    return value
-
-
 @pytest.mark.parametrize(("file", "case"), CASES)
 def test_a_case(file: str, case: Given) -> None:
     function = FUNCTIONS[file][case["function"]]
@@ -549,7 +551,7 @@ def test_a_case(file: str, case: Given) -> None:
     output = case["output"]
     if isinstance(output, dict):
         output = {k: v for k, v in output.items() if (case["function"], k) not in INSIDE}
-    assert function(case["input"]) == floated(output)
+    assert function(case["input"]) == output
 
 
 @pytest.mark.parametrize("file", FILES)

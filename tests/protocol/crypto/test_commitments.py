@@ -44,12 +44,6 @@ def test_a_flipped_bit_closes_its_row_and_no_other(
     assert opens(**arrays, context=CONTEXT).tolist() == [i != row for i in range(5)]
 
 
-def test_a_commitment_is_to_its_context() -> None:
-    salts, shares = drawn(4, SALT_BYTES), drawn(4, 32, 2)
-    commitments = commit(salts, shares, context=CONTEXT)
-    assert not opens(commitments, salts, shares, context=CONTEXT[::-1]).any()
-
-
 def test_the_salt_hides_equal_shares() -> None:
     commitments = commit(drawn(50, SALT_BYTES), np.zeros((50, 1), np.uint8), context=CONTEXT)
     assert len({row.tobytes() for row in commitments}) == 50

@@ -119,12 +119,6 @@ def test_inclusion_proof_of_anything_else_fails() -> None:
     assert not is_included(LEAVES[0], index=-1, count=7, path=(), root=root)
 
 
-@pytest.mark.parametrize("index", [-1, 3])
-def test_path_of_no_leaf_is_refused(index: int) -> None:
-    with pytest.raises(IndexError, match="tree with 3 leaves"):
-        inclusion_path([b"a" * 32] * 3, index)
-
-
 def test_memory_is_logarithmic() -> None:
     tree = Tree()
     for _ in range(1000):
@@ -211,18 +205,6 @@ def test_no_path_proves_that_another_tree_is_extended() -> None:
             for changed in range(first):
                 other = root_of([*MANY[:changed], b"another", *MANY[changed + 1 : first]])
                 assert not consistent(first, second, path, first_root=other)
-
-
-def test_known_consistency_proofs() -> None:
-    """The example of RFC 9162, section 2.1.5: a tree of seven leaves."""
-    hashes = [leaf_hash(leaf) for leaf in MANY[:7]]
-
-    def over(start: int, end: int) -> bytes:
-        return defined_root(MANY[start:end])
-
-    assert consistency_path(hashes, 3) == (hashes[2], hashes[3], over(0, 2), over(4, 7))
-    assert consistency_path(hashes, 4) == (over(4, 7),)
-    assert consistency_path(hashes, 6) == (over(4, 6), hashes[6], over(0, 4))
 
 
 def test_consistency_of_impossible_sizes() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.sealing import HIDDEN_BYTES, SALT_BYTES, SEAL_BYTES, TAG_BYTES, Edge, edge_key
+from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, Edge, edge_key
 from protocol.crypto.shamir import share
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
@@ -63,59 +61,6 @@ def test_a_flipped_bit_does_not_open(bit: int) -> None:
     box[bit // 8] ^= 1 << bit % 8
     with pytest.raises(RemoteProtocolError):
         yours.open("Deal", bytes(box), salt=SALT)
-
-
-def test_a_box_is_for_one_member_kind_salt_and_thing() -> None:
-    mine, yours = edges()
-    box, hidden = mine.seal("Deal", b"content", salt=SALT, bound=b"root")
-    assert yours.open("Deal", box, salt=SALT, bound=b"root") == (b"content", hidden)
-    other_salt = bytes(SALT_BYTES)
-    for edge, kind, salt, bound in (
-        (yours, "Unmask", SALT, b"root"),
-        (yours, "Deal", other_salt, b"root"),
-        (yours, "Deal", SALT, b"loot"),
-        (yours, "Deal", SALT, b""),
-        (Edge(THREE, ONE, KEY), "Deal", SALT, b"root"),
-        (Edge(TWO, THREE, KEY), "Deal", SALT, b"root"),
-        (Edge(TWO, ONE, bytes(32)), "Deal", SALT, b"root"),
-    ):
-        with pytest.raises(RemoteProtocolError):
-            edge.open(kind, box, salt=salt, bound=bound)
-    for short in (b"", box[:-1], box + b"x", bytes(15)):
-        with pytest.raises(RemoteProtocolError):
-            yours.open("Deal", short, salt=SALT, bound=b"root")
-
-
-def test_a_box_by_its_definition() -> None:
-    """HKDF-Expand of one block (RFC 5869, section 2.3), and one key per box."""
-    mine, _ = edges()
-    info = b"Deal\0party-1\0party-2\0" + SALT
-    keys = hmac.digest(KEY, info + b"\1", "sha512")
-    expected = ChaCha20Poly1305(keys[:32]).encrypt(bytes(12), b"content", b"root")
-    assert mine.seal("Deal", b"content", salt=SALT, bound=b"root") == (expected, keys[32:])
-
-
-def test_both_members_derive_the_same_and_each_direction_another() -> None:
-    mine, yours = edges()
-    there, back = mine.seal("Deal", b"", salt=SALT), yours.seal("Deal", b"", salt=SALT)
-    assert there != back
-    assert there[1] != back[1]
-    assert len(there[1]) == HIDDEN_BYTES
-    assert yours.open("Deal", there[0], salt=SALT)[1] == there[1]
-    assert mine.open("Deal", back[0], salt=SALT)[1] == back[1]
-    assert edge_key(b"secret", context=b"one") != edge_key(b"secret", context=b"two")
-
-
-def test_a_tag_is_of_one_content_from_one_member_to_another() -> None:
-    mine, yours = edges()
-    tag = mine.tag(b"total")
-    assert len(tag) == TAG_BYTES
-    assert yours.is_tag(tag, b"total")
-    assert not yours.is_tag(tag, b"other")
-    assert not mine.is_tag(tag, b"total")
-    assert not Edge(THREE, ONE, KEY).is_tag(tag, b"total")
-    assert not yours.is_tag(tag[:-1], b"total")
-    assert not yours.is_tag(bytes([tag[0] ^ 1]) + tag[1:], b"total")
 
 
 def test_an_edge_shows_no_key() -> None:

@@ -14,12 +14,6 @@ from protocol.crypto.randomness import Stream
 from protocol.crypto.shamir import MAX_SHARES, reconstruct, share
 from tests.scripted import seeded
 
-KNOWN = (
-    "258e8d694d30164a1f",
-    "27f1b52e844738f33c",
-    "71104c33a60141da46",
-    "164f4d5b28d6637d55",
-)
 """Shares of ``sottovoce`` by the stream of seed 3, so that nothing changes them unnoticed."""
 
 
@@ -86,11 +80,6 @@ def test_a_line_through_the_secret_is_shared_by_its_slope() -> None:
     assert shares.tolist() == [
         [s ^ times(c, x) for s, c in zip(secret, slope, strict=True)] for x in range(1, 256)
     ]
-
-
-def test_known_shares() -> None:
-    shares = share(octets(b"sottovoce"), shares=4, threshold=3, stream=seeded(3))
-    assert [row.tobytes().hex() for row in shares] == list(KNOWN)
 
 
 @settings(deadline=None, max_examples=25)
@@ -180,24 +169,6 @@ def test_two_shares_of_three_are_uniform_whatever_the_secret() -> None:
             assert np.all(np.bincount(256 * one + other, minlength=2**16) == 1)
 
 
-def test_too_few_shares_and_wrong_ones_give_another_secret() -> None:
-    secret = octets(b"a secret of some length")
-    dealt = share(secret, shares=7, threshold=4, stream=seeded(4))
-    few = np.array([[0, 2, 5]])
-    assert np.mean(reconstruct(dealt[few], few)[0] == secret) < 0.2
-    places = np.array([[0, 2, 5, 6]])
-    wrong = dealt[places]
-    wrong[0, 1, 3] ^= 1
-    assert (reconstruct(wrong, places)[0] != secret).tolist() == [i == 3 for i in range(23)]
-    assert np.mean(reconstruct(dealt[places], places[:, ::-1])[0] == secret) < 0.2
-
-
-def test_the_order_of_shares_does_not_matter() -> None:
-    dealt = share(octets(b"secret"), shares=6, threshold=4, stream=seeded(5))
-    orders = np.array(list(itertools.permutations((1, 2, 4, 5))))
-    assert {row.tobytes() for row in reconstruct(dealt[orders], orders)} == {b"secret"}
-
-
 @pytest.mark.parametrize("places", [[[0, 1, 0]], [[254, 3, 254]], [[0, 1, 2], [7, 7, 7]]])
 def test_a_share_given_twice_is_refused(places: list[list[int]]) -> None:
     shares = np.zeros((len(places), 3, 2), np.uint8)
@@ -223,12 +194,6 @@ def test_shares_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="expected"):
         reconstruct(shares, places)
-
-
-@pytest.mark.parametrize(("shares", "threshold"), [(3, 0), (3, 4), (256, 2), (0, 0)])
-def test_numbers_of_shares_out_of_range_are_refused(shares: int, threshold: int) -> None:
-    with pytest.raises(ValueError, match="expected 1 <= threshold"):
-        share(octets(b"x"), shares=shares, threshold=threshold, stream=seeded())
 
 
 @pytest.mark.parametrize("secret", [np.zeros(3, np.int64), np.zeros((1, 3), np.uint8)])

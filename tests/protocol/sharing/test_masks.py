@@ -8,16 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
 
-from protocol.crypto.randomness import WORDS, Stream
 from protocol.sharing.masks import (
     MAX_MODULUS,
     Bits,
     expand_mask,
-    modulus_bits,
     sum_modulo,
     zero_shares,
 )
-from tests.scripted import Scripted, seeded
+from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
 SEED = bytes(range(32))
@@ -27,43 +25,10 @@ seeds = st.lists(st.binary(min_size=32, max_size=32), max_size=4)
 sizes = st.sampled_from(BITS)
 
 
-@pytest.mark.parametrize("bits", BITS)
-@pytest.mark.parametrize("cells", [0, 1, 7, 1582])
-def test_a_mask_is_the_keystream_read_little_endian(bits: Bits, cells: int) -> None:
-    mask = expand_mask(SEED, cells, bits=bits)
-    step = bits // 8
-    keystream = Stream(SEED).bytes(cells * step)
-    assert mask.dtype == f"u{step}"
-    assert mask.tolist() == [
-        int.from_bytes(keystream[i : i + step], "little") for i in range(0, len(keystream), step)
-    ]
-    assert not mask.flags.writeable
-
-
 def test_a_known_mask() -> None:
     # The keystream of the zero key is published: GCM specification, test case 13.
     assert expand_mask(bytes(32), 2, bits=16).tolist() == [0x95DC, 0x78C0]
     assert expand_mask(bytes(32), 1, bits=32).tolist() == [0x78C095DC]
-
-
-@pytest.mark.parametrize(
-    ("respondents", "bits"), [(1, 16), (2**16 - 1, 16), (2**16, 32), (2**32 - 1, 32)]
-)
-def test_a_cell_holds_the_count_of_all_respondents(respondents: int, bits: int) -> None:
-    assert modulus_bits(respondents) == bits
-
-
-@pytest.mark.parametrize("respondents", [0, -1, 2**32])
-def test_numbers_of_respondents_out_of_range_are_refused(respondents: int) -> None:
-    with pytest.raises(ValueError, match="respondents"):
-        modulus_bits(respondents)
-
-
-def test_masks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="32 bytes"):
-        expand_mask(bytes(31), 5, bits=16)
-    with pytest.raises(ValueError, match="bits"):
-        expand_mask(SEED, 5, bits=8)  # type: ignore[arg-type]
 
 
 @settings(deadline=None, max_examples=100)
@@ -78,15 +43,6 @@ def test_shares_sum_to_zero(cells: int, parties: int, modulus: int) -> None:
     assert (shares < modulus).all()
     assert [sum(column) % modulus for column in shares.T.tolist()] == [0] * cells
     assert sum_modulo(shares, modulus).tolist() == [0] * cells
-
-
-def test_shares_are_the_words_of_the_stream_reduced_and_never_biased() -> None:
-    last = WORDS - WORDS % 7
-    stream = Scripted(5, last, 7 + 2, last - 1, 0)
-    shares = zero_shares(2, parties=3, modulus=7, stream=stream)
-    # The second word is in the incomplete last run of 7: its draw is the next one after all.
-    assert shares.tolist() == [[5, 0], [2, 6], [0, 1]]
-    assert stream.left == 0
 
 
 @pytest.mark.parametrize(
@@ -120,12 +76,6 @@ def test_rows_are_summed_without_overflow(modulus: int, n: int, dtype: DTypeLike
     largest = int(np.iinfo(dtype).max)
     rows = np.full((n, 3), largest, dtype)
     assert sum_modulo(rows, modulus).tolist() == [n * largest % modulus] * 3
-
-
-@pytest.mark.parametrize(("parties", "modulus"), [(0, 5), (3, 0), (3, 2**32 + 1)])
-def test_numbers_out_of_range_are_refused(parties: int, modulus: int) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        zero_shares(3, parties=parties, modulus=modulus, stream=seeded())
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import RemoteProtocolError
-from protocol.wire.framing import PREFIX_BYTES, FrameReader, frame, frames
+from protocol.wire.framing import FrameReader, frame, frames
 
 payloads = st.lists(st.binary(max_size=30), max_size=10)
-
-
-def test_layout() -> None:
-    assert frame(b"abc") == b"\x00\x00\x00\x03abc"
-    assert frame(b"") == b"\x00\x00\x00\x00"
-    assert frames([b"a", b"", b"bc"]) == frame(b"a") + frame(b"") + frame(b"bc")
-    assert frames([]) == b""
 
 
 @settings(deadline=None, max_examples=150)
@@ -33,14 +26,6 @@ def test_cut_anywhere(sent: list[bytes], cuts: list[int]) -> None:
         received += reader.feed(stream[start:stop])
     assert received == sent
     assert not reader.in_frame
-
-
-@settings(deadline=None, max_examples=30)
-@given(sent=payloads)
-def test_byte_by_byte(sent: list[bytes]) -> None:
-    reader = FrameReader(30)
-    received = [p for byte in frames(sent) for p in reader.feed(bytes([byte]))]
-    assert received == sent
 
 
 def test_in_frame_from_the_first_byte_to_the_last() -> None:
@@ -60,14 +45,6 @@ def test_payloads_do_not_change_with_what_follows() -> None:
     chunk[:] = bytes(len(chunk))
     reader.feed(frame(b"xyz"))
     assert payload == b"abc"
-
-
-def test_the_cap_is_the_largest_length() -> None:
-    assert FrameReader(5).feed(frame(b"12345")) == [b"12345"]
-    reader = FrameReader(5)
-    with pytest.raises(RemoteProtocolError, match="6 B, at most 5") as caught:
-        reader.feed(frame(b"123456")[:PREFIX_BYTES])
-    assert caught.value.field == "frame"
 
 
 @pytest.mark.parametrize("length", [101, 2**31, 2**32 - 1])
