@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+import functools
+import math
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
-import numpy as np
+import msgspec
 import trio
+import trio.testing
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.session import run_session
-from protocol.crypto.randomness import Streams, secret_of, session_of
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
-from protocol.session.roster import Identity, Roster
+from protocol.session.fates import FateRule, deliver_all
+from protocol.session.roster import Identity
 from protocol.session.run import Run
 from protocol.session.variant import Variant
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Attribute, Survey
+from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.entries import Departed, Entry, Refused
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
@@ -32,67 +32,28 @@ from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
 from tests.parties.adversaries import Disguise, Infiltrated
+from tests.recorded.runs import SURVEY, answers
 from transports import handshake
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
-from transports.faults import Fault, faults
 from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
 from transports.tcp import TcpHub, connect_tcp, open_tcp
 from transports.tls import client_context, server_context
 
 LOOPBACK = "127.0.0.1"
-SURVEY = Survey(
-    "habits",
-    (
-        Attribute(name="smokes", categories=("no", "yes")),
-        Attribute(name="sleeps", categories=("ill", "well", "soundly")),
-    ),
-)
 
 
-@dataclass(frozen=True)
-class Town:
-    """A survey and those who take part."""
-
-    charter: Charter
-    streams: Streams
-    identities: Mapping[PartyId, Identity]
-    holdings: Mapping[PartyId, Records]
-
-    def recorder(self, sink: Callable[[bytes], object]) -> Recorder:
-        return Recorder(sink, header_of(self.charter, seed=1))
-
-
-def town(parties: int = 12, *, seed: int = 1, variant: Variant | None = None, **terms: Any) -> Town:
+def town(
+    parties: int = 12, *, seed: int = 1, variant: Variant | None = None, **terms: Any
+) -> Setting:
     """A town of so many parties with one record each.
 
     Args:
         terms: parameters of the variant that differ from the defaults.
     """
-    chosen = variant or RRIndependent.with_keep(SURVEY, 0.7)
-    if terms:
-        fields = {name: getattr(chosen, name) for name in chosen.__struct_fields__}
-        chosen = type(chosen)(**{**fields, **terms})
-    secret = secret_of(seed)
-    session = session_of(secret)
-    streams = Streams(secret, session)
-    names = [PartyId(f"party-{i}") for i in range(1, parties + 1)]
-    identities = {
-        name: Identity(name, streams.stream(name, "identity").bytes(32))
-        for name in (AGGREGATOR, *names)
-    }
-    codes = np.random.default_rng(seed).integers(0, SURVEY.sizes, (parties, 2)).astype(np.uint8)
-    return Town(
-        charter=Charter(
-            session=session,
-            variant=chosen,
-            roster=Roster(tuple((name, who.public) for name, who in identities.items())),
-        ),
-        streams=streams,
-        identities=identities,
-        holdings=dict(zip(names, Records.from_codes(SURVEY, codes).split(parties), strict=True)),
-    )
+    chosen = msgspec.structs.replace(variant or RRIndependent.with_keep(SURVEY, 0.7), **terms)
+    return setting_of(chosen, answers(chosen.survey, parties, seed), seed=seed)
 
 
 class Certificates:
@@ -194,7 +155,7 @@ async def entered(
 
 @asynccontextmanager
 async def hub_of(
-    transport: str, switch: Switch, where: Town, folder: Path | None = None
+    transport: str, switch: Switch, where: Setting, folder: Path | None = None
 ) -> AsyncGenerator[MemoryHub | Sockets]:
     """A hub by the name of its transport; TLS needs a folder."""
     if transport == "memory":
@@ -206,18 +167,50 @@ async def hub_of(
         yield loopback
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A run and its record."""
+class Live:
+    """A run with live members, under way or over, and its record.
+
+    Attributes:
+        run: how it went, once it is over.
+        digest: the canonical digest, likewise.
+    """
 
     run: Run
-    published: bytes
     digest: bytes
-    content: bytes
+
+    def __init__(
+        self, where: Setting, *, fate: FateRule = deliver_all, exchange: type[Exchange] = Exchange
+    ) -> None:
+        self.charter = where.charter
+        self._parts: list[bytes] = []
+        self._recorder = Recorder(self._parts.append, header_of(where.charter, seed=where.seed))
+        self.exchange = exchange(where.charter, recorder=self._recorder, fate=fate)
+
+    def close(self) -> None:
+        """The record is over; it has to be sound."""
+        self.digest = self._recorder.close()
+        verification = verify(self.content, digest=self.digest)
+        assert verification.intact, verification.faults
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self._parts)
 
     @property
     def entries(self) -> list[Entry]:
         return list(TranscriptReader(self.content))
+
+    @property
+    def published(self) -> Any:
+        return self.run.result
+
+    @property
+    def result_bytes(self) -> bytes:
+        return self.charter.codec.encode(self.run.result)
+
+    @property
+    def endings(self) -> Mapping[PartyId, str]:
+        return self.run.endings
 
     def refused(self) -> list[Refused]:
         return [entry for entry in self.entries if isinstance(entry, Refused)]
@@ -226,49 +219,39 @@ class Outcome:
         return {entry.party: entry.reason for entry in self.entries if isinstance(entry, Departed)}
 
 
-def outcome(where: Town, run: Run, recorder: Recorder, parts: list[bytes]) -> Outcome:
-    """Close the record; it has to be sound."""
-    digest = recorder.close()
-    content = b"".join(parts)
-    verification = verify(content, digest=digest)
-    assert verification.intact, verification.faults
-    return Outcome(run, where.charter.codec.encode(run.result), digest, content)
-
-
-def run_local(where: Town, rules: Sequence[Fault] = ()) -> Outcome:
-    parts: list[bytes] = []
-    recorder = where.recorder(parts.append)
-    exchange = Exchange(where.charter, recorder=recorder, fate=faults(rules, seed=1))
-    run = run_locally(exchange, where.streams, where.holdings)
-    return outcome(where, run, recorder, parts)
-
-
 async def run_live(
-    where: Town,
+    where: Setting,
     transport: str = "memory",
     *,
     folder: Path | None = None,
-    rules: Sequence[Fault] = (),
     limits: Limits | None = None,
-    holdings: Mapping[PartyId, Records] | None = None,
-    budget: float | None = None,
-    joining: float = 60.0,
-    linger: float = 30.0,
+    within: float = 120.0,
+    live: Live | None = None,
+    fate: FateRule = deliver_all,
     adversaries: Mapping[PartyId, Disguise] | None = None,
-) -> Outcome:
-    """Run a survey with live members. It may not take two minutes."""
-    parts: list[bytes] = []
-    recorder = where.recorder(parts.append)
-    exchange = Exchange(where.charter, recorder=recorder, fate=faults(rules, seed=1))
-    async with hub_of(transport, Switch(exchange, limits), where, folder) as hub:
-        with trio.fail_after(120.0):
-            run = await run_session(
-                where.charter,
-                Infiltrated(hub, adversaries or {}),
-                where.streams,
-                where.holdings if holdings is None else holdings,
-                budget=budget,
-                joining=joining,
-                linger=linger,
-            )
-    return outcome(where, run, recorder, parts)
+    **options: Any,
+) -> Live:
+    """Run a survey with live members.
+
+    Args:
+        within: how long it may take, in seconds.
+        live: the run, if a test wants it even if it fails.
+        options: as ``run_session`` has them.
+    """
+    live = live or Live(where, fate=fate)
+    options = {"holdings": where.holdings, "identities": where.identities, **options}
+    try:
+        async with hub_of(transport, Switch(live.exchange, limits), where, folder) as hub:
+            with trio.fail_after(within):
+                live.run = await run_session(
+                    where.charter, Infiltrated(hub, adversaries or {}), where.streams, **options
+                )
+    finally:
+        live.close()
+    return live
+
+
+def run_over_memory(where: Setting, **options: Any) -> Live:
+    """Run a survey with live members over memory, on a clock that jumps."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    return trio.run(functools.partial(run_live, where, within=math.inf, **options), clock=clock)

@@ -14,21 +14,15 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.linkage import link
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
 from protocol.session.roster import Roster
-from protocol.session.variant import Variant
-from protocol.simulation.setting import setting_of
-from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios.datasets.town import town
 from scenarios.report.page.page import page
 from scenarios.report.rounds import Round, rounds_of
 from scenarios.report.statement.judged import Judged
+from tests.recorded.runs import recorded
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -96,23 +90,6 @@ def style_of(text: str) -> str:
     return style
 
 
-def recorded(variant: Variant, records: Records, parties: int) -> bytes:
-    """The transcript of a run."""
-    setting = setting_of(variant, records, parties=parties, seed=1)
-    parts: list[bytes] = []
-    header = header_of(setting.charter, seed=1)
-    signer = setting.identities[AGGREGATOR]
-    recorder = Recorder(parts.append, header, signer=signer)
-    run_locally(
-        Exchange(setting.charter, recorder=recorder),
-        setting.streams,
-        setting.holdings,
-        identities=setting.identities,
-    )
-    recorder.close()
-    return b"".join(parts)
-
-
 def audited(file: bytes) -> Audit:
     """What an audit finds in a transcript of one of the project's own variants."""
     return audit(lambda: [file], BUILT_IN[TranscriptReader([file]).header.variant])
@@ -167,14 +144,16 @@ def full_page_of(file: bytes, conspirators: int) -> str:
 def independent() -> bytes:
     """A small town, each attribute randomized by itself."""
     records = town(60, seed=1)
-    return recorded(RRIndependent.with_keep(records.survey, 0.6), records, 60)
+    return recorded(RRIndependent.with_keep(records.survey, 0.6), records, signed=True).content
 
 
 @functools.cache
 def summed() -> bytes:
     """A secure sum among a few."""
     records = town(24, seed=2)
-    return recorded(SecureSumVariant(survey=records.survey), records, 12)
+    return recorded(
+        SecureSumVariant(survey=records.survey), records, parties=12, signed=True
+    ).content
 
 
 def hostile_survey() -> Survey:

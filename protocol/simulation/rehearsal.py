@@ -33,6 +33,10 @@ class Rehearsal:
     Args:
         setting: who takes part, and with what.
         fate: what becomes of envelopes.
+        exchange: what decides what passes.
+        budget: the most epsilon that each party spends; None for no limit of its own.
+        seeded: whether the record names the seed.
+        signed: whether the aggregator signs checkpoints.
 
     Attributes:
         result: what was published; None if the run failed (``published`` raises then).
@@ -40,20 +44,35 @@ class Rehearsal:
         endings: of each party, as ``Run`` has them; empty if the run failed.
         digest: the canonical digest.
         content: the transcript.
+        checkpoint: the last one; None if it signs none.
         sent: every envelope, by its sender and number, in the order of the record.
     """
 
-    def __init__(self, setting: Setting, *, fate: FateRule = deliver_all) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        fate: FateRule = deliver_all,
+        exchange: type[Exchange] = Exchange,
+        budget: float | None = None,
+        seeded: bool = True,
+        signed: bool = False,
+    ) -> None:
         self.setting = setting
         self.result: Message | None = None
         self.failure: ProtocolError | None = None
         self.endings: dict[PartyId, str] = {}
         parts: list[bytes] = []
-        recorder = Recorder(parts.append, header_of(setting.charter, seed=setting.seed))
-        exchange = Exchange(setting.charter, recorder=recorder, fate=fate)
+        header = header_of(setting.charter, seed=setting.seed if seeded else None)
+        signer = setting.identities.get(AGGREGATOR) if signed else None
+        recorder = Recorder(parts.append, header, signer=signer)
         try:
             run = run_locally(
-                exchange, setting.streams, setting.holdings, identities=setting.identities
+                exchange(setting.charter, recorder=recorder, fate=fate),
+                setting.streams,
+                setting.holdings,
+                identities=setting.identities,
+                budget=budget,
             )
         except ProtocolError as error:
             self.failure = error
@@ -62,6 +81,7 @@ class Rehearsal:
             self.result, self.endings = run.result, dict(run.endings)
             self.digest = recorder.close()
         self.content = b"".join(parts)
+        self.checkpoint = recorder.checkpoint
         self.sent = {
             (step.envelope.sender, step.envelope.seq): step.envelope
             for step in self.steps
@@ -84,14 +104,15 @@ class Rehearsal:
         """What everybody knew before."""
         return self.setting.charter
 
-    def entries(self) -> Iterator[Entry]:
+    @functools.cached_property
+    def entries(self) -> tuple[Entry, ...]:
         """The record, entry by entry."""
-        return iter(TranscriptReader(self.content))
+        return tuple(TranscriptReader(self.content))
 
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """The record, step by step."""
-        return tuple(steps(self.charter.codec, self.entries()))
+        return tuple(steps(self.charter.codec, self.entries))
 
     def message(self, envelope: Envelope) -> Message:
         """What an envelope says.

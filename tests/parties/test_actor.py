@@ -16,7 +16,9 @@ from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.wire.codec import Kind
-from tests.live import SURVEY, run_live, run_local, town
+from tests.live import run_live, town
+from tests.protocol.sessions import SURVEY
+from tests.recorded.runs import Run
 from transports.base import Limits
 
 BULK = 400_000
@@ -67,8 +69,8 @@ async def test_all_to_all_of_large_messages_does_not_deadlock(
     where = town(6, variant=Everybody(survey=SURVEY))
     limits = Limits(mailbox=1)
     done = await run_live(where, transport, folder=tmp_path, limits=limits)
-    assert set(done.run.endings.values()) == {DONE}
-    assert done.digest == run_local(where).digest
+    assert set(done.endings.values()) == {DONE}
+    assert done.digest == Run(where).digest
 
 
 class Script:

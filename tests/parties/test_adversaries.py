@@ -12,8 +12,9 @@ import trio
 
 from protocol.crypto.merkle import EMPTY_ROOT
 from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Head, PartyId
+from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Sent
-from tests.live import Outcome, Town, run_live, town
+from tests.live import Live, run_live, town
 from tests.parties.adversaries import Flooder, Forger, Mute, Quitter
 from transports.base import Limits
 
@@ -21,13 +22,13 @@ EVIL = PartyId("party-3")
 TRANSPORTS = ("memory", "tcp", "tls")
 
 
-def counted(done: Outcome) -> int:
-    return int(done.run.result.counts.sum())  # type: ignore[attr-defined]
+def counted(done: Live) -> int:
+    return int(done.published.counts.sum())  # type: ignore[attr-defined]
 
 
-def check_others(done: Outcome, where: Town) -> None:
+def check_others(done: Live, where: Setting) -> None:
     """Everybody else did what they should, and the closing says that they were counted."""
-    others = {name: why for name, why in done.run.endings.items() if name != EVIL}
+    others = {name: why for name, why in done.endings.items() if name != EVIL}
     assert set(others.values()) == {DONE}
     closings = [
         entry for entry in done.entries if isinstance(entry, Sent) and b"Closed" in entry.envelope
@@ -35,7 +36,7 @@ def check_others(done: Outcome, where: Town) -> None:
     assert len(closings) == 1
 
 
-def counted_names(done: Outcome, where: Town) -> set[PartyId]:
+def counted_names(done: Live, where: Setting) -> set[PartyId]:
     for entry in done.entries:
         if isinstance(entry, Sent) and b"Closed" in entry.envelope:
             body = msgspec.msgpack.decode(entry.envelope, type=Envelope).body
@@ -53,9 +54,9 @@ async def test_a_report_that_is_sent_twice_counts_once(transport: str, tmp_path:
     )
     check_others(done, where)
     assert counted(done) == 8
-    assert done.run.endings[EVIL] == DONE
+    assert done.endings[EVIL] == DONE
     honest = await run_live(where)
-    assert done.published == honest.published
+    assert done.result_bytes == honest.result_bytes
     assert done.digest != honest.digest
 
 
@@ -140,7 +141,7 @@ async def test_a_flood_is_cut_off_and_recorded(transport: str, tmp_path: Path) -
     check_others(done, where)
     # Its first report was in order.
     assert counted(done) == 8
-    assert sum(isinstance(entry, Sent) for entry in done.entries) == 8 + 7 + 100 + 2
+    assert sum(isinstance(entry, Sent) for entry in done.entries) == 8 + 2 * 7 + 100 + 2
     [refused] = done.refused()
     assert (refused.link, refused.reason) == (EVIL, "more than 100 envelopes of one party")
 
@@ -172,4 +173,4 @@ async def test_a_quitter_is_counted_if_it_had_answered(
     done = await run_live(where, transport, folder=tmp_path, adversaries={EVIL: disguise})
     check_others(done, where)
     assert counted(done) == 7 + after
-    assert done.run.endings[EVIL] == (DONE if after else "party 'party-3': its link broke: quit")
+    assert done.endings[EVIL] == (DONE if after else "party 'party-3': its link broke: quit")

@@ -19,10 +19,12 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
-from tests.live import SURVEY, Sockets, entered, hub_of, run_live, run_local, town
+from tests.live import Sockets, entered, hub_of, run_live, town
 from tests.parties.adversaries import Mute
+from tests.protocol.sessions import SURVEY
+from tests.recorded.runs import Run
 from transports.base import Limits, Link
-from transports.faults import Fault, crash, delay, drop
+from transports.faults import Fault, crash, delay, drop, faults
 from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
 
@@ -35,8 +37,8 @@ def counted(result: Message) -> int:
 
 async def test_a_survey_without_faults_counts_everybody_at_once(autojump_clock: object) -> None:
     done = await run_live(town(12, patience=60.0))
-    assert counted(done.run.result) == 12
-    assert set(done.run.endings.values()) == {DONE}
+    assert counted(done.published) == 12
+    assert set(done.endings.values()) == {DONE}
     assert all(entry.at == 0 for entry in done.entries)
 
 
@@ -46,8 +48,8 @@ async def test_the_aggregator_waits_for_its_patience_and_no_longer(autojump_cloc
     # The first party stays and says nothing.
     done = await run_live(where, adversaries={FIRST: Mute})
     assert trio.current_time() - started == 30.0
-    assert counted(done.run.result) == 4
-    assert done.run.endings[FIRST] == DONE
+    assert counted(done.published) == 4
+    assert done.endings[FIRST] == DONE
 
 
 async def test_what_comes_at_the_deadline_counts_and_what_comes_later_does_not(
@@ -57,9 +59,9 @@ async def test_what_comes_at_the_deadline_counts_and_what_comes_later_does_not(
         return [delay(seconds, kind="Report")]
 
     where = town(1, patience=30.0, quorum=1)
-    assert counted((await run_live(where, rules=late(29.999))).run.result) == 1
+    assert counted((await run_live(where, fate=faults(late(29.999), seed=1))).published) == 1
     with pytest.raises(QuorumError):
-        await run_live(where, rules=late(30.001))
+        await run_live(where, fate=faults(late(30.001), seed=1))
 
 
 async def test_a_quorum_that_is_missed_is_the_sessions_error(autojump_clock: object) -> None:
@@ -68,7 +70,7 @@ async def test_a_quorum_that_is_missed_is_the_sessions_error(autojump_clock: obj
         Fault(verdict=rule.verdict, sender=name) for rule in [drop(1.0)] for name in (FIRST, SECOND)
     ]
     with pytest.raises(QuorumError) as caught:
-        await run_live(where, rules=lost)
+        await run_live(where, fate=faults(lost, seed=1))
     assert caught.value.missing == (FIRST, SECOND)
     assert caught.value.answered == 2
 
@@ -76,11 +78,11 @@ async def test_a_quorum_that_is_missed_is_the_sessions_error(autojump_clock: obj
 async def test_parties_that_crash_are_counted_out_without_waiting(autojump_clock: object) -> None:
     where = town(20, patience=60.0)
     started = trio.current_time()
-    done = await run_live(where, rules=[crash(0.4)])
+    done = await run_live(where, fate=faults([crash(0.4)], seed=1))
     assert trio.current_time() == started
     crashed = [name for name, why in done.departed().items() if why == "crashed"]
     assert 0 < len(crashed) < 20
-    assert counted(done.run.result) == 20 - len(crashed)
+    assert counted(done.published) == 20 - len(crashed)
 
 
 async def test_parties_without_records_never_come_and_nobody_waits_for_them(
@@ -91,9 +93,9 @@ async def test_parties_without_records_never_come_and_nobody_waits_for_them(
     there = {name: held for name, held in where.holdings.items() if name != FIRST}
     done = await run_live(where, holdings=there)
     assert trio.current_time() == started
-    assert done.run.endings[FIRST] == "never came"
+    assert done.endings[FIRST] == "never came"
     assert done.departed()[FIRST] == "never came"
-    assert counted(done.run.result) == 5
+    assert counted(done.published) == 5
 
 
 class Unreachable:
@@ -178,8 +180,8 @@ class Moody(RRIndependent, frozen=True):
 async def test_a_party_that_fails_does_not_end_the_survey(autojump_clock: object) -> None:
     where = town(4, variant=Moody.with_keep(SURVEY, 0.7), patience=20.0)
     done = await run_live(where)
-    assert "LookupError: a bug of this role" in done.run.endings[FIRST]
-    assert counted(done.run.result) == 2
+    assert "LookupError: a bug of this role" in done.endings[FIRST]
+    assert counted(done.published) == 2
 
 
 class Lost(RRIndependent, frozen=True):
@@ -216,8 +218,8 @@ async def test_who_does_not_end_is_given_some_time(autojump_clock: object) -> No
     started = trio.current_time()
     done = await run_live(where, linger=7.0)
     assert trio.current_time() - started == 7.0
-    assert set(done.run.endings.values()) == {"did not end in time"}
-    assert counted(done.run.result) == 3
+    assert set(done.endings.values()) == {"did not end in time"}
+    assert counted(done.published) == 3
 
 
 @pytest.mark.parametrize("transport", ["memory", "tcp", "tls"])
@@ -225,10 +227,10 @@ async def test_no_report_is_lost_when_all_leave_at_once(transport: str, tmp_path
     """Parties close right after they have sent; 200 do so together, before small mailboxes."""
     where = town(200)
     done = await run_live(where, transport, folder=tmp_path, limits=Limits(mailbox=2))
-    assert counted(done.run.result) == 200
-    assert set(done.run.endings.values()) == {DONE}
+    assert counted(done.published) == 200
+    assert set(done.endings.values()) == {DONE}
     assert not done.refused()
-    assert done.digest == run_local(where).digest
+    assert done.digest == Run(where).digest
 
 
 async def test_a_party_whose_connection_breaks_is_counted_out() -> None:

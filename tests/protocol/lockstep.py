@@ -9,14 +9,8 @@ import msgspec
 from protocol.accounting.events import PrivacyEvent, Public
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import LedgerWriter
-from protocol.audit.replay import replay_member
 from protocol.audit.walk import Walk
-from protocol.messages import (
-    ROLE_STREAM,
-    Envelope,
-    Message,
-    PartyId,
-)
+from protocol.messages import ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -37,6 +31,7 @@ from tests.protocol.sessions import (
     machine_of,
 )
 from tests.protocol.talks import ONE
+from tests.recorded.runs import replay_member
 
 Heard = list[tuple[PartyId, Message]]
 

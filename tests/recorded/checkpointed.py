@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from protocol.audit.proofs.extension import prove_extension
-from protocol.crypto.merkle import (
-    consistency_path,
-    leaf_hash,
-)
+from protocol.crypto.merkle import consistency_path, leaf_hash
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import (
@@ -24,16 +22,12 @@ from protocol.transcript.checkpoints import (
     sign_statement,
     statement_hash,
 )
-from protocol.transcript.entries import Checkpoint, Sent
-from protocol.transcript.extension import (
-    Extension,
-    Grown,
-    prune,
-)
+from protocol.transcript.entries import Checkpoint, Entry, Refused, Sent
+from protocol.transcript.extension import Extension, Grown, prune
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import decode_envelope
-from tests.recorded.transcripts import HEADER, envelope, merkle
+from tests.recorded.runs import written
+from tests.recorded.transcripts import HEADER, envelope, merkle, sent
 
 SIGNER = Identity(AGGREGATOR, bytes(32))
 OTHER = Identity(AGGREGATOR, bytes([1]) * 32)
@@ -65,7 +59,7 @@ def words_at(content: bytes, checkpoint: SignedCheckpoint) -> Words:
     return said
 
 
-def recorded(rounds: Sequence[Sequence[int]]) -> bytes:
+def spoken(rounds: Sequence[Sequence[int]]) -> bytes:
     """A record in which these members (by their places) speak, with a closing after each round."""
     header = msgspec.structs.replace(
         HEADER,
@@ -74,28 +68,26 @@ def recorded(rounds: Sequence[Sequence[int]]) -> bytes:
             *((n, bytes([i]) * 32) for i, n in enumerate(NAMES[1:], 1)),
         ),
     )
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header, signer=SIGNER)
+    entries: list[Entry] = []
+    said: Counter[PartyId] = Counter()
 
     def say(sender: PartyId, recipient: PartyId, kind: str) -> None:
-        seq, _ = recorder.said_by(sender)
-        recorder.sent(envelope(sender, recipient, seq, kind=kind), now=0.0)
+        entries.append(sent(0, envelope(sender, recipient, said[sender], kind=kind)))
+        said[sender] += 1
 
     for speakers in rounds:
         for place in speakers:
             say(NAMES[place], AGGREGATOR, "Report")
         # So that there is a checkpoint after every closing.
-        for _ in NAMES:
-            recorder.refused("", "x", b"", now=0.0)
+        entries += [Refused(at=0, link="", reason="x", excerpt=b"")] * len(NAMES)
         say(AGGREGATOR, RECORD, "Closed")
-    recorder.close()
-    return b"".join(parts)
+    return written(header, entries, signer=SIGNER).content
 
 
 @functools.cache
 def record() -> bytes:
     """Five checkpoints: members that speak at once, later, again, never; and none at the end."""
-    return recorded([(1, 2, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
+    return spoken([(1, 2, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
 
 
 def prove(

@@ -28,7 +28,7 @@ class Forgery:
 
     def __init__(self, file: bytes | None = None) -> None:
         if file is None:
-            file, _ = sample()
+            file = sample().content
         reader = TranscriptReader(file)
         self.header: dict[str, Any] = msgspec.to_builtins(reader.header, builtin_types=(bytes,))
         self.header["roster"] = [list(member) for member in self.header["roster"]]

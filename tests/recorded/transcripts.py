@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,17 +12,9 @@ from protocol.crypto.merkle import Tree
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.heads import sign_head
 from protocol.session.roster import Identity
-from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import (
-    Delivered,
-    Departed,
-    Entry,
-    Header,
-    Refused,
-    Sent,
-)
-from protocol.transcript.recorder import Recorder
+from protocol.transcript.entries import Delivered, Departed, Entry, Header, Refused, Sent
 from protocol.wire.codec import encode_envelope
+from tests.recorded.runs import Written, written
 
 SESSION = bytes(range(16))
 ANNA, BERT = PartyId("anna"), PartyId("bert")
@@ -58,27 +50,6 @@ REPORTS = (envelope(ANNA, AGGREGATOR, 0), envelope(ANNA, AGGREGATOR, 1))
 DECLINED = (envelope(BERT, AGGREGATOR, 0, kind="Declined"),)
 
 
-def record_sample(sink: Callable[[bytes], object], header: Header = HEADER) -> bytes:
-    """A small run with every kind of entry, in several blocks; its digest."""
-    recorder = Recorder(sink, header)
-    recorder.sent(ASKS[0], now=0.0)
-    recorder.sent(ASKS[1], now=0.000_5)
-    recorder.delivered(ASKS[0], now=0.001)
-    recorder.flush()
-    recorder.delivered(ASKS[1], now=0.001)
-    recorder.delivered(ASKS[1], now=0.002, repeat=True)
-    recorder.sent(REPORTS[0], now=0.25)
-    recorder.refused("10.0.0.9:4000", "not a frame", b"GET / HTTP/1.1", now=0.5)
-    recorder.flush()
-    recorder.sent(DECLINED[0], now=1.0, encoded=encode_envelope(DECLINED[0]))
-    recorder.delivered(DECLINED[0], now=1.0)
-    recorder.departed(BERT, "declined", now=1.5)
-    recorder.sent(REPORTS[1], now=2.0)
-    recorder.delivered(REPORTS[0], now=2.5)
-    recorder.sent(ASKS[2], now=3.25)
-    return recorder.close()
-
-
 def sent(at: int, of: Envelope) -> Sent:
     return Sent(at=at, envelope=encode_envelope(of))
 
@@ -104,34 +75,32 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 
-def sample(header: Header = HEADER) -> tuple[bytes, bytes]:
-    """The small run's file and digest."""
-    out = io.BytesIO()
-    digest = record_sample(out.write, header)
-    return out.getvalue(), digest
+def sample(header: Header = HEADER) -> Written:
+    """A small run with every kind of entry, in several blocks."""
+    return written(header, ENTRIES, flushed=(3, 7))
 
 
 IDENTITIES = {name: Identity(name, bytes([i]) * 32) for i, (name, _) in enumerate(ROSTER)}
 
 
-def record_signed(sink: Callable[[bytes], object]) -> SignedCheckpoint:
-    """A small run of Anna and an aggregator who sign; its last checkpoint."""
+@functools.cache
+def signed_sample() -> Written:
+    """A small run of Anna and an aggregator who sign."""
     roster = tuple((name, who.public) for name, who in IDENTITIES.items())
     header = msgspec.structs.replace(HEADER, roster=roster, max_body=4096)
-    recorder = Recorder(sink, header, signer=IDENTITIES[AGGREGATOR])
-    recorder.sent(ASKS[0], now=0.0)
-    recorder.delivered(ASKS[0], now=0.001)
-    recorder.sent(REPORTS[0], now=0.25)
     said = Tree()
     said.append(encode_envelope(REPORTS[0]))
     head = sign_head(IDENTITIES[ANNA], session=SESSION, said=said)
-    recorder.sent(_said(ANNA, 1, head), now=0.25)
-    recorder.delivered(REPORTS[0], now=0.5)
-    recorder.sent(_said(AGGREGATOR, 1, Closed("Report", -1, b"\x06", b"\x02")), now=0.75)
-    recorder.sent(envelope(AGGREGATOR, RECORD, 2, kind="Ask"), now=1.0)
-    recorder.close()
-    assert recorder.checkpoint is not None
-    return recorder.checkpoint
+    entries = (
+        sent(0, ASKS[0]),
+        delivered(1000, ASKS[0]),
+        sent(250_000, REPORTS[0]),
+        sent(250_000, _said(ANNA, 1, head)),
+        delivered(500_000, REPORTS[0]),
+        sent(750_000, _said(AGGREGATOR, 1, Closed("Report", -1, b"\x06", b"\x02"))),
+        sent(1_000_000, envelope(AGGREGATOR, RECORD, 2, kind="Ask")),
+    )
+    return written(header, entries, signer=IDENTITIES[AGGREGATOR])
 
 
 def _said(sender: PartyId, seq: int, message: Message) -> Envelope:
@@ -151,9 +120,6 @@ def merkle(leaves: Sequence[bytes]) -> bytes:
     return hashlib.sha256(b"\x01" + merkle(leaves[:k]) + merkle(leaves[k:])).digest()
 
 
-def record_only(envelopes: Sequence[Envelope], header: Header = HEADER) -> bytes:
+def digest_of(envelopes: Sequence[Envelope], header: Header = HEADER) -> bytes:
     """The digest of a run in which nothing but these is sent."""
-    recorder = Recorder(lambda _: None, header)
-    for i, item in enumerate(envelopes):
-        recorder.sent(item, now=float(i))
-    return recorder.close()
+    return written(header, [sent(0, item) for item in envelopes]).digest

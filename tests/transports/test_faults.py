@@ -15,7 +15,9 @@ from protocol.session.fates import PASS, Verdict
 from protocol.session.variant import Variant
 from protocol.transcript.entries import Delivered
 from protocol.variants import RRIndependent, RRJoint
-from tests.live import SURVEY, Outcome, run_live, run_local, town
+from tests.live import Live, run_live, town
+from tests.protocol.sessions import SURVEY
+from tests.recorded.runs import Run
 from transports.faults import Fault, crash, cut, delay, drop, duplicate, faults
 
 TRANSPORTS = ("memory", "tcp", "tls")
@@ -118,14 +120,14 @@ def test_every_executor_gives_one_result_and_one_digest(
     """Under a plain ``trio.run``."""
     where = town(variant=variant_of(name))
 
-    async def live() -> Outcome:
+    async def live() -> Live:
         return await run_live(where, transport, folder=tmp_path)
 
-    local, remote = run_local(where), trio.run(live)
-    assert remote.published == local.published
+    local, remote = Run(where), trio.run(live)
+    assert remote.result_bytes == local.result_bytes
     assert remote.digest == local.digest
-    assert set(remote.run.endings.values()) == {DONE}
-    assert remote.run.endings == local.run.endings
+    assert set(remote.endings.values()) == {DONE}
+    assert remote.endings == local.endings
     assert not remote.refused()
 
 
@@ -133,15 +135,15 @@ def test_every_executor_gives_one_result_and_one_digest(
 @settings(deadline=None, max_examples=25)
 async def test_memory_equals_local_for_any_seed(seed: int, parties: int, joint: bool) -> None:
     where = town(parties, seed=seed, variant=variant_of("rr-joint" if joint else "rr-independent"))
-    local, live = run_local(where), await run_live(where)
-    assert (live.published, live.digest) == (local.published, local.digest)
-    assert live.run.endings == local.run.endings
+    local, live = Run(where), await run_live(where)
+    assert (live.result_bytes, live.digest) == (local.result_bytes, local.digest)
+    assert live.endings == local.endings
 
 
 async def test_no_rules_are_as_no_faults() -> None:
     where = town()
-    assert run_local(where, [drop(0.0)]).digest == run_local(where).digest
-    assert (await run_live(where, rules=[drop(0.0)])).digest == run_local(where).digest
+    assert Run(where, fate=faults([drop(0.0)], seed=1)).digest == Run(where).digest
+    assert (await run_live(where, fate=faults([drop(0.0)], seed=1))).digest == Run(where).digest
 
 
 RULES = {
@@ -151,8 +153,8 @@ RULES = {
     "delay": [delay(0.05, share=0.5)],
     "drop": [drop(0.2, kind="Report")],
     "all": [
-        crash(0.2),
-        cut(0.2),
+        crash(0.1),
+        cut(0.1),
         drop(0.1, kind="Report"),
         duplicate(0.3),
         delay(0.03, share=0.4),
@@ -166,12 +168,12 @@ async def test_seeded_faults_are_the_same_everywhere(
     what: str, transport: str, tmp_path: Path
 ) -> None:
     where = town(20)
-    local = run_local(where, RULES[what])
-    live = await run_live(where, transport, folder=tmp_path, rules=RULES[what])
-    assert live.published == local.published
+    local = Run(where, fate=faults(RULES[what], seed=1))
+    live = await run_live(where, transport, folder=tmp_path, fate=faults(RULES[what], seed=1))
+    assert live.result_bytes == local.result_bytes
     assert live.digest == local.digest
-    counted = int(live.run.result.counts.sum())
-    assert counted == int(local.run.result.counts.sum())
+    counted = int(live.published.counts.sum())
+    assert counted == int(local.published.counts.sum())
     if what in ("duplicate", "delay"):
         assert counted == 20
     else:

@@ -15,18 +15,9 @@ from parties.session import run_session
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
 from protocol.session.exchange import Exchange
-from protocol.transcript.entries import Refused
+from protocol.simulation.setting import Setting
 from protocol.wire.codec import encode_envelope
-from tests.live import (
-    LOOPBACK,
-    Sockets,
-    Town,
-    entered,
-    framed,
-    outcome,
-    sockets,
-    town,
-)
+from tests.live import LOOPBACK, Live, Sockets, entered, framed, sockets, town
 from transports import handshake
 from transports.base import Limits
 from transports.switch import Switch
@@ -112,28 +103,25 @@ async def speak(wire: trio.SocketStream, words: bytes) -> None:
             pass
 
 
-async def campaign(where: Town, first: list[bytes], second: list[bytes]) -> None:
+async def campaign(where: Setting, first: list[bytes], second: list[bytes]) -> None:
     """Strangers and one member talk nonsense while an honest survey runs."""
-    parts: list[bytes] = []
-    recorder = where.recorder(parts.append)
-    exchange = Exchange(where.charter, recorder=recorder)
+    done = Live(where)
     honest = {name: held for name, held in where.holdings.items() if name != EVIL}
     with trio.fail_after(300):
         async with (
-            sockets(Switch(exchange, LIMITS), where.identities.__getitem__) as hub,
+            sockets(Switch(done.exchange, LIMITS), where.identities.__getitem__) as hub,
             trio.open_nursery() as nursery,
         ):
             for words in first:
                 nursery.start_soon(_stranger, hub, words)
             async with entered(hub, where.charter, where.identities[EVIL]) as wire:
                 nursery.start_soon(speak, wire, b"".join(second))
-                run = await run_session(where.charter, _Joined(hub), where.streams, honest)
-    done = outcome(where, run, recorder, parts)
-    assert {run.endings[name] for name in honest} == {DONE}
-    assert int(run.result.counts.sum()) >= len(honest)  # type: ignore[attr-defined]
-    refused = [entry for entry in done.entries if isinstance(entry, Refused)]
-    assert all(entry.link in ("", EVIL) for entry in refused)
-    assert all(len(entry.excerpt) <= 256 for entry in refused)
+                done.run = await run_session(where.charter, _Joined(hub), where.streams, honest)
+    done.close()
+    assert {done.endings[name] for name in honest} == {DONE}
+    assert int(done.published.counts.sum()) >= len(honest)
+    assert all(entry.link in ("", EVIL) for entry in done.refused())
+    assert all(len(entry.excerpt) <= 256 for entry in done.refused())
 
 
 class _Joined(Sockets):

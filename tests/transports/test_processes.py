@@ -11,10 +11,12 @@ import msgspec
 
 from protocol.crypto.randomness import secret_of
 from protocol.messages import AGGREGATOR, DONE
+from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Refused
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
-from tests.live import Certificates, Town, run_local, town
+from tests.live import Certificates, town
+from tests.recorded.runs import Run
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption
 from cryptography.hazmat.primitives.serialization import PrivateFormat, load_pem_private_key
 from protocol.session.charter import Charter
 from protocol.messages import DONE
-from protocol.crypto.randomness import Streams
+from protocol.crypto.randomness import Streams, session_of
 from protocol.session.roster import Identity, Roster
 from protocol.session.variant import build
 from protocol.variants import RRIndependent
@@ -45,7 +47,8 @@ identity = Identity(
 files = dict(
     authority=folder / "authority.pem", certificate=folder / f"{me}.pem", key=folder / f"{me}.key"
 )
-streams = Streams(bytes.fromhex(plan["secret"]), charter.session)
+secret = bytes.fromhex(plan["secret"])
+streams = Streams(secret, session_of(secret))
 """
 
 AGGREGATE = (
@@ -112,7 +115,7 @@ trio.run(main)
 )
 
 
-def write_plan(where: Town, folder: Path) -> None:
+def write_plan(where: Setting, folder: Path) -> None:
     parameters = msgspec.to_builtins(where.charter.variant)
     survey = parameters.pop("survey")
     secret = secret_of(1)
@@ -178,9 +181,9 @@ def test_a_survey_among_processes(tmp_path: Path) -> None:
         for process in processes:
             process.kill()
             process.communicate()
-    local = run_local(where)
+    local = Run(where, unsigned=where.identities)
     assert json.loads(said)["digest"] == local.digest.hex()
-    assert (tmp_path / "result").read_bytes() == local.published
+    assert (tmp_path / "result").read_bytes() == local.result_bytes
     content = (tmp_path / "transcript").read_bytes()
     verification = verify(content, digest=local.digest)
     assert verification.intact

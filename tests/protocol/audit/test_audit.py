@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,42 +11,25 @@ from protocol.accounting.events import Public, Randomized
 from protocol.audit.audit import Audit, audit
 from protocol.errors import SurveyError
 from protocol.estimators.joint import JointEstimate
-from protocol.messages import AGGREGATOR, RECORD, Closed, Declined, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
-from protocol.session.exchange import Exchange
-from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
-from protocol.session.local import run_locally
+from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.entries import Sent
-from protocol.transcript.header import charter_of, header_of
+from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
 from protocol.wire.codec import decode_envelope
-from tests.protocol.sessions import SURVEY, Word, answers, talk
+from tests.protocol.sessions import SURVEY, Word, talk
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import Run, recorded
 
 PARTIES = 6
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)
-
-
-def recorded(
-    variant: Variant = VARIANT, *, fate: FateRule = deliver_all, seed: int = 1
-) -> tuple[bytes, bytes, Setting]:
-    """A run's file, digest and setting."""
-    setting = setting_of(variant, answers(SURVEY, PARTIES), seed=seed)
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(setting.charter, seed=seed))
-    run_locally(
-        Exchange(setting.charter, recorder=recorder, fate=fate), setting.streams, setting.holdings
-    )
-    digest = recorder.close()
-    return b"".join(parts), digest, setting
 
 
 def audited(
@@ -72,36 +53,20 @@ def losing(*senders: str, verdict: Verdict = Verdict.DROP) -> FateRule:
 
 
 @pytest.fixture(scope="module")
-def honest() -> tuple[bytes, bytes, Setting]:
-    return recorded()
+def honest() -> Run:
+    return recorded(VARIANT)
 
 
-def doctored(file: bytes, kind: str, change: Callable[[list[Any]], None]) -> bytes:
-    """A file in which the aggregator's envelope of a kind is another; all else is consistent."""
-    forgery = Forgery(file)
-    [place] = [
-        i
-        for i, entry in enumerate(forgery.entries)
-        if entry[0] == "Sent" and entry[2][1] == AGGREGATOR and entry[2][4] == kind
-    ]
-    change(forgery.entries[place][2])
+def doctored(run: Run, message: Message | bytes, kind: str) -> bytes:
+    """A file in which the aggregator's message of a kind is another; all else is consistent."""
+    forgery = Forgery(run.content)
+    [envelope] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == kind]
+    envelope[5] = message if isinstance(message, bytes) else run.charter.codec.encode(message)
     return forgery.write()
 
 
-def body(setting: Setting, message: Message) -> bytes:
-    return setting.charter.codec.encode(message)
-
-
-def said(file: bytes, setting: Setting, kind: type[Message]) -> Any:
-    """The aggregator's message of a kind."""
-    forgery = Forgery(file)
-    [found] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == kind.kind()]
-    return setting.charter.codec.decode(kind.kind(), found[5])
-
-
-def test_an_honest_run_is_accepted(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, digest, setting = honest
-    found = audit(lambda: [file], RRIndependent, digest=digest)
+def test_an_honest_run_is_accepted(honest: Run) -> None:
+    found = audit(lambda: [honest.content], RRIndependent, digest=honest.digest)
     assert found.accepted
     assert found.findings == ()
     assert found.simulated
@@ -114,23 +79,22 @@ def test_an_honest_run_is_accepted(honest: tuple[bytes, bytes, Setting]) -> None
     assert found.estimate.n == PARTIES
     [closing] = found.completeness.closings
     assert (closing.kind, closing.awaited, closing.counted) == ("Report", PARTIES, PARTIES)
-    assert found.claims == setting.charter.variant.claims()
+    assert found.claims == honest.charter.variant.claims()
 
 
-def test_the_ledger_is_that_of_the_observer(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, _, _ = honest
+def test_the_ledger_is_that_of_the_observer(honest: Run) -> None:
     expected = sum(math.log1p(r * 0.6 / 0.4) for r in SURVEY.sizes)
     for observer in (AGGREGATOR, RECORD):
-        ledger = audited(file, observer=observer).ledger
+        ledger = audited(honest.content, observer=observer).ledger
         assert ledger.record_epsilon == pytest.approx(expected, abs=1e-9)
         assert len(ledger.accounts) == PARTIES
     # What is published is for everybody: a party learns from it about all others.
-    ledger = audited(file, observer=ONE).ledger
+    ledger = audited(honest.content, observer=ONE).ledger
     assert ledger.record_epsilon == pytest.approx(expected, abs=1e-9)
     assert len(ledger.accounts) == PARTIES - 1
     assert ONE not in ledger.accounts
     with pytest.raises(SurveyError, match="'nobody' is not on the roster of 7 members"):
-        audited(file, observer=PartyId("nobody"))
+        audited(honest.content, observer=PartyId("nobody"))
 
 
 def test_a_party_that_is_told_something_has_a_ledger_too() -> None:
@@ -144,7 +108,7 @@ def test_a_party_that_is_told_something_has_a_ledger_too() -> None:
         return Word("done")
 
     variant = judged(talk(party=whispering, aggregator=waiting, event=event))
-    file, _, _ = recorded(variant)
+    file = recorded(variant).content
     # The switch relays it: the aggregator learns it as well.
     for observer, learned in ((TWO, math.log(3)), (AGGREGATOR, math.log(3)), (ONE, 0.0)):
         found = audited(file, type(variant), observer)
@@ -163,16 +127,13 @@ def judged(variant: Variant) -> Variant:
     return found
 
 
-def test_another_result_does_not_follow(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, _, setting = honest
-    pooled = said(file, setting, Pooled)
+def test_another_result_does_not_follow(honest: Run) -> None:
+    [pooled] = honest.messages("Pooled")
     counts = pooled.counts.copy()
     counts[0] += 1
 
-    def change(envelope: list[Any]) -> None:
-        envelope[5] = body(setting, Pooled(pooled.codes, counts))
-
-    found = audited(doctored(file, "Pooled", change))
+    file = doctored(honest, Pooled(pooled.codes, counts), "Pooled")
+    found = audited(file)
     assert found.verification.intact
     assert not found.accepted
     assert found.replay is not None
@@ -181,22 +142,19 @@ def test_another_result_does_not_follow(honest: tuple[bytes, bytes, Setting]) ->
     text = "the result does not follow: #7: the record has another 'Pooled'"
     assert str(finding).startswith(text)
     [place] = finding.entries
-    entry = list(TranscriptReader(doctored(file, "Pooled", change)))[place]
+    entry = list(TranscriptReader(file))[place]
     assert isinstance(entry, Sent)
     assert decode_envelope(entry.envelope).kind == "Pooled"
     assert finding.party == AGGREGATOR
 
 
 def test_a_closing_that_counts_who_did_not_report() -> None:
-    file, _, setting = recorded(fate=losing(TWO))
-    closed = said(file, setting, Closed)
-    everybody = setting.charter.roster.bitmap(setting.charter.roster.parties)
+    run = recorded(VARIANT, fate=losing(TWO))
+    [closed] = run.messages("Closed")
+    everybody = run.charter.roster.bitmap(run.charter.roster.parties)
     assert closed.counted != everybody
-
-    def change(envelope: list[Any]) -> None:
-        envelope[5] = body(setting, msgspec.structs.replace(closed, counted=everybody))
-
-    found = audited(doctored(file, "Closed", change))
+    other = msgspec.structs.replace(closed, counted=everybody)
+    found = audited(doctored(run, other, "Closed"))
     assert found.verification.intact
     early, finding = found.findings
     assert str(early) == "'Report' was counted before it was delivered: party-2"
@@ -206,24 +164,19 @@ def test_a_closing_that_counts_who_did_not_report() -> None:
 
 
 @pytest.mark.parametrize("counted", [b"\xff", b"\xff\xff", b""])
-def test_a_closing_that_names_nobody(honest: tuple[bytes, bytes, Setting], counted: bytes) -> None:
-    file, _, setting = honest
-    closed = said(file, setting, Closed)
-
-    def change(envelope: list[Any]) -> None:
-        envelope[5] = msgspec.msgpack.encode(["Report", closed.round, closed.awaited, counted])
-
-    found = audited(doctored(file, "Closed", change))
+def test_a_closing_that_names_nobody(honest: Run, counted: bytes) -> None:
+    [closed] = honest.messages("Closed")
+    body = msgspec.msgpack.encode(["Report", closed.round, closed.awaited, counted])
+    found = audited(doctored(honest, body, "Closed"))
     assert not found.accepted
     assert found.completeness.counted == 0
     assert any("does not follow" in str(finding) for finding in found.findings)
 
 
-def test_a_report_that_is_left_out_is_found(honest: tuple[bytes, bytes, Setting]) -> None:
+def test_a_report_that_is_left_out_is_found(honest: Run) -> None:
     """The aggregator pretends that party-2 was late, and publishes what follows from that."""
-    file, _, _ = honest
-    without, _, _ = recorded(fate=losing(TWO))
-    forgery = Forgery(file)
+    without = recorded(VARIANT, fate=losing(TWO)).content
+    forgery = Forgery(honest.content)
     sent = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][1] == AGGREGATOR]
     theirs = [e[2] for e in Forgery(without).entries if e[0] == "Sent" and e[2][1] == AGGREGATOR]
     for mine, forged in zip(sent, theirs, strict=True):
@@ -244,7 +197,7 @@ def test_a_report_that_is_left_out_is_found(honest: tuple[bytes, bytes, Setting]
 
 @pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.CRASH])
 def test_who_is_missing_was_not_left_out(verdict: Verdict) -> None:
-    file, _, _ = recorded(fate=losing(ONE, TWO, verdict=verdict))
+    file = recorded(VARIANT, fate=losing(ONE, TWO, verdict=verdict)).content
     found = audited(file)
     assert found.accepted
     assert found.completeness.counted == PARTIES - 2
@@ -265,7 +218,7 @@ def test_who_is_late_was_not_left_out() -> None:
         return Fate(Verdict.PASS, 61.0) if late else PASS
 
     # One more than its patience: whoever waits for the late one waits for a second round.
-    file, _, _ = recorded(fate=decide)
+    file = recorded(VARIANT, fate=decide).content
     found = audited(file)
     assert found.accepted
     [closing] = found.completeness.closings
@@ -283,15 +236,14 @@ def test_who_declined_and_spoke_on_was_not_left_out() -> None:
         return Word("done")
 
     variant = judged(talk(party=shy, aggregator=asking, event=Public()))
-    file, _, _ = recorded(variant)
+    file = recorded(variant).content
     [closing] = audited(file, type(variant)).completeness.closings
     assert len(closing.missing) == PARTIES
     assert closing.left_out == ()
 
 
-def test_a_record_without_a_result(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, _, _ = honest
-    forgery = Forgery(file)
+def test_a_record_without_a_result(honest: Run) -> None:
+    forgery = Forgery(honest.content)
     place = forgery.place(AGGREGATOR, PARTIES + 1)
     del forgery.entries[place]
     found = audited(forgery.write())
@@ -301,13 +253,12 @@ def test_a_record_without_a_result(honest: tuple[bytes, bytes, Setting]) -> None
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_a_record_without_an_end(honest: tuple[bytes, bytes, Setting], complete: bool) -> None:
-    file, _, _ = honest
+def test_a_record_without_an_end(honest: Run, complete: bool) -> None:
     if complete:
-        found = audited(file[:-5])
+        found = audited(honest.content[:-5])
         assert texts(found) == ["the record is incomplete: it has no end"]
     else:
-        forgery = Forgery(file)
+        forgery = Forgery(honest.content)
         forgery.ending = {"complete": False, "reason": "QuorumError"}
         found = audited(forgery.write())
         assert texts(found) == ["the run did not come to its end: QuorumError"]
@@ -316,16 +267,15 @@ def test_a_record_without_an_end(honest: tuple[bytes, bytes, Setting], complete:
     assert found.replay.follows is True
 
 
-def test_another_digest(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, _, _ = honest
-    found = audit(lambda: [file], RRIndependent, digest=bytes(32))
+def test_another_digest(honest: Run) -> None:
+    found = audit(lambda: [honest.content], RRIndependent, digest=bytes(32))
     [finding] = found.findings
     assert "expected 0000" in str(finding)
     assert not found.accepted
 
 
-def test_a_broken_record_is_read_as_far_as_it_goes(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, _, _ = honest
+def test_a_broken_record_is_read_as_far_as_it_goes(honest: Run) -> None:
+    file = honest.content
     header_ends = 23 + 13 + int.from_bytes(file[24:28], "big") + 32
     for place in range(header_ends, len(file), 97):
         broken = file[:place] + bytes([file[place] ^ 1]) + file[place + 1 :]
@@ -346,11 +296,8 @@ def test_a_broken_record_is_read_as_far_as_it_goes(honest: tuple[bytes, bytes, S
         ("survey", {"title": "x"}, "does not fit"),
     ],
 )
-def test_a_header_that_does_not_fit(
-    honest: tuple[bytes, bytes, Setting], field: str, value: object, says: str
-) -> None:
-    file, _, _ = honest
-    forgery = Forgery(file)
+def test_a_header_that_does_not_fit(honest: Run, field: str, value: object, says: str) -> None:
+    forgery = Forgery(honest.content)
     forgery.header[field] = value
     with pytest.raises(SurveyError, match=says):
         audited(forgery.write())
@@ -362,18 +309,16 @@ def test_what_is_no_transcript(file: bytes) -> None:
         audited(file)
 
 
-def test_the_charter_comes_back(honest: tuple[bytes, bytes, Setting]) -> None:
-    file, _, setting = honest
-    charter = charter_of(TranscriptReader(file).header, RRIndependent)
+def test_the_charter_comes_back(honest: Run) -> None:
+    charter = charter_of(TranscriptReader(honest.content).header, RRIndependent)
     assert isinstance(charter, Charter)
-    assert charter == setting.charter
+    assert charter == honest.charter
 
 
 def test_a_report_that_nobody_can_read_is_charged_in_full(
-    honest: tuple[bytes, bytes, Setting],
+    honest: Run,
 ) -> None:
-    file, _, _ = honest
-    forgery = Forgery(file)
+    forgery = Forgery(honest.content)
     forgery.entries[forgery.place(ONE, 0)][2][5] = b"\x90"
     found = audited(forgery.write())
     [remark] = found.remarks

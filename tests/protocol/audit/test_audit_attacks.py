@@ -19,12 +19,11 @@ from protocol.session.local import run_locally
 from protocol.session.roles import Seen
 from protocol.simulation.setting import setting_of
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.header import header_of
-from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, consent
 from tests.protocol.sessions import SURVEY, answers
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
 
 ONE = PartyId("party-1")
 VARIANT = RRIndependent.with_keep(SURVEY, 0.6)
@@ -32,12 +31,8 @@ VARIANT = RRIndependent.with_keep(SURVEY, 0.6)
 
 @pytest.fixture(scope="module")
 def honest() -> bytes:
-    setting = setting_of(VARIANT, answers(SURVEY, 4), seed=1)
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(setting.charter, seed=1))
-    run_locally(Exchange(setting.charter, recorder=recorder), setting.streams, setting.holdings)
-    recorder.close()
-    return b"".join(parts)
+    # Party-1 signs nothing, so that a word can be put before its own.
+    return recorded(VARIANT, 4, unsigned=(ONE,)).content
 
 
 def audited(forgery: Forgery, observer: PartyId = AGGREGATOR) -> Audit:

@@ -12,39 +12,22 @@ from protocol.audit.claims import ClaimCheck, check_claims
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.messages import AGGREGATOR
 from protocol.randomizers import KeepUniform
-from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
 from protocol.session.variant import Claim, Variant
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
-from protocol.transcript.header import header_of
-from protocol.transcript.recorder import Recorder
-from protocol.variants import (
-    RRBA,
-    InpPS,
-    PairRR,
-    RRClusters,
-    RRIndependent,
-    SecureSumVariant,
-)
+from protocol.variants import RRBA, InpPS, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.privkv import PrivKVVariant
 from tests.every_variant import BITS, FILMS
 from tests.protocol.sessions import answers, talk
+from tests.recorded.runs import recorded
 
 P = 0.6
 
 
-def audited(variant: Variant, records: Records | None = None) -> Audit:
-    setting = setting_of(
-        variant, answers(variant.survey, 8) if records is None else records, seed=1, parties=8
-    )
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(setting.charter, seed=1))
-    exchange = Exchange(setting.charter, recorder=recorder)
-    run_locally(exchange, setting.streams, setting.holdings, identities=setting.identities)
-    recorder.close()
-    found = audit(lambda: [b"".join(parts)], type(variant))
+def audited(variant: Variant, records: Records | int = 8) -> Audit:
+    run = recorded(variant, records, parties=8)
+    found = audit(lambda: [run.content], type(variant))
     assert found.accepted
     assert tuple(check.claim for check in found.checks[: len(found.claims)]) == found.claims
     return found

@@ -12,22 +12,22 @@ from protocol.transcript.entries import Delivered, Sent
 from protocol.wire.codec import encode_envelope
 from tests.protocol.sessions import (
     SURVEY,
-    Outcome,
     Turn,
     Word,
     answers,
     charter_of,
     envelope,
     holdings_of,
-    locally,
+    rehearsed,
     talk,
 )
 from tests.protocol.talks import ALL, ONE, THREE, TWO
+from tests.recorded.runs import Run
 
 FLOOD = EARLY_PER_SENDER + 1
 
 
-def flooding(rounds: int, *, first: int) -> Outcome:
+def flooding(rounds: int, *, first: int) -> Run:
     """A survey in which party-1 says many turns before the one that it will be asked for."""
 
     async def flood(me: Me) -> None:
@@ -43,12 +43,12 @@ def flooding(rounds: int, *, first: int) -> Outcome:
         return Word(" ".join(turns))
 
     charter = charter_of(talk(party=flood, aggregator=ask))
-    return locally(charter, holdings_of(charter, answers(SURVEY, 3)))
+    return rehearsed(charter, holdings_of(charter, answers(SURVEY, 3)))
 
 
-def completeness_of(outcome: Outcome) -> Completeness:
+def completeness_of(outcome: Run) -> Completeness:
     writer = CompletenessWriter(outcome.charter)
-    for step in steps(outcome.charter.codec, outcome.entries()):
+    for step in steps(outcome.charter.codec, outcome.entries):
         writer.add(step)
     return writer.completeness()
 
@@ -58,8 +58,8 @@ def test_a_flood_of_the_aggregator_is_held_against_nobody_else(rounds: int) -> N
     """What there is no room for is not counted, and nobody has left it out."""
     outcome = flooding(rounds, first=1000)
     full = rounds >= EARLY_PER_SENDER
-    assert outcome.run.result == Word("party-2 party-3" if full else "party-1 party-2 party-3")
-    assert set(outcome.run.endings.values()) == {DONE}
+    assert outcome.published == Word("party-2 party-3" if full else "party-1 party-2 party-3")
+    assert set(outcome.endings.values()) == {DONE}
     _, closing = completeness_of(outcome).closings
     assert closing.missing == ((ONE,) if full else ())
     assert closing.left_out == closing.unheard == ()

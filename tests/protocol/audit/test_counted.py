@@ -38,7 +38,7 @@ def run(variant: Variant, fate: FateRule = deliver_all) -> Rehearsal:
 
 def completeness(done: Rehearsal) -> Completeness:
     writer = CompletenessWriter(done.charter)
-    for step in steps(done.charter.codec, done.entries()):
+    for step in steps(done.charter.codec, done.entries):
         writer.add(step)
     return writer.completeness()
 

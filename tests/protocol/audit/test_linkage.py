@@ -44,7 +44,7 @@ from tests.protocol.sessions import (
     answers,
     charter_of,
     holdings_of,
-    locally,
+    rehearsed,
     talk,
 )
 
@@ -204,7 +204,7 @@ def test_what_tells_nothing_of_an_attribute_is_no_report_on_it() -> None:
 
 def groups_of(variant: Any, observer: Any = AGGREGATOR) -> list[tuple[int, list[str], list[str]]]:
     charter = charter_of(variant, 7)
-    entries = locally(charter, holdings_of(charter, answers(SURVEY, 7))).entries()
+    entries = rehearsed(charter, holdings_of(charter, answers(SURVEY, 7))).entries
     coalition = observer if isinstance(observer, Coalition) else Coalition((observer,))
     linkage = link(judge_coalition(charter, entries, coalition).ledger)
     return [(len(g.parties), list(g.linked), list(g.unlinked)) for g in linkage.groups]
@@ -232,8 +232,8 @@ def test_parties_that_said_more_stand_apart() -> None:
 
     event = about(SMOKES, "smokes")
     charter = charter_of(talk(party=often, aggregator=publish, event=event), 5)
-    outcome = locally(charter, {name: answers(SURVEY, 1) for name in charter.roster.parties})
-    many, alone = link(outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR)).groups
+    outcome = rehearsed(charter, {name: answers(SURVEY, 1) for name in charter.roster.parties})
+    many, alone = link(outcome.ledger(AGGREGATOR)).groups
     assert (len(many.parties), many.linked, many.repeated) == (4, ("Turn",), ())
     assert (alone.parties, alone.linked) == ((TWO,), ("Turn",) * 3)
     (smokes,) = alone.repeated

@@ -2,124 +2,48 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
-
 import msgspec
 import pytest
 
 from protocol.audit.audit import audit
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
-from protocol.audit.replay import Replay, ReplayWriter
+from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import steps
-from protocol.errors import ProtocolError, SurveyError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
-from protocol.session.exchange import Exchange
-from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
-from protocol.session.local import run_locally
+from protocol.errors import SurveyError
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.roles import Me
-from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from protocol.transcript.header import header_of
-from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
+from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.variants import RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, PARTIES, Example, examples
-from tests.protocol.sessions import SURVEY, Turn, Word, answers, replay_member, talk
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
+from tests.recorded.runs import recorded, replay_member
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 
 
-class Run:
-    """A run on known records, and its record."""
-
-    def __init__(
-        self,
-        variant: Variant,
-        records: Records | None = None,
-        *,
-        fate: FateRule = deliver_all,
-        seed: int | None = 1,
-        budget: float | None = None,
-    ) -> None:
-        self.records = answers(variant.survey, PARTIES) if records is None else records
-        self.setting: Setting = setting_of(variant, self.records, seed=1, parties=PARTIES)
-        self.charter = self.setting.charter
-        parts: list[bytes] = []
-        recorder = Recorder(parts.append, header_of(self.charter, seed=seed))
-        exchange = Exchange(self.charter, recorder=recorder, fate=fate)
-        with contextlib.suppress(ProtocolError):
-            run_locally(
-                exchange,
-                self.setting.streams,
-                self.setting.holdings,
-                identities=self.setting.identities,
-                budget=budget,
-            )
-        recorder.close()
-        self.file = b"".join(parts)
-        self.entries: list[Entry] = list(TranscriptReader(self.file))
-
-    def of(self, member: PartyId, **changes: object) -> Disclosure:
-        """What a member could hand to an auditor."""
-        own = {
-            "stream": self.setting.streams.stream(member, ROLE_STREAM),
-            "identity": self.setting.identities[member],
-            "records": self.setting.holdings.get(member),
-        }
-        return Disclosure(member=member, **{**own, **changes})  # type: ignore[arg-type]
-
-    def replay(
-        self, member: PartyId, entries: Sequence[Entry] | None = None, **changes: object
-    ) -> Replay:
-        told = self.entries if entries is None else entries
-        return replay_member(self.charter, self.of(member, **changes), told)
-
-    def said(self, member: PartyId) -> list[int]:
-        """Where the member's words stand, its head left out."""
-        return [
-            i
-            for i, entry in enumerate(self.entries)
-            if isinstance(entry, Sent)
-            and decode_envelope(entry.envelope).sender == member
-            and decode_envelope(entry.envelope).kind != Head.kind()
-        ]
-
-    def retold(self, place: int, message: Message) -> list[Entry]:
-        """The record with another message at a place."""
-        entry = self.entries[place]
-        assert isinstance(entry, Sent)
-        envelope = decode_envelope(entry.envelope)
-        body = self.charter.codec.encode(message)
-        other = encode_envelope(msgspec.structs.replace(envelope, body=body))
-        changed = list(self.entries)
-        changed[place] = Sent(at=entry.at, envelope=other)
-        return changed
-
-
 @EVERY
 def test_everybody_follows(example: Example) -> None:
-    run = Run(*example)
-    writer = ReplayWriter(run.charter, disclosed_by_seed(run.charter, 1, run.records))
+    run = recorded(*example, parties=PARTIES)
+    writer = ReplayWriter(run.charter, disclosed_by_seed(run.charter, 1, example.records))
     for step in steps(run.charter.codec, run.entries):
         writer.add(step)
     replays = writer.replays()
     assert len(replays) == PARTIES + 1
     for name, replay in replays.items():
         assert replay.follows is True, (name, replay.differences, replay.why)
-        assert replay.compared == len(run.said(name)) > 0
+        assert replay.compared == len(run.places(name)) > 0
         assert (replay.tolerated, replay.unsaid) == ((), 0)
 
 
 @EVERY
 def test_a_party_that_said_something_else_is_found(example: Example) -> None:
     """Its last words, changed in one bit of the last byte of the body."""
-    run = Run(*example)
-    place = run.said(TWO)[-1]
+    run = recorded(*example, parties=PARTIES)
+    place = run.places(TWO)[-1]
     entry = run.entries[place]
     assert isinstance(entry, Sent)
     envelope = decode_envelope(entry.envelope)
@@ -136,9 +60,9 @@ def test_a_party_that_said_something_else_is_found(example: Example) -> None:
 
 @EVERY
 def test_without_a_seed_the_aggregators_key_is_enough(example: Example) -> None:
-    run = Run(*example, seed=None)
+    run = recorded(*example, parties=PARTIES, seeded=False)
     key = Disclosure(member=AGGREGATOR, identity=run.setting.identities[AGGREGATOR])
-    found = audit(lambda: [run.file], type(example.variant), disclosed=[key])
+    found = audit(lambda: [run.content], type(example.variant), disclosed=[key])
     assert found.accepted
     assert found.replay is not None
     assert found.replay.follows is True
@@ -146,8 +70,8 @@ def test_without_a_seed_the_aggregators_key_is_enough(example: Example) -> None:
 
 
 def test_a_sum_that_was_changed_is_found_with_the_aggregators_key() -> None:
-    run = Run(SecureSumVariant(survey=BITS), seed=None)
-    place = run.said(AGGREGATOR)[-1]
+    run = recorded(SecureSumVariant(survey=BITS), seeded=False)
+    place = run.places(AGGREGATOR)[-1]
     entry = run.entries[place]
     assert isinstance(entry, Sent)
     tally = run.charter.codec.decode("Tally", decode_envelope(entry.envelope).body)
@@ -162,13 +86,13 @@ def test_a_sum_that_was_changed_is_found_with_the_aggregators_key() -> None:
 
 
 def test_other_records_do_not_lead_to_the_same_report() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.9))
+    run = recorded(RRIndependent.with_keep(BITS, 0.9))
     other = Records.from_codes(BITS, 1 - run.setting.holdings[ONE].codes)
     assert run.replay(ONE, records=other).follows is False
 
 
 def test_other_randomness_does_not_lead_to_the_same_report() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.1), answers(BITS, 20 * PARTIES))
+    run = recorded(RRIndependent.with_keep(BITS, 0.1), answers(BITS, 20 * PARTIES), parties=PARTIES)
     stream = run.setting.streams.stream(TWO, ROLE_STREAM)
     assert run.replay(ONE, stream=stream).follows is False
 
@@ -180,19 +104,19 @@ def test_a_party_whose_link_ends_said_what_follows(example: Example, verdict: Ve
         lost = envelope.sender == ONE and envelope.seq == 0
         return Fate(verdict, 0.0) if lost else PASS
 
-    run = Run(*example, fate=decide)
+    run = recorded(*example, parties=PARTIES, fate=decide)
     for name in run.charter.roster.parties:
         replay = run.replay(name)
         assert replay.follows is True, (name, replay.differences)
-        assert replay.compared == len(run.said(name))
+        assert replay.compared == len(run.places(name))
     crashed = run.replay(ONE)
     assert (crashed.unsaid > 0) == (verdict is Verdict.CRASH)
 
 
 def test_a_report_that_is_not_on_record_is_missed() -> None:
     """The holder of the record leaves out what a party had said before it closed its link."""
-    run = Run(RRIndependent.with_keep(BITS, 0.6))
-    [place] = run.said(TWO)
+    run = recorded(RRIndependent.with_keep(BITS, 0.6))
+    [place] = run.places(TWO)
     without = [
         entry
         for i, entry in enumerate(run.entries)
@@ -211,9 +135,9 @@ def test_a_report_that_is_not_on_record_is_missed() -> None:
 
 
 def test_a_report_before_its_question_is_found() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.6))
+    run = recorded(RRIndependent.with_keep(BITS, 0.6))
     entries = list(run.entries)
-    [place] = run.said(TWO)
+    [place] = run.places(TWO)
     asked = next(
         i for i, e in enumerate(entries) if isinstance(e, Delivered) and e.recipient == TWO
     )
@@ -227,7 +151,7 @@ def test_a_report_before_its_question_is_found() -> None:
 
 
 def test_whether_a_budget_was_exceeded_cannot_be_told() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.6), budget=0.1)
+    run = recorded(RRIndependent.with_keep(BITS, 0.6), budget=0.1)
     replay = run.replay(ONE)
     assert (replay.follows, replay.differences) == (None, ())
     assert "declined" in replay.why
@@ -251,19 +175,19 @@ def test_a_partys_deadlines_are_those_of_its_closings() -> None:
         between = envelope.sender == ONE and envelope.recipient != AGGREGATOR
         return Fate(Verdict.PASS, 7.0) if between else PASS
 
-    run = Run(talk(party=waiting, aggregator=collecting), fate=decide)
+    run = recorded(talk(party=waiting, aggregator=collecting), fate=decide)
     for name in run.charter.roster.parties:
         replay = run.replay(name)
         assert replay.follows is True, replay.differences
-    place = run.said(TWO)[-1]
+    place = run.places(TWO)[-1]
     forged = run.retold(place, Turn(0, "+".join(n for n in run.charter.roster.parties if n != TWO)))
     assert run.replay(TWO, forged).follows is False
 
 
 def test_records_that_are_not_those_of_the_run_are_refused() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.6))
+    run = recorded(RRIndependent.with_keep(BITS, 0.6))
     with pytest.raises(SurveyError, match="does not follow from the transcript's seed"):
-        list(disclosed_by_seed(run.charter, 2, run.records))
+        list(disclosed_by_seed(run.charter, 2, answers(BITS, PARTIES)))
     with pytest.raises(SurveyError):
         list(disclosed_by_seed(run.charter, 1, answers(BITS, PARTIES - 1)))
     with pytest.raises(SurveyError, match="another survey"):
@@ -271,20 +195,24 @@ def test_records_that_are_not_those_of_the_run_are_refused() -> None:
 
 
 def test_what_is_disclosed_does_not_show() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.6))
-    assert repr(run.of(ONE)) == "Disclosure('party-1')"
+    run = recorded(RRIndependent.with_keep(BITS, 0.6))
+    assert repr(run.disclosed(ONE)) == "Disclosure('party-1')"
 
 
 def test_an_audit_names_the_party() -> None:
-    run = Run(RRIndependent.with_keep(BITS, 0.9))
+    run = recorded(RRIndependent.with_keep(BITS, 0.9))
     other = Records.from_codes(BITS, 1 - run.setting.holdings[TWO].codes)
     found = audit(
-        lambda: [run.file], RRIndependent, disclosed=[run.of(ONE), run.of(TWO, records=other)]
+        lambda: [run.content],
+        RRIndependent,
+        disclosed=[run.disclosed(ONE), run.disclosed(TWO, records=other)],
     )
     assert [replay.follows for replay in found.replays] == [True, False]
     [finding] = found.findings
     assert str(finding).startswith("party-2 #0: the record has another 'Report'")
-    assert finding.entries == tuple(run.said(TWO))
+    assert finding.entries == tuple(run.places(TWO))
     assert not found.accepted
     with pytest.raises(SurveyError, match="'nobody' is not on the roster"):
-        audit(lambda: [run.file], RRIndependent, disclosed=[Disclosure(member=PartyId("nobody"))])
+        audit(
+            lambda: [run.content], RRIndependent, disclosed=[Disclosure(member=PartyId("nobody"))]
+        )

@@ -9,7 +9,6 @@ from protocol.accounting.events import Plain, PrivacyEvent
 from protocol.audit.completeness import CompletenessWriter
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.ledger import LedgerWriter
-from protocol.audit.replay import replay_member
 from protocol.audit.walk import steps
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, PartyId
@@ -19,14 +18,8 @@ from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.sessions import (
-    SURVEY,
-    answers,
-    charter_of,
-    envelope,
-    holdings_of,
-    locally,
-)
+from tests.protocol.sessions import SURVEY, answers, charter_of, envelope, holdings_of, rehearsed
+from tests.recorded.runs import replay_member
 from tests.recorded.signed import run_of
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
@@ -100,10 +93,10 @@ def test_a_variant_that_cannot_judge_what_is_on_record() -> None:
             raise IndexError("no such place")
 
     charter = charter_of(VARIANT)
-    outcome = locally(charter, holdings_of(charter, answers(SURVEY, 3)))
+    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 3)))
     puzzled = charter_of(Puzzled.with_keep(SURVEY, 0.6))
     writer = LedgerWriter(puzzled, (AGGREGATOR,))
-    for step in steps(puzzled.codec, outcome.entries()):
+    for step in steps(puzzled.codec, outcome.entries):
         writer.add(step)
     account = writer.ledger(AGGREGATOR).accounts[ONE]
     assert account.trail[0].event == Plain(SURVEY.names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -12,22 +11,17 @@ import pytest
 from protocol.audit.disclosure import Disclosure, WithheldError, WithheldStream
 from protocol.audit.replay import Replay, _alike
 from protocol.crypto.randomness import Stream
-from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Closed, Envelope, Message, PartyId
-from protocol.session.exchange import Exchange
 from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
-from protocol.session.local import run_locally
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.transcript.header import header_of
-from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind, decode_envelope, encode_envelope
-from tests.protocol.sessions import SURVEY, Turn, Word, answers, replay_member, talk
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
+from tests.recorded.runs import recorded, replay_member
 
 TWO = PartyId("party-2")
 
@@ -36,15 +30,8 @@ def run(
     variant: Variant, *, fate: FateRule = deliver_all, parties: int = 3
 ) -> tuple[Setting, list[Entry]]:
     """A run: its setting, and its record."""
-    setting = setting_of(variant, answers(SURVEY, parties), seed=1)
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(setting.charter))
-    exchange = Exchange(setting.charter, recorder=recorder, fate=fate)
-    # A run that failed has a record too.
-    with contextlib.suppress(ProtocolError):
-        run_locally(exchange, setting.streams, setting.holdings)
-    recorder.close()
-    return setting, list(TranscriptReader(b"".join(parts)))
+    done = recorded(variant, answers(SURVEY, parties), fate=fate, seeded=False)
+    return done.setting, list(done.entries)
 
 
 def replayed(setting: Setting, entries: Sequence[Entry], *, seeded: bool = False) -> Replay:

@@ -73,7 +73,7 @@ def test_an_audit_decodes_everything_once(
     setting = setting_of(example.variant, answers(example.variant.survey, 6), seed=1)
     done = Rehearsal(setting)
     known = tuple(disclosed_by_seed(setting.charter, 1))
-    there = tuple(steps(setting.charter.codec, done.entries()))
+    there = tuple(steps(setting.charter.codec, done.entries))
     everything = sum(isinstance(step.entry, Sent) for step in there)
 
     def replay() -> None:

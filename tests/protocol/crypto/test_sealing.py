@@ -28,9 +28,11 @@ from tests.protocol.sessions import (
     holdings_of,
     identities_of,
     machine_of,
+    rehearsed,
 )
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, counted, tried, vanishing
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, vanishing
 from tests.protocol.sharing.test_sums_attacks import context_of
+from tests.recorded.runs import Run
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 KEY = bytes(range(32))
@@ -83,7 +85,7 @@ def test_who_copies_a_mask_key_cannot_cancel_a_mask() -> None:
 class Secrets:
     """What a party draws in a sum, derived anew from its stream."""
 
-    def __init__(self, trial: Trial, name: PartyId) -> None:
+    def __init__(self, trial: Run, name: PartyId) -> None:
         variant = trial.charter.variant
         assert isinstance(variant, SecureSumVariant)
         degree = variant.sums.degree(len(trial.charter.roster) - 1)
@@ -127,12 +129,12 @@ def test_no_secret_is_said_or_shown(gone: dict[PartyId, str]) -> None:
     """Not even of those that vanish, whose secrets are reconstructed."""
     variant = SecureSumVariant(survey=SURVEY, sums=SPARSE, everyone=True)
     charter = charter_of(variant, 7)
-    trial = tried(charter, holdings_of(charter, answers(SURVEY, 7)), fate=vanishing(gone))
-    record = b"".join(e.body for e in trial.said)
+    trial = rehearsed(charter, holdings_of(charter, answers(SURVEY, 7)), fate=vanishing(gone))
+    record = b"".join(e.body for e in trial.said())
     shown = " ".join(
         [
-            *(repr(charter.codec.decode(e.kind, e.body)) + repr(e) for e in trial.said),
-            repr(trial.result) + repr(trial.error),
+            *(repr(charter.codec.decode(e.kind, e.body)) + repr(e) for e in trial.said()),
+            repr(trial.result) + repr(trial.failure),
             *trial.endings.values(),
         ]
     )
@@ -152,12 +154,12 @@ def test_no_secret_is_said_or_shown(gone: dict[PartyId, str]) -> None:
 def test_no_partys_own_counts_are_said(sums: SecureSum) -> None:
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums, max_records=3), 6)
     holdings = holdings_of(charter, answers(SURVEY, 17))
-    trial = tried(charter, holdings)
-    assert trial.error is None
+    trial = rehearsed(charter, holdings)
+    assert trial.failure is None
     kind, dtype = ("Upload", "<u2") if sums.profile == "sparse" else ("Partial", "u1")
     for name, held in holdings.items():
         own = np.array(counted(SecureSumVariant(survey=SURVEY), {name: held}, [name]), dtype)
-        said = b"".join(e.body for e in trial.said if e.sender in (name, AGGREGATOR))
+        said = b"".join(e.body for e in trial.said() if e.sender in (name, AGGREGATOR))
         assert len(trial.messages(kind, name)) == 1
         assert own.tobytes() not in said
 

@@ -18,7 +18,6 @@ from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
 from tests.protocol.sessions import (
     SURVEY,
-    Outcome,
     Role,
     Turn,
     Word,
@@ -26,9 +25,10 @@ from tests.protocol.sessions import (
     charter_of,
     everywhere,
     holdings_of,
-    locally,
+    rehearsed,
     talk,
 )
+from tests.recorded.runs import Run
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 
@@ -49,10 +49,10 @@ def run_talk(
     *,
     fate: FateRule = lambda envelope: PASS,
     present: Sequence[PartyId] = (ONE, TWO, THREE),
-) -> Outcome:
+) -> Run:
     charter = charter_of(talk(party=party, aggregator=aggregator))
     holdings = {name: answers(SURVEY, 1) for name in present}
-    return locally(charter, holdings, fate=fate)
+    return rehearsed(charter, holdings, fate=fate)
 
 
 async def answer(me: Me) -> None:
@@ -69,24 +69,24 @@ async def ask(me: Me) -> Message:
     return Word("".join(word.text for word in words.values()))
 
 
-def sent_by(outcome: Outcome, name: PartyId) -> int:
+def sent_by(outcome: Run, name: PartyId) -> int:
     """How many envelopes of a member are on record."""
-    return dict(verify(outcome.file).sent_by)[name]
+    return dict(verify(outcome.content).sent_by)[name]
 
 
-def ending(outcome: Outcome) -> dict[PartyId, str]:
-    return dict(outcome.run.endings)
+def ending(outcome: Run) -> dict[PartyId, str]:
+    return dict(outcome.endings)
 
 
 def test_a_survey() -> None:
     charter = charter_of(RRIndependent.with_keep(SURVEY, 0.7), parties=30)
     outcome = everywhere(charter, holdings_of(charter, answers(SURVEY, 30)))
-    assert isinstance(outcome.run.result, Pooled)
-    assert outcome.run.result.counts.sum() == 30
-    assert set(outcome.run.endings.values()) == {DONE}
-    again = locally(charter, holdings_of(charter, answers(SURVEY, 30)))
-    assert again.file == outcome.file
-    other = locally(charter, holdings_of(charter, answers(SURVEY, 30, seed=6)))
+    assert isinstance(outcome.published, Pooled)
+    assert outcome.published.counts.sum() == 30
+    assert set(outcome.endings.values()) == {DONE}
+    again = rehearsed(charter, holdings_of(charter, answers(SURVEY, 30)))
+    assert again.content == outcome.content
+    other = rehearsed(charter, holdings_of(charter, answers(SURVEY, 30, seed=6)))
     assert other.digest != outcome.digest
 
 
@@ -98,21 +98,21 @@ def test_one_party_of_many_respondents() -> None:
     )
     charter = charter_of(variant, parties=3)
     outcome = everywhere(charter, holdings_of(charter, answers(SURVEY, 10_000)))
-    assert isinstance(outcome.run.result, Pooled)
-    assert int(outcome.run.result.counts.astype(np.int64).sum()) == 10_000
+    assert isinstance(outcome.published, Pooled)
+    assert int(outcome.published.counts.astype(np.int64).sum()) == 10_000
 
 
 def test_everybody_answers() -> None:
     outcome = run_talk(answer, ask)
-    assert outcome.run.result == Word("123")
+    assert outcome.published == Word("123")
     assert ending(outcome) == dict.fromkeys((ONE, TWO, THREE), DONE)
 
 
 def test_who_has_no_records_never_comes() -> None:
     outcome = run_talk(answer, ask, present=(ONE, THREE))
-    assert outcome.run.result == Word("13")
+    assert outcome.published == Word("13")
     assert ending(outcome)[TWO] == "never came"
-    assert all(entry.at == 0 for entry in outcome.entries())
+    assert all(entry.at == 0 for entry in outcome.entries)
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def test_who_has_no_records_never_comes() -> None:
 )
 def test_a_party_that_is_lost_is_not_waited_for(verdict: Verdict, end: str, sent: int) -> None:
     outcome = run_talk(answer, ask, fate=fate_of(Fate(verdict), sender=TWO))
-    assert outcome.run.result == Word("13")
+    assert outcome.published == Word("13")
     assert ending(outcome)[TWO].endswith(end)
-    departed = [e for e in outcome.entries() if isinstance(e, Departed) and e.party == TWO]
+    departed = [e for e in outcome.entries if isinstance(e, Departed) and e.party == TWO]
     assert [e.reason for e in departed] == [end]
-    assert all(entry.at == 0 for entry in outcome.entries())
+    assert all(entry.at == 0 for entry in outcome.entries)
     assert sent_by(outcome, TWO) == sent
 
 
 def test_what_is_dropped_is_waited_for_in_simulated_time() -> None:
     outcome = run_talk(answer, ask, fate=fate_of(Fate(Verdict.DROP), sender=TWO))
-    assert outcome.run.result == Word("13")
+    assert outcome.published == Word("13")
     assert ending(outcome)[TWO] == DONE
 
 
@@ -139,7 +139,7 @@ def test_a_dropped_question_ends_its_party_with_the_session() -> None:
         return Fate(Verdict.DROP) if envelope.recipient == TWO else PASS
 
     outcome = run_talk(answer, ask, fate=lose)
-    assert outcome.run.result == Word("13")
+    assert outcome.published == Word("13")
     assert ending(outcome)[TWO].endswith("missing: aggregator")
 
 
@@ -147,9 +147,9 @@ def test_what_is_duplicated_counts_once() -> None:
     charter = charter_of(talk(party=answer, aggregator=ask))
     holdings = {name: answers(SURVEY, 1) for name in charter.roster.parties}
     outcome = everywhere(charter, holdings, fate=fate_of(Fate(Verdict.DUPLICATE)))
-    assert outcome.run.result == Word("123")
-    assert outcome.digest == locally(charter, holdings).digest
-    repeats = [e for e in outcome.entries() if isinstance(e, Delivered) and e.repeat]
+    assert outcome.published == Word("123")
+    assert outcome.digest == rehearsed(charter, holdings).digest
+    repeats = [e for e in outcome.entries if isinstance(e, Delivered) and e.repeat]
     assert repeats
 
 
@@ -159,7 +159,7 @@ def test_what_is_late(delay: float, result: str) -> None:
     charter = charter_of(talk(party=answer, aggregator=ask))
     holdings = {name: answers(SURVEY, 1) for name in charter.roster.parties}
     outcome = everywhere(charter, holdings, fate=late)
-    assert outcome.run.result == Word(result)
+    assert outcome.published == Word(result)
 
 
 def test_time_jumps_from_deadline_to_deadline() -> None:
@@ -173,8 +173,8 @@ def test_time_jumps_from_deadline_to_deadline() -> None:
         await me.gather(Word, (AGGREGATOR,))
 
     outcome = run_talk(wait, patient)
-    assert outcome.run.result == Word("15")
-    assert outcome.entries()[-1].at == 5_000_000_000_000
+    assert outcome.published == Word("15")
+    assert outcome.entries[-1].at == 5_000_000_000_000
 
 
 def test_nothing_overtakes_what_is_late() -> None:
@@ -197,7 +197,7 @@ def test_nothing_overtakes_what_is_late() -> None:
         return Word(first.text + second.text + third.text)
 
     outcome = run_talk(speak, listen, fate=fate_of(Fate(delay=5.0), kind="Turn"))
-    assert outcome.run.result == Word("bcd")
+    assert outcome.published == Word("bcd")
 
     def only_early(envelope: Envelope) -> Fate:
         late = envelope.kind == "Turn" and envelope.seq < 3
@@ -205,11 +205,11 @@ def test_nothing_overtakes_what_is_late() -> None:
 
     charter = charter_of(talk(party=speak, aggregator=listen))
     holdings = {name: answers(SURVEY, 1) for name in charter.roster.parties}
-    outcome = locally(charter, holdings, fate=only_early)
-    assert outcome.run.result == Word("bcd")
+    outcome = rehearsed(charter, holdings, fate=only_early)
+    assert outcome.published == Word("bcd")
     seqs = [
         e.seq
-        for e in outcome.entries()
+        for e in outcome.entries
         if isinstance(e, Delivered) and (e.sender, e.recipient) == (ONE, AGGREGATOR)
     ]
     assert seqs == [1, 2, 3]
@@ -222,17 +222,17 @@ def test_a_party_that_fails_is_counted_out() -> None:
         await answer(me)
 
     outcome = run_talk(stumble, ask)
-    assert outcome.run.result == Word("13")
+    assert outcome.published == Word("13")
     assert "ZeroDivisionError" in ending(outcome)[TWO]
-    left = [e for e in outcome.entries() if isinstance(e, Departed) and e.party == TWO]
+    left = [e for e in outcome.entries if isinstance(e, Departed) and e.party == TWO]
     assert [e.reason for e in left] == [LINK_CLOSED]
 
 
 def test_a_party_over_budget_declines() -> None:
     charter = charter_of(talk(party=answer, aggregator=ask, event=Plain(("smokes",))))
     holdings = {name: answers(SURVEY, 1) for name in charter.roster.parties}
-    outcome = locally(charter, holdings, budget=1.0)
-    assert outcome.run.result == Word("")
+    outcome = rehearsed(charter, holdings, budget=1.0)
+    assert outcome.published == Word("")
     assert all("costs inf" in end for end in ending(outcome).values())
 
 
@@ -247,7 +247,7 @@ def test_when_everybody_waits_the_run_ends_with_an_error() -> None:
         return Word("never")
 
     with pytest.raises(ProtocolError, match=r"aggregator.*deadlock.*'Turn'"):
-        run_talk(wait_for_two, wait)
+        assert run_talk(wait_for_two, wait).published
 
 
 def test_parties_that_wait_for_each_other_do_not_hold_up_the_rest() -> None:
@@ -255,7 +255,7 @@ def test_parties_that_wait_for_each_other_do_not_hold_up_the_rest() -> None:
         return Word("done")
 
     outcome = run_talk(wait_for_two, publish)
-    assert outcome.run.result == Word("done")
+    assert outcome.published == Word("done")
     assert all("deadlock" in end for end in ending(outcome).values())
 
 
@@ -271,11 +271,11 @@ def test_the_aggregators_failure_is_raised() -> None:
         return None
 
     with pytest.raises(LocalProtocolError, match="KeyError"):
-        run_talk(answer, fail)
+        assert run_talk(answer, fail).published
     with pytest.raises(QuorumError, match="party-1, party-2, party-3"):
-        run_talk(answer, quorate)
+        assert run_talk(answer, quorate).published
     with pytest.raises(LocalProtocolError, match="published nothing"):
-        run_talk(answer, nothing)
+        assert run_talk(answer, nothing).published
 
 
 def test_words_to_who_has_left_are_on_record_and_never_delivered() -> None:
@@ -289,4 +289,4 @@ def test_words_to_who_has_left_are_on_record_and_never_delivered() -> None:
 
     outcome = run_talk(leave, to_the_gone)
     assert sent_by(outcome, AGGREGATOR) == 5
-    assert not [e for e in outcome.entries() if isinstance(e, Delivered)]
+    assert not [e for e in outcome.entries if isinstance(e, Delivered)]

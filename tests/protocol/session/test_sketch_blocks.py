@@ -8,12 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from protocol.accounting.events import (
-    Derived,
-    Plain,
-    PrivacyEvent,
-    Randomized,
-)
+from protocol.accounting.events import Derived, Plain, PrivacyEvent, Randomized
 from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
 from protocol.randomizers import KeepUniform
@@ -112,7 +107,7 @@ class BlockByBlock(Variant, frozen=True):
 def test_blocks_are_asked_one_after_the_other() -> None:
     charter = charter_of(BlockByBlock(survey=SURVEY), parties=11)
     outcome = everywhere(charter, holdings_of(charter, answers(SURVEY, 11)))
-    result = outcome.run.result
+    result = outcome.published
     assert isinstance(result, Tally)
     assert result.answered.tolist() == [4, 4, 3]
     assert len(set(result.thresholds)) == 3
@@ -120,14 +115,14 @@ def test_blocks_are_asked_one_after_the_other() -> None:
     # No question to a block is sent before the last answer of the block before has been delivered.
     block_of = {name: i // 4 for i, name in enumerate(charter.roster.parties)}
     answered = [0, 0, 0]
-    for entry in outcome.entries():
+    for entry in outcome.entries:
         if isinstance(entry, Sent):
             item = decode_envelope(entry.envelope)
             if item.kind == "Table" and block_of[item.recipient]:
                 assert answered[block_of[item.recipient] - 1] == 4
         elif isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
             answered[block_of[entry.sender]] += 1
-    accounts = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).accounts
+    accounts = outcome.ledger(AGGREGATOR).accounts
     for name, account in accounts.items():
         odds = result.thresholds[block_of[name]] / (2**64 - result.thresholds[block_of[name]])
         assert account.loss.record == pytest.approx(math.log1p(2 * odds), abs=1e-9)
@@ -145,8 +140,8 @@ def test_a_late_reply_is_skipped_and_changes_no_later_table() -> None:
     holdings = holdings_of(charter, answers(SURVEY, 11))
     slow = everywhere(charter, holdings, fate=late)
     gone = everywhere(charter, holdings, fate=lost)
-    assert isinstance(slow.run.result, Tally)
-    assert slow.run.result.answered.tolist() == [3, 4, 3]
+    assert isinstance(slow.published, Tally)
+    assert slow.published.answered.tolist() == [3, 4, 3]
     assert slow.digest == gone.digest
     assert slow.follows()
 

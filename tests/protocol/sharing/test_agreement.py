@@ -17,7 +17,7 @@ from protocol.sharing.messages import Graph, Partial, Partials, Tagged, Tags, To
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import SURVEY, charter_of, identities_of
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, exact
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact
 from tests.protocol.sharing.test_sums_attacks import (
     CONTEXT,
     ONE,
@@ -33,9 +33,10 @@ from tests.protocol.sharing.test_sums_attacks import (
     moved,
     row,
 )
+from tests.recorded.runs import Run
 
 
-def words(trial: Trial, sender: PartyId) -> list[int]:
+def words(trial: Run, sender: PartyId) -> list[int]:
     """The rounds in which a party gave its word."""
     return [m.round for m in trial.messages("Tags", sender) if isinstance(m, Tags)]
 
@@ -103,8 +104,8 @@ def test_other_broadcasts_for_one_are_refused_by_all() -> None:
 def test_a_broadcast_that_was_changed_is_seen_by_whose_it_is() -> None:
     trial, _ = attacked(change("Partials", values=row(1, 0)), LITERAL)
     assert "this party's broadcast was altered" in trial.refusals()[TWO]
-    assert isinstance(trial.error, QuorumError)
-    assert trial.error.missing[0] in PARTIES
+    assert isinstance(trial.failure, QuorumError)
+    assert trial.failure.missing[0] in PARTIES
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_a_broadcast_that_was_changed_is_seen_by_whose_it_is() -> None:
 )
 def test_a_broadcast_without_its_signature(fields: dict[str, Any], says: str) -> None:
     trial, _ = attacked(change("Partial", TWO, **fields), LITERAL)
-    assert says in str(trial.error)
+    assert says in str(trial.failure)
 
 
 def lying(sender: PartyId, round: int) -> Rewrite:
@@ -171,7 +172,7 @@ def test_as_many_false_words_as_neighbours_may_be_corrupt_are_borne_with(
         found = re.search(r"Tagged.tags: digest \w+ is not confirmed by (.*)", why)
         assert found is not None
         assert set(found[1].split(", ")) == set(corrupt)
-    assert (round == SURVIVORS) == isinstance(trial.error, ProtocolError)
+    assert (round == SURVIVORS) == isinstance(trial.failure, ProtocolError)
 
 
 def test_a_false_word_and_too_few_others_name_the_liar() -> None:
@@ -246,14 +247,14 @@ def test_the_same_for_all_is_accepted_though_it_is_false() -> None:
     assert trial.refusals() == {}
     told = trial.messages("Totals", AGGREGATOR)[0]
     assert isinstance(told, Totals)
-    assert told.totals.tolist() != trial.tally().totals.tolist()
+    assert told.totals.tolist() != trial.published.totals.tolist()
 
 
 def test_a_literal_share_that_is_no_good_is_named() -> None:
     trial, _ = attacked(change("Deal", TWO, boxes=lambda old: old ^ 1), LITERAL)
     assert set(trial.refusals()) == set(PARTIES) - {TWO}
     assert set(trial.refusals().values()) == {"Dealt.boxes: invalid shares from party-2"}
-    assert isinstance(trial.error, QuorumError)
+    assert isinstance(trial.failure, QuorumError)
 
 
 def test_a_literal_sum_without_a_neighbour_is_refused() -> None:
@@ -297,7 +298,7 @@ def test_a_signed_broadcast_that_is_no_sum_is_refused() -> None:
         return Partial(values, identities_of(charter)[TWO].sign(signed))
 
     trial, _ = attacked(rewrite, LITERAL, max_records=2)
-    assert "the broadcast of party-2 is out of range: expected values below 9" in str(trial.error)
+    assert "the broadcast of party-2 is out of range: expected values below 9" in str(trial.failure)
 
 
 def test_a_broadcast_that_is_no_sum_is_refused_by_whom_it_is_told_to() -> None:

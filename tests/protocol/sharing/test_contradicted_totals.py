@@ -12,8 +12,6 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pytest
-import trio
-import trio.testing
 from numpy.typing import NDArray
 
 from parties.actor import run_aggregator, run_machine
@@ -21,7 +19,6 @@ from protocol.crypto.commitments import commit
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.session.variant import Variant
@@ -29,10 +26,6 @@ from protocol.sharing.dealing import commitment_context
 from protocol.sharing.messages import Deal, Graph, Partials, Totals
 from protocol.sharing.sums import CONTRADICTED, SecureSum
 from protocol.surveys.records import Records
-from protocol.transcript.entries import Sent
-from protocol.transcript.header import header_of
-from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.reports.reports import Ask
 from protocol.variants.sums.pair_counts import PairCounts
@@ -40,15 +33,17 @@ from protocol.variants.sums.pair_rr import PairRR, pair_randomizers
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Layout, Tallied
 from protocol.wire.arrays import smallest_dtype
-from protocol.wire.codec import decode_envelope
+from tests.live import Live
 from tests.protocol.sessions import (
     SESSION,
     STREAMS,
     charter_of,
     holdings_of,
     identities_of,
+    rehearsed,
+    setting_in,
 )
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, tried
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
     THREE,
@@ -144,9 +139,7 @@ class Watched:
 
 def watched(charter: Charter, holdings: Mapping[PartyId, Records], rewrite: Rewrite) -> Watched:
     """Run a session over memory, wherever it leads."""
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(charter, seed=1))
-    exchange: Exchange = rewriting(charter.codec, rewrite)(charter, recorder=recorder)
+    done = Live(setting_in(charter, holdings), exchange=rewriting(charter.codec, rewrite))
     identities = identities_of(charter)
     machines = {
         name: Machine(
@@ -164,7 +157,7 @@ def watched(charter: Charter, holdings: Mapping[PartyId, Records], rewrite: Rewr
             await run_machine(machines[name], link)
 
     async def session() -> None:
-        async with open_memory(Switch(exchange)) as hub, trio.open_nursery() as nursery:
+        async with open_memory(Switch(done.exchange)) as hub, trio.open_nursery() as nursery:
             for name in holdings:
                 nursery.start_soon(live, hub, name)
             async with hub.connect(AGGREGATOR) as link:
@@ -175,18 +168,14 @@ def watched(charter: Charter, holdings: Mapping[PartyId, Records], rewrite: Rewr
                 )
 
     trio.run(session, clock=trio.testing.MockClock(autojump_threshold=0))
-    recorder.close()
-    said: dict[PartyId, list[Envelope]] = {name: [] for name in holdings}
-    for entry in TranscriptReader(b"".join(parts)):
-        if isinstance(entry, Sent):
-            item = decode_envelope(entry.envelope)
-            said.setdefault(item.sender, []).append(item)
+    done.close()
+    sent = [decode_envelope(entry.envelope) for entry in done.entries if isinstance(entry, Sent)]
     return Watched(
-        {name: said[name] for name in holdings},
+        {name: [e for e in sent if e.sender == name] for name in holdings},
         {name: ending_of(machine) for name, machine in machines.items()},
         {name: machine.notices for name, machine in machines.items() if machine.notices},
         machines,
-        b"".join(parts),
+        done.content,
     )
 
 
@@ -311,10 +300,10 @@ def test_an_aggregator_does_not_read_an_answer_of_everybody(way: Way) -> None:
     holdings = holdings_of(charter, records_of(codes))
     false = vector(charter.variant, imagined(60))
     rewrite = lying(charter, lambda to: false)
-    trial = tried(charter, holdings, exchange=rewriting(charter.codec, rewrite))
+    trial = rehearsed(charter, holdings, exchange=rewriting(charter.codec, rewrite))
     assert trial.refusals() == {}
     # Whoever ends well signs.
-    assert {item.sender for item in trial.said if item.kind == "Head"} == set(holdings)
+    assert {item.sender for item in trial.said() if item.kind == "Head"} == set(holdings)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -328,7 +317,7 @@ def test_an_aggregator_does_not_read_an_answer_of_everybody_in_the_literal_profi
     holdings = holdings_of(charter, records_of(codes))
     false = vector(charter.variant, imagined(8))
     rewrite = lying(charter, lambda to: false)
-    trial = tried(charter, holdings, exchange=rewriting(charter.codec, rewrite))
+    trial = rehearsed(charter, holdings, exchange=rewriting(charter.codec, rewrite))
     assert set(trial.refusals()) == set(PARTIES)
     assert all(why.startswith("Tagged.tags: ") for why in trial.refusals().values())
     assert all(len(trial.messages("Tags", name)) == 1 for name in PARTIES)

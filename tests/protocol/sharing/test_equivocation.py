@@ -45,8 +45,9 @@ from tests.protocol.sessions import (
     charter_of,
     holdings_of,
     identities_of,
+    rehearsed,
 )
-from tests.protocol.sharing.test_sums import SPARSE, Trial, counted, exact, tried
+from tests.protocol.sharing.test_sums import SPARSE, counted, exact
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
     THREE,
@@ -58,6 +59,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     rewriting,
     surviving,
 )
+from tests.recorded.runs import Run
 
 
 class Overheard:
@@ -201,14 +203,14 @@ class Equivocation:
     from the rest, to whom the victim is a survivor, its own mask's seed.
     """
 
-    def __init__(self, charter: Charter, honest: Trial, victim: PartyId) -> None:
+    def __init__(self, charter: Charter, honest: Run, victim: PartyId) -> None:
         self.charter, self.victim = charter, victim
         variant = charter.variant
         assert isinstance(variant, SecureSumVariant)
         self.degree = variant.sums.degree(len(charter.roster.parties))
         self.hoods: dict[PartyId, list[PartyId]] = {}
         self.context = b""
-        for item in honest.said:
+        for item in honest.said():
             if item.kind == "Graph":
                 graph = charter.codec.decode(item.kind, item.body)
                 assert isinstance(graph, Graph)
@@ -252,13 +254,13 @@ class Equivocation:
         self.roots[to] = told.root.tobytes()
         return told
 
-    def recovered(self, trial: Trial) -> list[int] | None:
+    def recovered(self, trial: Run) -> list[int] | None:
         """The victim's counts, by the aggregator's own key; None if it has too few shares."""
         codec, victim = self.charter.codec, self.victim
         me = identities_of(self.charter)[AGGREGATOR]
         context = self.context
         uploads, joins, rows = {}, {}, {}
-        for item in trial.said:
+        for item in trial.said():
             message, name = codec.decode(item.kind, item.body), item.sender
             if isinstance(message, Upload):
                 uploads[name] = message.values
@@ -316,10 +318,10 @@ def test_an_aggregator_that_tells_each_another_set_learns_nothing(
     holdings = holdings_of(charter, answers(SURVEY, n))
     assert (variant.sums.degree(n).neighbours == n - 1) == (n == 24)
     victim = charter.roster.parties[7]
-    attack = Equivocation(charter, tried(charter, holdings), victim)
+    attack = Equivocation(charter, rehearsed(charter, holdings), victim)
     if not agreeing:
         monkeypatch.setattr(sparse, "agree", credulous)
-    trial = tried(charter, holdings, exchange=rewriting(charter.codec, attack.rewrite))
+    trial = rehearsed(charter, holdings, exchange=rewriting(charter.codec, attack.rewrite))
     assert trial.messages("Tally") == []
     if agreeing:
         assert attack.recovered(trial) is None
@@ -327,7 +329,7 @@ def test_an_aggregator_that_tells_each_another_set_learns_nothing(
         lied = {name for name, gone in attack.lies.items() if gone}
         assert lied | {victim} <= set(trial.refusals())
         assert all(why.startswith("Tagged.") for why in trial.refusals().values())
-        assert not lied & {e.sender for e in trial.said if e.kind == "Unmask"}
+        assert not lied & {e.sender for e in trial.said() if e.kind == "Unmask"}
     else:
         assert trial.refusals() == {}
         assert attack.recovered(trial) == counted(variant, holdings, [victim])

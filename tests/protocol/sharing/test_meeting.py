@@ -16,9 +16,10 @@ from protocol.sharing.messages import Graph, Join
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, exact, tried, vanishing
+from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped
+from tests.recorded.runs import Run
 from tests.recorded.transcripts import merkle
 
 CONTEXT = b"sottovoce sum 1\0" + SESSION
@@ -26,15 +27,15 @@ CONTEXT = b"sottovoce sum 1\0" + SESSION
 
 def met(
     parties: int, sums: SecureSum = SPARSE, *, gone: dict[PartyId, str] | None = None
-) -> tuple[Trial, dict[PartyId, Records]]:
+) -> tuple[Run, dict[PartyId, Records]]:
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums), parties)
     holdings = holdings_of(charter, answers(SURVEY, parties))
-    return tried(charter, holdings, fate=vanishing(gone or {})), holdings
+    return rehearsed(charter, holdings, fate=vanishing(gone or {})), holdings
 
 
-def graphs(trial: Trial) -> dict[PartyId, Graph]:
+def graphs(trial: Run) -> dict[PartyId, Graph]:
     found = {}
-    for e in trial.said:
+    for e in trial.said():
         if e.kind == "Graph":
             message = trial.charter.codec.decode(e.kind, e.body)
             assert isinstance(message, Graph)
@@ -50,7 +51,9 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
     gone = {PartyId("party-3"): "Join"} if parties > 20 else {}
     trial, _ = met(parties, sums, gone=gone)
     names = trial.charter.roster.parties
-    joins = {e.sender: trial.messages("Join", e.sender)[0] for e in trial.said if e.kind == "Join"}
+    joins = {
+        e.sender: trial.messages("Join", e.sender)[0] for e in trial.said() if e.kind == "Join"
+    }
     leaves, mask_keys = [], {}
     for name in names:
         if name not in gone:
@@ -106,7 +109,7 @@ def test_a_party_checks_whom_it_is_to_share_with(fields: dict[str, Any], says: s
     trial, holdings = attacked(change("Graph", None, TWO, **fields), everyone=False)
     assert says in trial.refusals()[TWO]
     assert trial.messages("Upload", TWO) == []
-    if trial.error is None:
+    if trial.failure is None:
         exact(trial, holdings, [name for name in PARTIES if name != TWO])
 
 

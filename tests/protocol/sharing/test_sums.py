@@ -4,45 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import PrivacyError, ProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, DONE, Declined, Envelope, Message, PartyId
+from protocol.errors import PrivacyError, QuorumError
+from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
 from protocol.session.charter import Charter
-from protocol.session.exchange import Exchange
-from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
-from protocol.session.local import run_locally
+from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roster import Roster
 from protocol.sharing.messages import Begin
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.entries import Delivered, Sent
-from protocol.transcript.header import header_of
-from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally
-from protocol.wire.codec import decode_envelope
 from tests.protocol.sessions import (
     SESSION,
-    STREAMS,
     SURVEY,
     answers,
     charter_of,
     envelope,
     everywhere,
     holdings_of,
-    identities_of,
     machine_of,
+    rehearsed,
     words_of,
 )
+from tests.recorded.runs import Run
 
 LITERAL = SecureSum(profile="literal")
 SPARSE = SecureSum()
@@ -52,76 +44,6 @@ AGREED = "Tags 5"
 ROUNDS = ("Join", "Deal", "Upload", "Tags", "Unmask", AGREED)
 UPLOADED = ("Tags", "Unmask", AGREED)
 """The rounds in which only those vanish whose counts are in already."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What came of a session: a result or an error, and everything that was said and heard."""
-
-    charter: Charter
-    result: Message | None
-    error: ProtocolError | None
-    endings: Mapping[PartyId, str]
-    said: Sequence[Envelope]
-    heard: Mapping[PartyId, Sequence[Envelope]]
-
-    def tally(self) -> Tally:
-        if self.error is not None:
-            raise self.error
-        assert isinstance(self.result, Tally)
-        return self.result
-
-    def names(self, bitmap: bytes) -> list[PartyId]:
-        return list(self.charter.roster.members_in(bitmap))
-
-    def messages(self, kind: str, sender: PartyId | None = None) -> list[Message]:
-        """What was said of a kind."""
-        return [
-            self.charter.codec.decode(e.kind, e.body)
-            for e in self.said
-            if e.kind == kind and sender in (None, e.sender)
-        ]
-
-    def refusals(self) -> dict[PartyId, str]:
-        """Who has refused to go on, and why."""
-        found = {}
-        for e in self.said:
-            if e.kind == Declined.kind():
-                declined = self.charter.codec.decode(e.kind, e.body)
-                assert isinstance(declined, Declined)
-                found[e.sender] = declined.reason
-        return found
-
-
-def tried(
-    charter: Charter,
-    holdings: Mapping[PartyId, Records],
-    *,
-    fate: FateRule = deliver_all,
-    exchange: type[Exchange] = Exchange,
-) -> Trial:
-    """Run a session in the local executor, wherever it leads."""
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(charter, seed=1))
-    hub = exchange(charter, recorder=recorder, fate=fate)
-    result, error, endings = None, None, {}
-    try:
-        run = run_locally(hub, STREAMS, holdings, identities=identities_of(charter))
-        result, endings = run.result, dict(run.endings)
-    except ProtocolError as failure:
-        error = failure
-    recorder.close()
-    said: list[Envelope] = []
-    heard: dict[PartyId, list[Envelope]] = {}
-    under_way: dict[tuple[PartyId, int], Envelope] = {}
-    for entry in TranscriptReader(b"".join(parts)):
-        if isinstance(entry, Sent):
-            item = decode_envelope(entry.envelope)
-            said.append(item)
-            under_way[item.sender, item.seq] = item
-        elif isinstance(entry, Delivered):
-            heard.setdefault(entry.recipient, []).append(under_way[entry.sender, entry.seq])
-    return Trial(charter, result, error, endings, said, heard)
 
 
 def counted(
@@ -135,9 +57,9 @@ def counted(
     return cells
 
 
-def exact(trial: Trial, holdings: Mapping[PartyId, Records], names: Sequence[PartyId]) -> None:
+def exact(trial: Run, holdings: Mapping[PartyId, Records], names: Sequence[PartyId]) -> None:
     """The published sum is the exact one of these parties."""
-    tally, variant = trial.tally(), trial.charter.variant
+    tally, variant = trial.published, trial.charter.variant
     assert isinstance(variant, Tallied)
     assert trial.names(tally.survivors) == list(names)
     assert tally.totals.tolist() == counted(variant, holdings, names)
@@ -206,9 +128,9 @@ def survivors_of(charter: Charter, gone: Mapping[PartyId, str]) -> list[PartyId]
 def check_survivors(
     charter: Charter, holdings: Mapping[PartyId, Records], gone: Mapping[PartyId, str]
 ) -> None:
-    trial = tried(charter, holdings, fate=vanishing(gone))
+    trial = rehearsed(charter, holdings, fate=vanishing(gone))
     exact(trial, holdings, survivors_of(charter, gone))
-    assert trial.tally().accused == charter.roster.bitmap(())
+    assert trial.published.accused == charter.roster.bitmap(())
     assert {n for n, end in trial.endings.items() if end != DONE} == set(gone)
 
 
@@ -234,7 +156,7 @@ def test_a_literal_sum_is_that_of_all(
     session: tuple[Charter, dict[PartyId, Records], dict[PartyId, str]],
 ) -> None:
     charter, holdings, _ = session
-    trial = tried(charter, holdings)
+    trial = rehearsed(charter, holdings)
     exact(trial, holdings, charter.roster.parties)
     assert set(trial.endings.values()) == {DONE}
 
@@ -264,8 +186,8 @@ def test_counts_that_fill_a_cell(sums: SecureSum, respondents: int) -> None:
         PartyId("party-1"): Records.from_codes(SURVEY, codes[:half]),
         PartyId("party-2"): Records.from_codes(SURVEY, codes[:rest]),
     }
-    trial = tried(charter, parts)
-    assert trial.tally().totals.tolist() == [respondents, 0, respondents, 0, 0]
+    trial = rehearsed(charter, parts)
+    assert trial.published.totals.tolist() == [respondents, 0, respondents, 0, 0]
 
 
 def rest_of(charter: Charter, gone: Sequence[PartyId], attempt: int) -> Charter:
@@ -281,7 +203,7 @@ def rest_of(charter: Charter, gone: Sequence[PartyId], attempt: int) -> Charter:
     )
 
 
-def fixed(trial: Trial, sender: PartyId, kind: str, field: str) -> bytes:
+def fixed(trial: Run, sender: PartyId, kind: str, field: str) -> bytes:
     [message] = trial.messages(kind, sender)
     content: bytes = getattr(message, field).tobytes()
     return content
@@ -293,14 +215,14 @@ def test_another_attempt_among_the_rest_is_exact_and_masked_afresh(sums: SecureS
     holdings = holdings_of(charter, answers(SURVEY, 5))
     third = charter.roster.parties[2]
     kind = "Partial" if sums.profile == "literal" else "Upload"
-    first = tried(charter, holdings, fate=vanishing({third: kind}))
-    assert isinstance(first.error, QuorumError)
-    assert first.error.missing == (third,)
+    first = rehearsed(charter, holdings, fate=vanishing({third: kind}))
+    assert isinstance(first.failure, QuorumError)
+    assert first.failure.missing == (third,)
     others = {name: held for name, held in holdings.items() if name != third}
     again = rest_of(charter, [third], attempt=1)
     # The same rest in the same attempt, to tell what the attempt alone changes.
-    same = tried(rest_of(charter, [third], attempt=0), others)
-    second = tried(again, others)
+    same = rehearsed(rest_of(charter, [third], attempt=0), others)
+    second = rehearsed(again, others)
     exact(second, others, again.roster.parties)
     said = ("Deal", "boxes"), ("Deal", "commitments"), ("Deal", "salt"), (kind, "values")
     for name in others:
@@ -353,11 +275,11 @@ def test_local_and_memory_agree_under_faults(sums: SecureSum, verdict: Verdict) 
     holdings = holdings_of(charter, answers(SURVEY, 6))
     if verdict is Verdict.DUPLICATE:
         outcome = everywhere(charter, holdings, fate=lambda _: Fate(verdict))
-        assert set(outcome.run.endings.values()) == {DONE}
+        assert set(outcome.endings.values()) == {DONE}
     elif sums.profile == "sparse":
         gone = {charter.roster.parties[1]: "Upload", charter.roster.parties[4]: "Unmask"}
         outcome = everywhere(charter, holdings, fate=vanishing(gone, verdict))
-        result = outcome.run.result
+        result = outcome.published
         assert isinstance(result, Tally)
         assert result.totals.tolist() == counted(variant, holdings, survivors_of(charter, gone))
 
@@ -366,10 +288,10 @@ def traffic(parties: int) -> tuple[int, int]:
     """The most bytes that a party sends and receives, and how many neighbours it has."""
     variant = PairCounts(survey=SURVEY, everyone=True)
     charter = charter_of(variant, parties)
-    trial = tried(charter, holdings_of(charter, answers(SURVEY, parties)))
-    assert trial.error is None
+    trial = rehearsed(charter, holdings_of(charter, answers(SURVEY, parties)))
+    assert trial.failure is None
     bytes_of = dict.fromkeys(charter.roster.parties, 0)
-    for e in trial.said:
+    for e in trial.said():
         if e.sender in bytes_of:
             bytes_of[e.sender] += len(e.body)
     for name in bytes_of:

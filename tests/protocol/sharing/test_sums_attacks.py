@@ -19,14 +19,9 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import Codec
-from tests.protocol.sessions import (
-    SESSION,
-    SURVEY,
-    answers,
-    charter_of,
-    holdings_of,
-)
-from tests.protocol.sharing.test_sums import LITERAL, Trial, exact, tried
+from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sharing.test_sums import LITERAL, exact
+from tests.recorded.runs import Run
 from tests.recorded.transcripts import merkle
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
@@ -62,12 +57,12 @@ def rewriting(codec: Codec, rewrite: Rewrite) -> type[Exchange]:
 
 def attacked(
     rewrite: Rewrite, sums: SecureSum = WARY, *, parties: int = 8, **terms: Any
-) -> tuple[Trial, dict[PartyId, Records]]:
+) -> tuple[Run, dict[PartyId, Records]]:
     """A session in which messages are rewritten on their way, or by who sends them."""
     variant = SecureSumVariant(survey=SURVEY, sums=sums, **{"everyone": True, **terms})
     charter = charter_of(variant, parties)
     holdings = holdings_of(charter, answers(SURVEY, parties))
-    return tried(charter, holdings, exchange=rewriting(charter.codec, rewrite)), holdings
+    return rehearsed(charter, holdings, exchange=rewriting(charter.codec, rewrite)), holdings
 
 
 def change(
@@ -134,8 +129,8 @@ def surviving(old: Survivors, uploaded: Sequence[bool]) -> Survivors:
     return Survivors(old.survivors, root, part[None], old.path[:0])
 
 
-def named(trial: Trial, field: str = "accused") -> list[PartyId]:
-    return trial.names(getattr(trial.tally(), field))
+def named(trial: Run, field: str = "accused") -> list[PartyId]:
+    return trial.names(getattr(trial.published, field))
 
 
 FIELDS = {
@@ -171,7 +166,7 @@ def test_no_flipped_bit_makes_a_sum_wrong(
         return by(item, message) if TWO in (item.sender, item.recipient) else None
 
     trial, holdings = attacked(rewrite, sums)
-    if trial.error is None:
+    if trial.failure is None:
         exact(trial, holdings, named(trial, "survivors"))
 
 
@@ -209,12 +204,12 @@ def test_who_speaks_for_nobody_or_too_many_is_left_out(respondents: int) -> None
     exact(trial, holdings, [name for name in PARTIES if name != TWO])
     assert named(trial) == [TWO]
     trial, _ = attacked(change("Join", TWO, respondents=respondents), LITERAL)
-    assert "invalid number of respondents or mask key from party-2" in str(trial.error)
+    assert "invalid number of respondents or mask key from party-2" in str(trial.failure)
 
 
 def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
     trial, _ = attacked(change("Deal", TWO, whole=flipped()))
-    assert "the shares of party-2 are not of what it committed to" in str(trial.error)
+    assert "the shares of party-2 are not of what it committed to" in str(trial.failure)
 
 
 def test_too_many_boxes_that_are_no_good_are_refused() -> None:
@@ -225,7 +220,7 @@ def test_too_many_boxes_that_are_no_good_are_refused() -> None:
         return change("Deal", boxes=lambda old: old ^ 1)(item, message) if corrupt else None
 
     trial, _ = attacked(rewrite)
-    assert isinstance(trial.error, QuorumError)
+    assert isinstance(trial.failure, QuorumError)
     for honest in PARTIES[3:]:
         says = "Dealt.boxes: invalid shares from party-"
         assert says in trial.refusals()[honest]
@@ -272,17 +267,17 @@ def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> 
 
 def test_counts_that_are_none_give_no_sum() -> None:
     trial, _ = attacked(change("Upload", TWO, values=row(1, 3)))
-    assert "the totals are not counts of 8 respondents" in str(trial.error)
+    assert "the totals are not counts of 8 respondents" in str(trial.failure)
     assert trial.messages("Tally") == []
 
 
 def test_what_no_check_sees_counts_that_are_false_but_add_up() -> None:
     """Nobody else knows a party's answers: it can lie about them, here by one respondent."""
     trial, _ = attacked(change("Upload", TWO, values=moved))
-    assert trial.error is None
+    assert trial.failure is None
     assert named(trial) == []
     honest, _ = attacked(lambda item, message: None)
-    difference = trial.tally().totals.astype(int) - honest.tally().totals.astype(int)
+    difference = trial.published.totals.astype(int) - honest.published.totals.astype(int)
     assert difference.tolist() == [-1, 1, 0, 0, 0]
 
 

@@ -16,21 +16,20 @@ from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import (
     AGREED,
     LITERAL,
     ROUNDS,
     SPARSE,
     UPLOADED,
-    Trial,
     counted,
     exact,
     slack,
     survivors_of,
-    tried,
     vanishing,
 )
+from tests.recorded.runs import Run
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 ONE, TWO, THREE = PARTIES[:3]
@@ -69,31 +68,31 @@ def losing(kind: str, *, to: Sequence[PartyId], fate: Fate) -> FateRule:
 @pytest.mark.parametrize("kind", LITERAL_ROUNDS)
 def test_a_literal_sum_without_somebody_says_who_is_missing(kind: str, verdict: Verdict) -> None:
     charter, holdings = held(LITERAL)
-    trial = tried(charter, holdings, fate=vanishing({TWO: kind, THREE: kind}, verdict))
-    assert isinstance(trial.error, QuorumError)
-    assert (trial.error.kind, trial.error.missing) == (kind, (TWO, THREE))
-    assert (trial.error.answered, trial.error.at_least) == (5, 7)
-    assert "missing: party-2, party-3" in str(trial.error)
+    trial = rehearsed(charter, holdings, fate=vanishing({TWO: kind, THREE: kind}, verdict))
+    assert isinstance(trial.failure, QuorumError)
+    assert (trial.failure.kind, trial.failure.missing) == (kind, (TWO, THREE))
+    assert (trial.failure.answered, trial.failure.at_least) == (5, 7)
+    assert "missing: party-2, party-3" in str(trial.failure)
 
 
 def test_a_literal_sum_without_somebody_who_never_came() -> None:
     charter, holdings = held(LITERAL)
     del holdings[TWO]
-    trial = tried(charter, holdings)
-    assert isinstance(trial.error, QuorumError)
-    assert (trial.error.kind, trial.error.missing) == ("Join", (TWO,))
+    trial = rehearsed(charter, holdings)
+    assert isinstance(trial.failure, QuorumError)
+    assert (trial.failure.kind, trial.failure.missing) == ("Join", (TWO,))
     # Nobody has dealt or told anything.
-    assert {e.kind for e in trial.said} == {"Begin", "Join", "Closed"}
+    assert {e.kind for e in trial.said()} == {"Begin", "Join", "Closed"}
 
 
 @pytest.mark.parametrize("kind", ROUNDS)
 def test_too_few_for_the_quorum(kind: str) -> None:
     charter, holdings = held(SPARSE, quorum=7)
-    trial = tried(charter, holdings, fate=vanishing({TWO: kind}))
-    assert isinstance(trial.error, QuorumError)
+    trial = rehearsed(charter, holdings, fate=vanishing({TWO: kind}))
+    assert isinstance(trial.failure, QuorumError)
     # Who vanishes once it has uploaded is in the sum; what is missing in the end is its word.
     last = "Tags" if kind in UPLOADED else kind
-    assert (trial.error.kind, trial.error.missing) == (last, (TWO,))
+    assert (trial.failure.kind, trial.failure.missing) == (last, (TWO,))
 
 
 @pytest.mark.parametrize("kind", ROUNDS[:-1])
@@ -101,8 +100,8 @@ def test_one_more_than_the_bound_gives_no_sum(kind: str) -> None:
     charter, holdings = held(SPARSE, everyone=False)
     most = slack(7)
     for gone, enough in ((most, True), (most + 1, False)):
-        trial = tried(charter, holdings, fate=vanishing(dict.fromkeys(PARTIES[:gone], kind)))
-        assert (trial.error is None) == enough
+        trial = rehearsed(charter, holdings, fate=vanishing(dict.fromkeys(PARTIES[:gone], kind)))
+        assert (trial.failure is None) == enough
         if enough:
             uploaded = survivors_of(charter, dict.fromkeys(PARTIES[:gone], kind))
             exact(trial, holdings, uploaded)
@@ -111,8 +110,8 @@ def test_one_more_than_the_bound_gives_no_sum(kind: str) -> None:
         assert trial.refusals() == dict.fromkeys(PARTIES[most + 1 :], says)
         assert trial.messages("Unmask") == []
     if kind == "Unmask":
-        assert "the sum cannot be unmasked: 3 of 4 shares of party-" in str(trial.error)
-        assert "no valid share from party-" in str(trial.error)
+        assert "the sum cannot be unmasked: 3 of 4 shares of party-" in str(trial.failure)
+        assert "no valid share from party-" in str(trial.failure)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_words_of_the_aggregator_that_are_lost_or_late(kind: str, fate: Fate) ->
     rule = losing(kind, to=(TWO, THREE), fate=fate)
     if fate.verdict is Verdict.CUT:
         rule = vanishing({TWO: ANSWERED[kind], THREE: ANSWERED[kind]}, fate.verdict)
-    trial = tried(charter, holdings, fate=rule)
+    trial = rehearsed(charter, holdings, fate=rule)
     gone = {TWO: ANSWERED[kind], THREE: ANSWERED[kind]}
     exact(trial, holdings, survivors_of(charter, gone))
     assert {n for n, end in trial.endings.items() if end == DONE} == set(PARTIES) - set(gone)
@@ -137,9 +136,9 @@ def test_an_upload_that_is_late_is_not_in_it_and_stays_masked() -> None:
     def late(item: Envelope) -> Fate:
         return Fate(delay=100.0) if (item.sender, item.kind) == (TWO, "Upload") else PASS
 
-    trial = tried(charter, holdings, fate=late)
+    trial = rehearsed(charter, holdings, fate=late)
     exact(trial, holdings, [name for name in PARTIES if name != TWO])
-    assert [e.kind for e in trial.said if e.sender == TWO] == ["Join", "Deal", "Upload"]
+    assert [e.kind for e in trial.said() if e.sender == TWO] == ["Join", "Deal", "Upload"]
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.DUPLICATE])
@@ -153,16 +152,16 @@ def test_whatever_is_lost_the_sum_is_exact_or_there_is_none(verdict: Verdict, se
         return Fate(verdict) if hashlib.sha256(about).digest()[0] < 12 else PASS
 
     charter, holdings = held(SPARSE)
-    sound(tried(charter, holdings, fate=decide), holdings)
+    sound(rehearsed(charter, holdings, fate=decide), holdings)
 
 
-def sound(trial: Trial, holdings: dict[PartyId, Records]) -> None:
+def sound(trial: Run, holdings: dict[PartyId, Records]) -> None:
     """An error, or the exact sum of whom it names."""
-    if trial.error is not None:
-        assert isinstance(trial.error, ProtocolError)
+    if trial.failure is not None:
+        assert isinstance(trial.failure, ProtocolError)
         assert trial.messages("Tally") == []
         return
-    names = trial.names(trial.tally().survivors)
+    names = trial.names(trial.published.survivors)
     assert names
     exact(trial, holdings, names)
 
@@ -170,10 +169,10 @@ def sound(trial: Trial, holdings: dict[PartyId, Records]) -> None:
 def test_nobody_unmasks_for_fewer_than_agreed() -> None:
     charter, holdings = held(SPARSE, everyone=False)
     others = PARTIES[slack(7) + 1 :]
-    trial = tried(
+    trial = rehearsed(
         charter, holdings, fate=vanishing(dict.fromkeys(PARTIES[: slack(7) + 1], "Upload"))
     )
-    assert isinstance(trial.error, QuorumError)
+    assert isinstance(trial.failure, QuorumError)
     assert set(trial.refusals()) == set(others)
     for why in trial.refusals().values():
         assert (

@@ -15,21 +15,12 @@ from protocol.crypto.merkle import joint_path, leaf_hash, levels_of
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, Message, PartyId
 from protocol.sharing.meeting import stacked
-from protocol.sharing.messages import (
-    PART_BYTES,
-    Survivors,
-    Unmask,
-)
+from protocol.sharing.messages import PART_BYTES, Survivors, Unmask
 from protocol.sharing.sparse import _among, _parts_of
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sessions import (
-    SURVEY,
-    answers,
-    charter_of,
-    holdings_of,
-)
-from tests.protocol.sharing.test_sums import SPARSE, exact, tried, vanishing
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sharing.test_sums import SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
     THREE,
@@ -119,7 +110,7 @@ def test_a_set_of_several_parts_is_agreed_on() -> None:
     holdings = holdings_of(charter, answers(SURVEY, n))
     names = charter.roster.parties
     gone = dict.fromkeys([*names[:2], *names[-2:]], "Upload")
-    trial = tried(charter, holdings, fate=vanishing(gone))
+    trial = rehearsed(charter, holdings, fate=vanishing(gone))
     exact(trial, holdings, [name for name in names if name not in gone])
     told = [m for m in trial.messages("Survivors") if isinstance(m, Survivors)]
     assert {len(m.parts) for m in told} == {1, 2}
@@ -163,7 +154,7 @@ def test_two_camps_with_two_survivor_sets_reveal_nothing() -> None:
     trial, _ = attacked(telling(PARTIES[:4], without(THREE, PARTIES[6])))
     assert set(trial.refusals()) == set(PARTIES)
     assert trial.messages("Unmask") == []
-    assert trial.error is not None
+    assert trial.failure is not None
 
 
 @pytest.mark.parametrize("field", ["root", "parts"])
@@ -198,7 +189,7 @@ def test_survivors_that_have_dealt_nothing_are_refused() -> None:
     trial, _ = attacked(by)
     assert "or include a neighbour that has not dealt" in trial.refusals()[TWO]
     # The mask of one side is in the sum, and that shows.
-    assert "the totals are not counts of 8 respondents" in str(trial.error)
+    assert "the totals are not counts of 8 respondents" in str(trial.failure)
 
 
 def test_a_sum_that_cannot_be_unmasked_names_who_is_accused() -> None:
@@ -210,6 +201,6 @@ def test_a_sum_that_cannot_be_unmasked_names_who_is_accused() -> None:
         return msgspec.structs.replace(message, box=b"") if shown else None
 
     trial, _ = attacked(rewrite)
-    why = str(trial.error)
+    why = str(trial.failure)
     assert "the sum cannot be unmasked: " in why
     assert why.endswith("accused: party-1, party-2, party-3, party-4")

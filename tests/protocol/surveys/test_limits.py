@@ -42,7 +42,6 @@ from protocol.transcript.entries import Departed, Refused, Sent, decode_entry, e
 from protocol.transcript.header import charter_of as charter_from
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.variants import RRBA, PairCounts, PairRR, RRClusters, RRIndependent, RRJoint
 from protocol.variants.keyvalue.privkv import PrivKVVariant
 from protocol.variants.keyvalue.records import key_survey
@@ -52,6 +51,7 @@ from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
 from scenarios.datasets.adult import ADULT
 from scenarios.datasets.town import TOWN
 from tests.protocol.sessions import SESSION, Numbers, charter_of
+from tests.recorded.runs import written
 
 ALARM = (
     (2, 3, 3, 3, 3, 2, 2, 2, 2, 4, 3, 3, 4, 3, 3, 3, 2, 3, 4, 4, 3, 4, 4, 4, 4)
@@ -187,20 +187,18 @@ def test_a_hundred_thousand_parties_pass() -> None:
     names = (AGGREGATOR, *(PartyId(f"party-{i:06}") for i in range(100_000)))
     roster = Roster(tuple((name, hashlib.sha256(name.encode()).digest()) for name in names))
     charter = Charter(session=SESSION, variant=RRJoint.with_keep(ADULT, 0.5), roster=roster)
-    parts: list[bytes] = []
-    Recorder(parts.append, header_of(charter)).close()
-    assert len(charter_read(parts, RRJoint).roster) == 100_001
+    assert len(charter_read(charter, RRJoint).roster) == 100_001
 
 
-def charter_read(parts: list[bytes], variant: type[Variant]) -> Charter:
-    return charter_from(TranscriptReader(b"".join(parts)).header, variant)
+def charter_read(charter: Charter, variant: type[Variant]) -> Charter:
+    """The charter, from a record and back."""
+    file = written(header_of(charter), ()).content
+    return charter_from(TranscriptReader(file).header, variant)
 
 
 def test_ten_thousand_keys_pass_as_a_header() -> None:
     variant = USED[-1]
-    parts: list[bytes] = []
-    Recorder(parts.append, header_of(charter_of(variant))).close()
-    assert charter_read(parts, PrivKVVariant).variant == variant
+    assert charter_read(charter_of(variant), PrivKVVariant).variant == variant
 
 
 def test_held_bytes_may_grow_with_the_file_alone() -> None:

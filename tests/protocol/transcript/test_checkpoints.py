@@ -24,15 +24,16 @@ from protocol.transcript.checkpoints import (
     sign_statement,
     statement_hash,
 )
-from protocol.transcript.entries import Checkpoint, Entry, Sent, encode_header
+from protocol.transcript.entries import Checkpoint, Entry, Refused, Sent, encode_header
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
 from tests.recorded.forgeries import Forgery, rules
+from tests.recorded.runs import written
 from tests.recorded.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
-from tests.recorded.transcripts import HEADER, envelope, merkle
+from tests.recorded.transcripts import HEADER, envelope, merkle, sent
 
 pack = msgspec.msgpack.encode
 AGGREGATORS = setting().identities[AGGREGATOR]
@@ -91,9 +92,7 @@ def test_checkpoints_are_found_sound() -> None:
 
 
 def test_a_record_without_a_signer_has_none() -> None:
-    recorder = Recorder(lambda _: None, HEADER)
-    recorder.close()
-    assert recorder.checkpoint is None
+    assert written(HEADER, ()).checkpoint is None
 
 
 @pytest.mark.parametrize("name", ["party-1", "aggregator"])
@@ -114,16 +113,15 @@ def closings(count: int, gap: int, members: int) -> list[int]:
             *((n, i.to_bytes(32, "little")) for i, n in enumerate(names, 2)),
         ),
     )
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header, signer=signer)
-    for i in range(count):
-        for _ in range(gap):
-            recorder.refused("", "x", b"", now=0.0)
-        recorder.sent(envelope(AGGREGATOR, RECORD, i, kind="Closed"), now=0.0)
-    recorder.close()
-    content = b"".join(parts)
-    assert verify(content).intact
-    return [i for i, e in enumerate(TranscriptReader(content)) if isinstance(e, Checkpoint)]
+    noise = [Refused(at=0, link="", reason="x", excerpt=b"")] * gap
+    entries = [
+        entry
+        for i in range(count)
+        for entry in (*noise, sent(0, envelope(AGGREGATOR, RECORD, i, kind="Closed")))
+    ]
+    made = written(header, entries, signer=signer)
+    assert verify(made.content).intact
+    return [i for i, e in enumerate(made.entries) if isinstance(e, Checkpoint)]
 
 
 def test_a_checkpoint_costs_no_more_than_the_entries_before_it() -> None:
@@ -136,11 +134,9 @@ def test_a_checkpoint_costs_no_more_than_the_entries_before_it() -> None:
 
 
 def test_a_run_that_fails_is_signed_for_too() -> None:
-    parts: list[bytes] = []
-    where = setting()
-    recorder = Recorder(parts.append, header_of(where.charter), signer=AGGREGATORS)
-    recorder.close(complete=False, reason="QuorumError")
-    found = verify(b"".join(parts))
+    header = header_of(setting().charter)
+    failed = written(header, (), signer=AGGREGATORS, complete=False, reason="QuorumError")
+    found = verify(failed.content)
     assert not found.faults
     assert found.final is not None
     assert found.final.statement.result is None

@@ -24,9 +24,9 @@ from tests.recorded.checkpointed import (
     next_after,
     prove,
     record,
-    recorded,
     replaced,
     signed,
+    spoken,
 )
 from tests.recorded.transcripts import SESSION
 
@@ -37,7 +37,7 @@ said = st.lists(st.sampled_from([b"a", b"b"]), max_size=6)
 
 def test_every_step_follows_from_the_one_before() -> None:
     """Each rule by itself: all else fits, and the aggregator has signed it."""
-    content = recorded([(1,), ()])
+    content = spoken([(1,), ()])
     earlier = checkpoints_of(content)[0]
     digest = earlier.statement.digest
 

@@ -12,48 +12,33 @@ from protocol.transcript.checkpoints import Progress, SignedCheckpoint, ended, s
 from protocol.transcript.entries import (
     CanonicalDigest,
     Checkpoint,
-    Delivered,
-    Departed,
-    Refused,
     Sent,
     encode_entry,
     encode_header,
 )
-from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from tests.recorded.forgeries import Forgery, rules
+from tests.recorded.runs import Written, written
 from tests.recorded.signed import Run, setting, signed_run
 
 BEYOND = "the record goes on after the last checkpoint that was given"
 RELABELLED = "disagree on how the run ended"
 
 
-def cut_short(*, entries: int = 10, signed: bool = True, reason: str = "power failure") -> Run:
+def cut_short(*, entries: int = 10, signed: bool = True, reason: str = "power failure") -> Written:
     """The first entries of the run, as a run that failed, whose aggregator has signed or not."""
-    parts: list[bytes] = []
-    where = setting()
-    signer = where.identities[AGGREGATOR] if signed else None
-    recorder = Recorder(parts.append, header_of(where.charter, seed=where.seed), signer=signer)
-    for entry in signed_run().entries[:entries]:
-        match entry:
-            case Sent():
-                envelope = decode_envelope(entry.envelope)
-                recorder.sent(envelope, now=entry.at / 1e6)
-                last = {(envelope.sender, envelope.seq): envelope}
-            case Delivered():
-                recorder.delivered(last[entry.sender, entry.seq], now=entry.at / 1e6)
-            case Departed() | Refused() | Checkpoint():
-                raise AssertionError("expected none so early")
-    recorder.close(complete=False, reason=reason)
-    checkpoint = recorder.checkpoint or signed_run().checkpoint
-    return Run(b"".join(parts), checkpoint)
+    run = signed_run()
+    signer = setting().identities[AGGREGATOR] if signed else None
+    header = TranscriptReader(run.content).header
+    early = run.entries[:entries]
+    cut = written(header, early, signer=signer, complete=False, reason=reason)
+    return Written(cut.content, cut.checkpoint or run.checkpoint)
 
 
 @functools.cache
-def failed() -> Run:
+def failed() -> Written:
     return cut_short(entries=1)
 
 

@@ -28,9 +28,9 @@ from protocol.transcript.receipts import (
     is_about,
     problems_of,
 )
-from protocol.transcript.recorder import Recorder
 from protocol.transcript.standing import Standings
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
+from tests.recorded.runs import Written, written
 from tests.recorded.signed import (
     ONE,
     SURVEY,
@@ -300,19 +300,19 @@ def test_what_comes_after_a_closing_is_not_counted() -> None:
 
 def test_a_record_that_proves_nothing_gives_none() -> None:
     run = signed_run()
-    assert receipt_of(Run(run.content[:-1], run.checkpoint)) == receipt_of(run)
+    assert receipt_of(Written(run.content[:-1], run.checkpoint)) == receipt_of(run)
     half = run.content[: len(run.content) // 2]
-    assert refusal(Run(half, run.checkpoint)).startswith("the record has no last")
+    assert refusal(Written(half, run.checkpoint)).startswith("the record has no last")
     broken = bytearray(run.content)
     broken[-1] ^= 1
-    assert refusal(Run(bytes(broken), run.checkpoint)).startswith("the record is not sound: ")
-    parts: list[bytes] = []
-    Recorder(parts.append, header_of(setting().charter)).close()
-    assert refusal(Run(b"".join(parts), run.checkpoint)).startswith("the record has no last")
-    parts = []
-    signer = setting().identities[AGGREGATOR]
-    Recorder(parts.append, header_of(setting().charter), signer=signer).close(False, "x")
-    assert refusal(Run(b"".join(parts), run.checkpoint)) == "nothing was published"
+    assert refusal(Written(bytes(broken), run.checkpoint)).startswith("the record is not sound: ")
+    header = header_of(setting().charter)
+    unsigned = written(header, ())
+    assert refusal(Written(unsigned.content, run.checkpoint)).startswith("the record has no last")
+    failed = written(
+        header, (), signer=setting().identities[AGGREGATOR], complete=False, reason="x"
+    )
+    assert refusal(Written(failed.content, run.checkpoint)) == "nothing was published"
 
 
 @pytest.mark.parametrize("party", ["aggregator", "nobody", RECORD])

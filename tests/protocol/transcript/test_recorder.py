@@ -13,9 +13,7 @@ import pytest
 
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, SWITCH, Envelope, PartyId
-from protocol.transcript.entries import (
-    Refused,
-)
+from protocol.transcript.entries import Refused
 from protocol.transcript.reader import Block, Torn, TranscriptReader, read
 from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
 from protocol.transcript.verification import verify
@@ -27,8 +25,8 @@ from tests.recorded.transcripts import (
     HEADER,
     REPORTS,
     ROSTER,
+    digest_of,
     envelope,
-    record_only,
     sent,
 )
 
@@ -37,7 +35,7 @@ def test_digest_is_known_at_any_time() -> None:
     recorder = Recorder(lambda _: None, HEADER)
     for i, item in enumerate(REPORTS, start=1):
         recorder.sent(item, now=0.0)
-        assert recorder.digest() == record_only(REPORTS[:i])
+        assert recorder.digest() == digest_of(REPORTS[:i])
 
 
 def test_traffic_is_counted() -> None:

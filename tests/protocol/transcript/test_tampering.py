@@ -25,14 +25,14 @@ def cut(file: bytes) -> list[bytes]:
 
 
 def test_a_truncated_file_has_not_the_digest_given() -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
     found = verify(file[: len(file) // 2], digest=digest)
     assert rules(found) == {"digest"}
     assert found.torn
 
 
 def test_a_flipped_bit_is_found_at_every_byte() -> None:
-    file, _ = sample()
+    file = sample().content
     for i in range(len(file)):
         for bit in range(8):
             flipped = bytearray(file)
@@ -43,7 +43,7 @@ def test_a_flipped_bit_is_found_at_every_byte() -> None:
 
 
 def test_reading_a_flipped_file_gives_nothing_that_was_not_recorded() -> None:
-    file, _ = sample()
+    file = sample().content
     entries = tuple(TranscriptReader(file))
     for i in range(len(file)):
         flipped = bytearray(file)
@@ -60,7 +60,7 @@ def test_reading_a_flipped_file_gives_nothing_that_was_not_recorded() -> None:
 
 def test_reading_goes_on_after_damage() -> None:
     """One byte of an entries block: the blocks around it are still judged."""
-    parts = cut(sample()[0])
+    parts = cut(sample().content)
     parts[3] = parts[3][:20] + bytes([parts[3][20] ^ 1]) + parts[3][21:]
     found = verify(b"".join(parts))
     assert {"chain", "frame", "closing-count"} <= rules(found)
@@ -72,11 +72,11 @@ def test_reading_goes_on_after_damage() -> None:
     ("place", "expected"), [(5, "guard"), (-1, "chain")], ids=["guard", "chain"]
 )
 def test_damage_beside_the_content_costs_no_content(place: int, expected: str) -> None:
-    parts = cut(sample()[0])
+    parts = cut(sample().content)
     damaged = bytearray(parts[2])
     damaged[place] ^= 1
     parts[2] = bytes(damaged)
-    found = verify(b"".join(parts), digest=sample()[1])
+    found = verify(b"".join(parts), digest=sample().digest)
     assert rules(found) == {expected}
     assert found.complete
     assert found.entries == 13
@@ -86,7 +86,7 @@ def test_damage_beside_the_content_costs_no_content(place: int, expected: str) -
     "order", [(0, 1, 2, 4, 5), (0, 1, 2, 2, 3, 4, 5), (0, 1, 3, 2, 4, 5), (0, 2, 3, 4, 5)]
 )
 def test_blocks_taken_out_doubled_or_moved_are_found(order: tuple[int, ...]) -> None:
-    parts = cut(sample()[0])
+    parts = cut(sample().content)
     assert len(parts) == 6
     found = verify(b"".join(parts[i] for i in order))
     assert {"guard", "chain"} <= rules(found)
@@ -95,7 +95,7 @@ def test_blocks_taken_out_doubled_or_moved_are_found(order: tuple[int, ...]) -> 
 
 @pytest.mark.parametrize("tail", [b"\0", b"x" * 12, b"x" * 200])
 def test_bytes_after_the_closing_record_are_found(tail: bytes) -> None:
-    found = verify(sample()[0] + tail)
+    found = verify(sample().content + tail)
     assert rules(found) == ({"closing"} if len(tail) < 13 else {"closing", "guard"})
     assert not found.intact
     assert not found.torn
@@ -111,7 +111,7 @@ def test_a_file_of_another_format_is_named(file: bytes) -> None:
 
 
 def test_another_first_line_with_the_same_blocks_is_read_on() -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
     found = verify(b"S" + file[1:], digest=digest)
     assert rules(found) == {"magic"}
     assert found.entries == 13
@@ -168,7 +168,7 @@ def test_closing_record_has_one_encoding() -> None:
 
 def test_an_unreadable_closing_record_is_still_the_last_block() -> None:
     """A broken frame is a closing record all the same: nothing may come after it."""
-    parts = cut(sample()[0])
+    parts = cut(sample().content)
     parts[-1] = parts[-1][:20] + bytes([parts[-1][20] ^ 1]) + parts[-1][21:]
     assert rules(verify(b"".join(parts))) == {"chain", "frame"}
     assert rules(verify(b"".join(parts) + b"more")) == {"chain", "frame", "closing"}

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.heads import head_of, head_statement
 from protocol.session.roster import Identity
+from protocol.surveys.records import Records
 from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
 from tests.recorded.forgeries import Forgery, rules
+from tests.recorded.runs import SURVEY
 from tests.recorded.signed import (
     ONE,
     PARTIES,
@@ -157,18 +160,18 @@ def head_evidence(run: Run, other: Run) -> Equivocation:
     statements, signatures = [], []
     for record in (run, other):
         entries = record.entries
-        [place] = places(entries, ONE, "Head")
+        [place] = places(entries, TWO, "Head")
         entry = entries[place]
         assert isinstance(entry, Sent)
         head = head_of(decode_envelope(entry.envelope))
         assert head is not None
         session = TranscriptReader(record.content).header.session
         statements.append(
-            head_statement(session=session, sender=ONE, count=head.count, root=head.root)
+            head_statement(session=session, sender=TWO, count=head.count, root=head.root)
         )
         signatures.append(head.signature)
     return Equivocation(
-        key=setting().charter.roster.key(ONE),
+        key=setting().charter.roster.key(TWO),
         first=statements[0],
         first_signature=signatures[0],
         second=statements[1],
@@ -179,16 +182,10 @@ def head_evidence(run: Run, other: Run) -> Equivocation:
 def test_a_party_that_tells_two_stories() -> None:
     """With other records in the same session: two heads over one message each."""
     where = setting()
-    swapped = {**where.holdings, ONE: where.holdings[TWO], TWO: where.holdings[ONE]}
-    changed = type(where)(
-        seed=where.seed,
-        charter=where.charter,
-        streams=where.streams,
-        identities=where.identities,
-        holdings=swapped,
-    )
+    other = Records.from_codes(SURVEY, (where.holdings[TWO].codes + 1) % SURVEY.sizes)
+    changed = msgspec.structs.replace(where, holdings={**where.holdings, TWO: other})
     evidence = head_evidence(signed_run(), run_of(changed))
-    assert evidence.check() == "the head of 'party-1' over 1 envelopes"
+    assert evidence.check() == "the head of 'party-2' over 1 envelopes"
     assert head_evidence(signed_run(), signed_run()).check() is None
 
 

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.transcript.entries import (
-    MAGIC,
-    Ending,
-)
+from protocol.transcript.entries import MAGIC, Ending
 from protocol.transcript.reader import Block, TranscriptReader, read
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -31,10 +28,10 @@ from tests.recorded.transcripts import (
     REPORTS,
     ROSTER,
     SESSION,
+    digest_of,
     merkle,
-    record_only,
-    record_signed,
     sample,
+    signed_sample,
 )
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-1.hex"
@@ -50,7 +47,7 @@ def contents(file: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def test_what_was_recorded_is_read() -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
     reader = TranscriptReader(file)
     assert reader.header == HEADER
     assert tuple(reader) == ENTRIES
@@ -60,7 +57,7 @@ def test_what_was_recorded_is_read() -> None:
 
 
 def test_a_sound_file_is_intact() -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
     found = verify(file, digest=digest)
     assert found.intact
     assert found.faults == ()
@@ -73,7 +70,7 @@ def test_a_sound_file_is_intact() -> None:
 
 
 def test_digest_is_what_the_format_says() -> None:
-    _, digest = sample()
+    digest = sample().digest
     said = {AGGREGATOR: ASKS, ANNA: REPORTS, BERT: DECLINED}
     bound: list[Any] = [
         1,
@@ -96,7 +93,7 @@ def test_digest_is_what_the_format_says() -> None:
 @given(st.permutations([0, 0, 0, 1, 1, 2]))
 def test_digest_does_not_depend_on_interleaving(order: list[int]) -> None:
     turns = [iter(ASKS), iter(REPORTS), iter(DECLINED)]
-    assert record_only([next(turns[i]) for i in order]) == sample()[1]
+    assert digest_of([next(turns[i]) for i in order]) == sample().digest
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,7 @@ def test_digest_does_not_depend_on_interleaving(order: list[int]) -> None:
     ],
 )
 def test_digest_does_not_bind(change: dict[str, Any]) -> None:
-    assert sample(msgspec.structs.replace(HEADER, **change))[1] == sample()[1]
+    assert sample(msgspec.structs.replace(HEADER, **change)).digest == sample().digest
 
 
 @pytest.mark.parametrize(
@@ -126,7 +123,7 @@ def test_digest_does_not_bind(change: dict[str, Any]) -> None:
     ],
 )
 def test_digest_binds(change: dict[str, Any]) -> None:
-    assert sample(msgspec.structs.replace(HEADER, **change))[1] != sample()[1]
+    assert sample(msgspec.structs.replace(HEADER, **change)).digest != sample().digest
 
 
 def test_digest_binds_session_body_order_and_number() -> None:
@@ -136,18 +133,18 @@ def test_digest_binds_session_body_order_and_number() -> None:
         msgspec.structs.replace(item, body=REPORTS[1 - i].body) for i, item in enumerate(REPORTS)
     ]
     digests = {
-        record_only(REPORTS),
-        record_only(REPORTS[:1]),
-        record_only(moved, msgspec.structs.replace(HEADER, session=other)),
-        record_only(swapped),
-        record_only([msgspec.structs.replace(item, recipient=BERT) for item in REPORTS]),
-        record_only([msgspec.structs.replace(item, sender=BERT) for item in REPORTS]),
+        digest_of(REPORTS),
+        digest_of(REPORTS[:1]),
+        digest_of(moved, msgspec.structs.replace(HEADER, session=other)),
+        digest_of(swapped),
+        digest_of([msgspec.structs.replace(item, recipient=BERT) for item in REPORTS]),
+        digest_of([msgspec.structs.replace(item, sender=BERT) for item in REPORTS]),
     }
     assert len(digests) == 6
 
 
 def test_a_crash_at_any_byte_leaves_a_readable_prefix() -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
     boundaries = {len(MAGIC), *(item.offset for item in read(file) if isinstance(item, Block))}
     for size in range(len(file)):
         found = verify(file[:size])
@@ -184,7 +181,7 @@ def test_an_aborted_run_is_closed_but_not_complete() -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(min_value=0, max_value=200), max_size=30))
 def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
 
     def chunks() -> Iterator[bytes]:
         start = 0
@@ -199,7 +196,7 @@ def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
 
 def test_no_repr_shows_a_seed_or_a_body() -> None:
     seeded = msgspec.structs.replace(HEADER, seed=987_654_321)
-    file, _ = sample(seeded)
+    file = sample(seeded).content
     shown = repr((seeded, ENTRIES, verify(file), list(read(file))))
     assert "987654321" not in shown
     assert "anna 0" not in shown
@@ -209,7 +206,7 @@ def test_no_repr_shows_a_seed_or_a_body() -> None:
 def test_golden_file_is_read_and_written_the_same() -> None:
     """The stored frames are left out of the comparison: zstandard may compress better one day."""
     file = bytes.fromhex(GOLDEN.read_text())
-    written, digest = sample()
+    written, digest = sample().content, sample().digest
     assert digest.hex() == GOLDEN_DIGEST
     assert verify(file, digest=digest).intact
     assert tuple(TranscriptReader(file)) == ENTRIES
@@ -220,9 +217,8 @@ def test_golden_file_is_read_and_written_the_same() -> None:
 def test_golden_signed_file_is_read_and_written_the_same() -> None:
     """A head and two checkpoints: Ed25519 signs the same content with the same bytes."""
     file = bytes.fromhex(SIGNED.read_text())
-    out = io.BytesIO()
-    checkpoint = record_signed(out.write)
-    assert contents(out.getvalue()) == contents(file)
+    checkpoint = signed_sample().checkpoint
+    assert contents(signed_sample().content) == contents(file)
     found = verify(file, checkpoint=checkpoint)
     assert found.intact
     assert (found.signed, found.signed_by) == ("all", (ANNA,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +14,10 @@ import zstandard
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript import verification
 from protocol.transcript.reader import RULES, Block, read
-from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from tests.recorded.forgeries import Forgery, pack, rules
-from tests.recorded.transcripts import HEADER, SESSION, envelope, sample
+from tests.recorded.runs import written
+from tests.recorded.transcripts import HEADER, SESSION, delivered, envelope, sample, sent
 
 # Each takes a sound forgery and breaks it; the rules named are all that may and must be found.
 Plant = Callable[[Forgery], object]
@@ -184,7 +183,7 @@ PLANTED: dict[str, tuple[Plant, set[str]]] = {
 
 
 def test_the_sound_forgery_is_what_the_recorder_writes() -> None:
-    file, digest = sample()
+    file, digest = sample().content, sample().digest
     forgery = Forgery()
     assert forgery.digest() == digest
     assert verify(forgery.write(), digest=digest).intact
@@ -228,7 +227,7 @@ def test_faults_of_one_file_are_all_found() -> None:
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_only_a_digest_from_outside_shows_a_consistent_rewrite(seen: bool) -> None:
-    _, digest = sample()
+    digest = sample().digest
     forgery = Forgery()
     forgery.sent(2)[5] = b"another answer"
     forgery.entries.pop(forgery.place("anna", 1))
@@ -256,19 +255,17 @@ def test_repeats_are_judged_by_recipient_whatever_the_pattern() -> None:
     header = msgspec.structs.replace(HEADER, roster=roster)
     order = [0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 0, 2, 4, 6, 5, 4, 3, 0, 6, 1, 1, 5]
     for wrong in (False, True):
-        out = io.BytesIO()
-        recorder = Recorder(out.write, header)
         asked = [envelope(AGGREGATOR, names[p], i, kind="Ask") for i, p in enumerate(order)]
-        for item in asked:
-            recorder.sent(item, now=0.0)
-        for item in asked:
-            recorder.delivered(item, now=0.0)
-        for item, p in zip(asked, order, strict=True):
-            taken = names[(p + 1) % 7] if wrong else item.recipient
-            repeated = msgspec.structs.replace(item, recipient=taken)
-            recorder.delivered(repeated, now=0.0, repeat=True)
-        recorder.close()
-        found = verify(out.getvalue())
+        repeated = [
+            msgspec.structs.replace(item, recipient=names[(p + wrong) % 7])
+            for item, p in zip(asked, order, strict=True)
+        ]
+        entries = [
+            *(sent(0, item) for item in asked),
+            *(delivered(0, item) for item in asked),
+            *(delivered(0, item, repeat=True) for item in repeated),
+        ]
+        found = verify(written(header, entries).content)
         assert rules(found) == ({"delivery"} if wrong else set())
         assert len(found.faults) == (len(order) if wrong else 0)
         assert found.undelivered == 0

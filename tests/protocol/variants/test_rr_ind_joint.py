@@ -46,7 +46,7 @@ test_reports_by_cluster = contract(TOGETHER, answers(SURVEY, 6), executors=EXECU
 def run(variant: RRIndJoint | RRIndependent, respondents: int, seed: int = 5) -> Pooled:
     charter = charter_of(msgspec.structs.replace(variant, max_records=respondents), 2)
     records = answers(SURVEY, respondents, seed)
-    result = everywhere(charter, holdings_of(charter, records)).run.result
+    result = everywhere(charter, holdings_of(charter, records)).published
     assert isinstance(result, Pooled)
     return result
 
@@ -81,7 +81,7 @@ def test_clusters_get_the_matched_epsilon() -> None:
         charter = charter_of(variant, 4)
         outcome = everywhere(charter, holdings_of(charter, answers(SURVEY, 4)))
         for observer in (AGGREGATOR, RECORD):
-            ledger = outcome.ledgers(observer).ledger(observer)
+            ledger = outcome.ledger(observer)
             assert ledger.record_epsilon == claim.epsilon
         assert outcome.follows()
     assert TOGETHER.blocks == matched_blocks(SURVEY, (BOTH,), p=0.6)
@@ -142,7 +142,7 @@ def test_who_vanishes_is_counted_out() -> None:
         lost = item.sender == PartyId("party-2")
         return Fate(Verdict.CRASH) if lost else PASS
 
-    result = everywhere(charter, holdings_of(charter, records), fate=crash).run.result
+    result = everywhere(charter, holdings_of(charter, records), fate=crash).published
     assert isinstance(result, Pooled)
     rows, counts = np.unique(np.delete(records.codes, 1, axis=0), axis=0, return_counts=True)
     assert (result.codes.tolist(), result.counts.tolist()) == (rows.tolist(), counts.tolist())
@@ -171,6 +171,6 @@ def test_a_survey_of_many_attributes_is_estimated_in_part() -> None:
     variant = RRIndJoint(survey=survey, p=0.9, max_records=30)
     charter = charter_of(variant, 2)
     outcome = everywhere(charter, holdings_of(charter, answers(survey, 60)))
-    table = variant.estimate(outcome.run.result).table("a00", "a17", "a39")
+    table = variant.estimate(outcome.published).table("a00", "a17", "a39")
     assert table.values.shape == (3, 3, 3)
     assert float(table.values.sum()) == pytest.approx(1.0, abs=1e-9)

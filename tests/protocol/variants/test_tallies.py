@@ -17,18 +17,13 @@ from protocol.errors import LocalProtocolError, QuorumError, SurveyError
 from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Declined, Message, PartyId
 from protocol.randomizers import KeepUniform
-from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import build, parameters_of
 from protocol.sharing import messages as kinds
 from protocol.sharing.messages import Begin
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
-from protocol.transcript.header import header_of
-from protocol.transcript.recorder import Recorder
 from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.secure_sum import SecureSumVariant
@@ -41,10 +36,11 @@ from tests.protocol.sessions import (
     answers,
     charter_of,
     holdings_of,
-    locally,
+    rehearsed,
 )
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
 
 ONE = PartyId("party-1")
 WIDE = Survey(
@@ -188,8 +184,8 @@ def test_exact_counts_come_out(sums: SecureSum) -> None:
     for cls in (SecureSumVariant, PairCounts):
         variant = cls(survey=WIDE, sums=sums, max_records=4)
         charter = charter_of(variant, 6)
-        run = locally(charter, holdings_of(charter, records)).run
-        estimate = variant.estimate(run.result)
+        run = rehearsed(charter, holdings_of(charter, records))
+        estimate = variant.estimate(run.published)
         assert isinstance(estimate, ExactEstimate)
         assert estimate.n == 23
         for names in variant.tables:
@@ -200,7 +196,7 @@ def test_summed_reports_are_those_that_the_parties_drew() -> None:
     variant = PairRR.with_keep(WIDE, 0.5)
     charter = charter_of(msgspec.structs.replace(variant, max_records=4), 6)
     holdings = holdings_of(charter, answers(WIDE, 23))
-    result = locally(charter, holdings).run.result
+    result = rehearsed(charter, holdings).published
     assert isinstance(result, Tally)
     begin = Begin(0, WIDE.digest)
     expected = np.zeros(26, np.int64)
@@ -218,7 +214,7 @@ def test_pairs_with_almost_no_noise_are_the_true_ones() -> None:
     records = answers(WIDE, 30)
     variant = PairRR.with_keep(WIDE, 1 - 2**-40)
     charter = charter_of(variant, 30)
-    estimate = variant.estimate(locally(charter, holdings_of(charter, records)).run.result)
+    estimate = variant.estimate(rehearsed(charter, holdings_of(charter, records)).published)
     assert isinstance(estimate, PairwiseEstimate)
     for names in (*variant.tables, ("c", "a"), ("b",)):
         assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
@@ -246,10 +242,9 @@ def test_what_messages_tell() -> None:
 def test_exact_counts_are_unbounded_for_every_observer(sums: SecureSum, everyone: bool) -> None:
     for cls in (SecureSumVariant, PairCounts):
         charter = charter_of(cls(survey=WIDE, sums=sums, everyone=everyone), 4)
-        outcome = locally(charter, holdings_of(charter, answers(WIDE, 4)))
-        ledgers = outcome.ledgers(AGGREGATOR, RECORD, ONE)
+        outcome = rehearsed(charter, holdings_of(charter, answers(WIDE, 4)))
         for observer in (AGGREGATOR, RECORD, ONE):
-            ledger = ledgers.ledger(observer)
+            ledger = outcome.ledger(observer)
             assert ledger.record_epsilon == math.inf
             assert set(ledger.accounts) == {*charter.roster.parties} - {observer}
             assert set(ledger.attribute_epsilon.values()) == {math.inf}
@@ -260,12 +255,12 @@ def test_exact_counts_are_unbounded_for_every_observer(sums: SecureSum, everyone
 def test_randomized_pairs_add_up_in_the_ledger() -> None:
     variant = PairRR.with_keep(WIDE, 0.6)
     charter = charter_of(variant, 4)
-    outcome = locally(charter, holdings_of(charter, answers(WIDE, 4)))
+    outcome = rehearsed(charter, holdings_of(charter, answers(WIDE, 4)))
     of = {
         pair: math.log1p(size * 1.5) for pair, size in zip(all_pairs(WIDE), (6, 8, 12), strict=True)
     }
     for observer in (AGGREGATOR, RECORD):
-        ledger = outcome.ledgers(observer).ledger(observer)
+        ledger = outcome.ledger(observer)
         assert ledger.record_epsilon == pytest.approx(math.fsum(of.values()), abs=1e-9)
         assert ledger.record_epsilon == pytest.approx(
             math.fsum(r.epsilon for r in variant.randomizers), abs=1e-12
@@ -283,28 +278,13 @@ def test_a_budget_holds() -> None:
     charter = charter_of(variant, 3)
     holdings = holdings_of(charter, answers(WIDE, 3))
     cost = math.fsum(r.epsilon for r in variant.randomizers)
-    assert locally(charter, holdings, budget=cost).run.result
+    assert rehearsed(charter, holdings, budget=cost).published
     # Who cannot afford it says so before others count on it.
     with pytest.raises(QuorumError, match="sent 'Join'"):
-        locally(charter, holdings, budget=math.nextafter(cost, 0))
+        assert rehearsed(charter, holdings, budget=math.nextafter(cost, 0)).published
     charter = charter_of(PairCounts(survey=WIDE), 3)
     with pytest.raises(QuorumError, match="sent 'Join'"):
-        locally(charter, holdings, budget=1e9)
-
-
-def recorded(variant: Tallied, *, seed: int | None = 1) -> tuple[bytes, Setting]:
-    """A run's file, with or without its seed, and setting."""
-    setting = setting_of(variant, answers(variant.survey, 5), seed=1)
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(setting.charter, seed=seed))
-    run_locally(
-        Exchange(setting.charter, recorder=recorder),
-        setting.streams,
-        setting.holdings,
-        identities=setting.identities,
-    )
-    recorder.close()
-    return b"".join(parts), setting
+        assert rehearsed(charter, holdings, budget=1e9).published
 
 
 def audited(file: bytes, variant: Tallied) -> Audit:
@@ -313,29 +293,29 @@ def audited(file: bytes, variant: Tallied) -> Audit:
 
 @pytest.mark.parametrize("variant", TALLIED, ids=IDS)
 def test_an_honest_sum_is_accepted(variant: Tallied) -> None:
-    file, setting = recorded(variant)
-    found = audited(file, variant)
+    run = recorded(variant, 5)
+    found = audited(run.content, variant)
     assert found.findings == ()
     assert found.accepted
     assert found.estimate is not None
     assert found.estimate.n == 5
-    assert found.claims == setting.charter.variant.claims()
+    assert found.claims == run.charter.variant.claims()
 
 
 @pytest.mark.parametrize("variant", TALLIED, ids=IDS)
 @pytest.mark.parametrize("adds_up", [True, False])
 def test_another_total_does_not_follow(variant: Tallied, adds_up: bool) -> None:
-    file, setting = recorded(variant)
-    forgery = Forgery(file)
+    run = recorded(variant, 5)
+    forgery = Forgery(run.content)
     [entry] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == "Tally"]
-    tally = setting.charter.codec.decode("Tally", entry[5])
+    tally = run.charter.codec.decode("Tally", entry[5])
     assert isinstance(tally, Tally)
     totals = tally.totals.copy()
     table = totals[: variant.layout.groups[0]]
     most = int(np.argmax(table))
     table[most] -= 1
     table[most - 1] += adds_up
-    entry[5] = setting.charter.codec.encode(msgspec.structs.replace(tally, totals=totals))
+    entry[5] = run.charter.codec.encode(msgspec.structs.replace(tally, totals=totals))
     found = audited(forgery.write(), variant)
     assert found.verification.intact
     assert not found.accepted
@@ -348,7 +328,7 @@ def test_another_total_does_not_follow(variant: Tallied, adds_up: bool) -> None:
 @pytest.mark.parametrize("variant", TALLIED, ids=IDS)
 def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
     """Masks come off with the aggregator's key alone; the literal profile hides nothing from it."""
-    found = audited(recorded(variant, seed=None)[0], variant)
+    found = audited(recorded(variant, 5, seeded=False).content, variant)
     if variant.sums.profile == "literal":
         assert found.accepted
     else:

@@ -39,8 +39,8 @@ from tests.protocol.sessions import (
     envelope,
     everywhere,
     holdings_of,
-    locally,
     machine_of,
+    rehearsed,
     words_of,
 )
 
@@ -216,10 +216,10 @@ def test_the_budget_holds_beside_the_parameters(cls: RR) -> None:
     charter = charter_of(variant)
     cost = math.fsum(b.randomizer.epsilon for b in variant.blocks)
     holdings = holdings_of(charter, answers(SURVEY, 3))
-    run = locally(charter, holdings, budget=cost).run
+    run = rehearsed(charter, holdings, budget=cost)
     assert isinstance(run.result, Pooled)
     with pytest.raises(QuorumError):
-        locally(charter, holdings, budget=math.nextafter(cost, 0))
+        assert rehearsed(charter, holdings, budget=math.nextafter(cost, 0)).published
 
 
 @pytest.mark.parametrize("cls", BOTH)
@@ -251,7 +251,7 @@ def test_almost_no_noise_gives_the_answers_back(cls: RR) -> None:
     records = answers(SURVEY, 60)
     charter = charter_of(variant, parties=60)
     outcome = everywhere(charter, holdings_of(charter, records))
-    estimate = variant.estimate(outcome.run.result)
+    estimate = variant.estimate(outcome.published)
     for names in (("smokes",), ("drinks",), ("smokes", "drinks"), ("drinks", "smokes")):
         values = estimate.table(*names).values
         assert np.allclose(values, records.distribution(names), atol=1e-9)
@@ -260,7 +260,7 @@ def test_almost_no_noise_gives_the_answers_back(cls: RR) -> None:
 @pytest.mark.parametrize("cls", BOTH)
 def test_pooled_reports_are_sorted_and_anonymous(cls: RR) -> None:
     charter = charter_of(cls.with_keep(SURVEY, 0.5), parties=40)
-    result = locally(charter, holdings_of(charter, answers(SURVEY, 40))).run.result
+    result = rehearsed(charter, holdings_of(charter, answers(SURVEY, 40))).published
     assert isinstance(result, Pooled)
     rows = [tuple(row) for row in result.codes.tolist()]
     assert rows == sorted(set(rows))
@@ -276,7 +276,7 @@ def test_too_few_parties_publish_nothing() -> None:
 
     holdings = holdings_of(charter, answers(SURVEY, 3))
     with pytest.raises(QuorumError) as caught:
-        locally(charter, holdings, fate=lose)
+        assert rehearsed(charter, holdings, fate=lose).published
     assert caught.value.missing == (ONE,)
 
 
@@ -288,4 +288,4 @@ def test_a_foreign_result_is_no_result() -> None:
 def test_more_respondents_than_agreed_are_not_sent() -> None:
     charter = charter_of(RRJoint.with_keep(SURVEY, 0.5), parties=1)
     with pytest.raises(QuorumError):
-        locally(charter, {ONE: answers(SURVEY, 2)})
+        assert rehearsed(charter, {ONE: answers(SURVEY, 2)}).published

@@ -11,21 +11,10 @@ import msgspec
 import pytest
 
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, parameters_of
 from protocol.simulation.setting import Setting, setting_of
-from protocol.transcript.header import header_of
-from protocol.transcript.recorder import Recorder
-from protocol.variants import (
-    BUILT_IN,
-    RRBA,
-    PairRR,
-    RRClusters,
-    RRIndependent,
-    SecureSumVariant,
-)
+from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
 from scenarios.deployment.members import _CharterFile
@@ -34,6 +23,7 @@ from scenarios.running.errors import UsageError
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import Run
 from tests.scenarios.command import OWN, complaint, sottovoce
 from transports.certificates import private_pem
 from transports.faults import drop
@@ -372,17 +362,13 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
 
 def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
     variant = SecureSumVariant(survey=BITS)
-    setting = setting_of(variant, answers(BITS, PARTIES), seed=1)
+    run = Run(setting_of(variant, answers(BITS, PARTIES), seed=1), seeded=False)
     path = tmp_path / "transcript.svt"
-    with path.open("wb") as file:
-        recorder = Recorder(file.write, header_of(setting.charter))
-        exchange = Exchange(setting.charter, recorder=recorder)
-        run_locally(exchange, setting.streams, setting.holdings, identities=setting.identities)
-        recorder.close()
+    path.write_bytes(run.content)
     said = sottovoce("audit", path)
     assert said.code == 1
     assert "Whether the published result follows cannot be told" in said.out
-    folder = folder_of(setting, AGGREGATOR, tmp_path / "aggregator")
+    folder = folder_of(run.setting, AGGREGATOR, tmp_path / "aggregator")
     said = sottovoce("audit", path, "--member", folder)
     assert said.code == 0, said.out
     assert said.out.startswith("Accepted\n")

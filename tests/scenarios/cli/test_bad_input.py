@@ -17,9 +17,9 @@ from scenarios.running.errors import UsageError, printable
 from scenarios.running.loading import find_variant
 from scenarios.running.simulation import allow_connections, simulate
 from tests.every_variant import BITS
-from tests.pages import independent, recorded
-from tests.protocol.sessions import answers
+from tests.pages import independent
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
 from tests.scenarios.command import (
     OWN,
     ROOT,
@@ -336,7 +336,7 @@ def test_what_takes_too_much_memory_is_one_line(tmp_path: Path) -> None:
     [(-1, "seed -1, expected at least 0"), (-(2**63), "expected at least 0"), (2**64 - 1, "")],
 )
 def test_of_a_header(seed: int, says: str, tmp_path: Path) -> None:
-    forgery = Forgery(recorded(RRIndependent.with_keep(BITS, 0.6), answers(BITS, 3), 3))
+    forgery = Forgery(recorded(RRIndependent.with_keep(BITS, 0.6), 3, signed=True).content)
     forgery.header |= {"seed": seed, "format": 2**63}
     path = tmp_path / "t.svt"
     path.write_bytes(forgery.write())

@@ -7,17 +7,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from scenarios.deployment.deployment import read_member
 
 from protocol.messages import AGGREGATOR, RECORD, Envelope
+from protocol.transcript.entries import Refused
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.recorder import Recorder
 from scenarios.deployment.members import read_member
 from scenarios.files.checkpoints import checkpoints_of as first_checkpoints_of
 from scenarios.files.checkpoints import read_checkpoint, write_checkpoints
 from scenarios.running.errors import UsageError
-from tests.recorded.checkpointed import checkpoints_of, record, recorded
+from tests.recorded.checkpointed import checkpoints_of, record, spoken
+from tests.recorded.runs import written
 from tests.recorded.signed import TWO, changed_report, rewritten, signed_run
+from tests.recorded.transcripts import sent
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders
 
@@ -181,13 +184,13 @@ def test_where_the_record_does_not_lead_there(survey: Survey, tmp_path: Path) ->
         return complaint(said, code=1)
 
     first, second, *_, last = survey.checkpoints
-    fork = recorded([(2, 1, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
+    fork = spoken([(2, 1, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
     says = "no extension: the record has another checkpoint 1 than the one given: a fork"
     assert refused(fork, "--since", second) == says
     says = "no extension: checkpoint 1 is of another session than the record"
     assert refused(signed_run().content, "--since", second) == says
     says = "no extension: the record has no checkpoint 4, but 2 of them, from 0"
-    assert refused(recorded([(1, 2, 1)]), "--since", first, "--until", last) == says
+    assert refused(spoken([(1, 2, 1)]), "--since", first, "--until", last) == says
     says = "no extension: checkpoint 4 comes after checkpoint 0"
     assert refused(record(), "--since", last, "--until", first) == says
 
@@ -196,15 +199,11 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     """A member knows its session and the aggregator's key."""
     keys = make_folders(tmp_path)
     aggregator = read_member(keys / "aggregator")
-    parts: list[bytes] = []
-    signer, session = aggregator.identity, aggregator.charter.session
-    recorder = Recorder(parts.append, header_of(aggregator.charter), signer=signer)
-    for _ in range(4):
-        recorder.refused("", "x", b"", now=0.0)
-    recorder.sent(Envelope(session, AGGREGATOR, RECORD, 0, "Closed", b""), now=0.0)
-    recorder.close()
+    closed = Envelope(aggregator.charter.session, AGGREGATOR, RECORD, 0, "Closed", b"")
+    entries = (*[Refused(at=0, link="", reason="x", excerpt=b"")] * 4, sent(0, closed))
+    header = header_of(aggregator.charter)
     path, proof = tmp_path / "transcript.svt", tmp_path / "x"
-    path.write_bytes(b"".join(parts))
+    path.write_bytes(written(header, entries, signer=aggregator.identity).content)
     first, last = write_checkpoints(checkpoints_of(path.read_bytes()), tmp_path / "published")
     assert sottovoce("prove", path, "--since", first, "--out", proof).code == 0
     check = ("check", proof, "--since", first, "--checkpoint", last, "--member")

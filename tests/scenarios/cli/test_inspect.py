@@ -364,7 +364,7 @@ def test_a_crash_can_be_looked_at(torn: int, quick: Recorded, tmp_path: Path) ->
 
 
 def test_a_hostile_transcript_is_shown_and_nothing_else(tmp_path: Path) -> None:
-    forgery = Forgery(sample()[0])
+    forgery = Forgery(sample().content)
     forgery.header["variant"] = "[red]x[/nosuch]"
     for entry in forgery.entries:
         if entry[0] == "Sent":

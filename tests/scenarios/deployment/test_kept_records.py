@@ -18,7 +18,6 @@ from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import Block, TranscriptReader, read
-from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope
 from scenarios import simulate
@@ -28,6 +27,7 @@ from scenarios.deployment.retries import KEY_BYTES, remembering
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
 from scenarios.files.kept_records import growing, make_way, partial_path
 from scenarios.running.errors import UsageError
+from tests.recorded.runs import written
 from tests.recorded.signed import signed_run
 from tests.scenarios.command import OWN, Said, complaint, sottovoce
 from tests.scenarios.deployment.test_deployment import start
@@ -43,10 +43,8 @@ VARIANT = RRIndependent.with_keep(RECORDS.survey, 0.6)
 
 def record(*, seed: int | None) -> bytes:
     """The record of a run that failed: of a real survey, if it has no seed."""
-    parts: list[bytes] = []
     header = header_of(setting_of(VARIANT, RECORDS, seed=1).charter, seed=seed)
-    Recorder(parts.append, header).close(complete=False)
-    return b"".join(parts)
+    return written(header, (), complete=False).content
 
 
 REAL, SIMULATED = record(seed=None), record(seed=1)

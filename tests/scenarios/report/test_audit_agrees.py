@@ -14,14 +14,10 @@ import msgspec
 import pytest
 
 from protocol.messages import AGGREGATOR, Envelope, Message
-from protocol.session.exchange import Exchange
-from protocol.session.fates import PASS, Fate, Verdict
-from protocol.session.local import run_locally
+from protocol.session.fates import PASS, Fate, Verdict, deliver_all
 from protocol.session.variant import Variant
-from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.header import header_of
-from protocol.transcript.recorder import Recorder
+from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate
 from scenarios.files.checkpoints import checkpoint_values
@@ -31,6 +27,7 @@ from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import Run, recorded, written
 from tests.scenarios.command import sottovoce
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)
@@ -53,37 +50,30 @@ def losing(envelope: Envelope) -> Fate:
 
 
 @functools.cache
-def place(variant: Variant, seed: int) -> Setting:
-    return setting_of(variant, answers(BITS, PARTIES), seed=seed)
-
-
-@functools.cache
-def recorded(
+def run_of(
     variant: Variant = SIMPLE,
     *,
     seed: int = 1,
     seeded: bool = True,
     unsigned: tuple[str, ...] = (),
-    signer: bool = True,
+    signed: bool = True,
     lossy: bool = False,
-    complete: bool = True,
-) -> bytes:
+) -> Run:
+    fate = losing if lossy else deliver_all
+    return recorded(variant, seed=seed, seeded=seeded, unsigned=unsigned, signed=signed, fate=fate)
+
+
+def file_of(variant: Variant = SIMPLE, **options: Any) -> bytes:
     """A run's file."""
-    setting = place(variant, seed)
-    parts: list[bytes] = []
-    recorder = Recorder(
-        parts.append,
-        header_of(setting.charter, seed=seed if seeded else None),
-        signer=setting.identities[AGGREGATOR] if signer else None,
-    )
-    run_locally(
-        Exchange(setting.charter, recorder=recorder, fate=losing if lossy else lambda _: PASS),
-        setting.streams,
-        setting.holdings,
-        identities={n: key for n, key in setting.identities.items() if n not in unsigned},
-    )
-    recorder.close(complete=complete, reason="" if complete else "QuorumError")
-    return b"".join(parts)
+    return run_of(variant, **options).content
+
+
+def failed() -> bytes:
+    """The file of a run that did not come to its end."""
+    run = run_of()
+    signer = run.setting.identities[AGGREGATOR]
+    header = TranscriptReader(run.content).header
+    return written(header, run.entries, signer=signer, complete=False, reason="QuorumError").content
 
 
 def last_of(file: bytes) -> SignedCheckpoint:
@@ -92,7 +82,7 @@ def last_of(file: bytes) -> SignedCheckpoint:
 
 def forged(change: Callable[[Forgery], object]) -> bytes:
     """A record that somebody has written afresh."""
-    forgery = Forgery(recorded(signer=False))
+    forgery = Forgery(file_of(signed=False))
     change(forgery)
     return forgery.write()
 
@@ -111,7 +101,7 @@ def another_result(forgery: Forgery) -> None:
 
 def one_left_out(forgery: Forgery) -> None:
     """The aggregator pretends that a party was late, and publishes what follows from that."""
-    theirs = Forgery(recorded(signer=False, lossy=True))
+    theirs = Forgery(file_of(signed=False, lossy=True))
     said = (
         [e[2] for e in each.entries if e[0] == "Sent" and e[2][1] == AGGREGATOR]
         for each in (forgery, theirs)
@@ -166,43 +156,43 @@ UNBOUNDED = {"Privacy": "care", "Privacy at a δ": ""}
 ALL_BUT_ONE = ",".join(["aggregator", *(f"party-{i}" for i in range(1, PARTIES))])
 
 CASES = {
-    "sound": Case(recorded, {}),
+    "sound": Case(file_of, {}),
     "its checkpoint": Case(
-        recorded, {"What was published": "good"}, checkpoint=lambda: last_of(recorded())
+        file_of, {"What was published": "good"}, checkpoint=lambda: last_of(file_of())
     ),
-    "its digest": Case(recorded, {"What was published": "good"}, digest="own"),
-    "another digest": Case(recorded, DIFFERS, digest="00" * 32),
+    "its digest": Case(file_of, {"What was published": "good"}, digest="own"),
+    "another digest": Case(file_of, DIFFERS, digest="00" * 32),
     "another record's checkpoint": Case(
-        recorded, DIFFERS, checkpoint=lambda: last_of(recorded(seed=2))
+        file_of, DIFFERS, checkpoint=lambda: last_of(file_of(seed=2))
     ),
     "its digest and another checkpoint": Case(
-        recorded, DIFFERS, digest="own", checkpoint=lambda: last_of(recorded(seed=2))
+        file_of, DIFFERS, digest="own", checkpoint=lambda: last_of(file_of(seed=2))
     ),
     "its checkpoint and another digest": Case(
-        recorded, DIFFERS, digest="00" * 32, checkpoint=lambda: last_of(recorded())
+        file_of, DIFFERS, digest="00" * 32, checkpoint=lambda: last_of(file_of())
     ),
     "an earlier checkpoint": Case(
-        lambda: recorded(ROUNDS),
+        lambda: file_of(ROUNDS),
         {"Claims": "care"},
-        checkpoint=lambda: checkpoints_of(recorded(ROUNDS))[0],
+        checkpoint=lambda: checkpoints_of(file_of(ROUNDS))[0],
     ),
     "an earlier checkpoint of another record": Case(
-        lambda: recorded(ROUNDS),
+        lambda: file_of(ROUNDS),
         {**DIFFERS, "Claims": "care"},
-        checkpoint=lambda: checkpoints_of(recorded(ROUNDS, seed=2))[0],
+        checkpoint=lambda: checkpoints_of(file_of(ROUNDS, seed=2))[0],
     ),
     "a checkpoint that contradicts the record's": Case(
-        recorded,
+        file_of,
         {**DIFFERS, "Signed by the aggregator": "bad"},
-        checkpoint=lambda: last_of(recorded(lossy=True)),
+        checkpoint=lambda: last_of(file_of(lossy=True)),
     ),
     "a flipped bit in the last entries": Case(
-        lambda: recorded()[:-40] + bytes([recorded()[-40] ^ 1]) + recorded()[-39:],
+        lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
         UNREAD,
     ),
-    "torn in the closing record": Case(lambda: recorded()[:-5], UNREAD),
-    "a run that failed": Case(lambda: recorded(complete=False), BROKEN),
-    "a run with a loss": Case(lambda: recorded(lossy=True), {"The count": "care"}),
+    "torn in the closing record": Case(lambda: file_of()[:-5], UNREAD),
+    "a run that failed": Case(failed, BROKEN),
+    "a run with a loss": Case(lambda: file_of(lossy=True), {"The count": "care"}),
     "one left out": Case(lambda: forged(one_left_out), {**REFUSED, "The count": "bad", **FORGED}),
     "nothing published": Case(
         lambda: forged(unpublished), {**REFUSED, "The result": "bad", **FORGED}
@@ -211,44 +201,44 @@ CASES = {
         lambda: forged(another_result), {**REFUSED, "The result": "bad", **FORGED}
     ),
     "a result that cannot be read": Case(
-        lambda: recorded(Unreadable.with_keep(BITS, 0.6)),
+        lambda: file_of(Unreadable.with_keep(BITS, 0.6)),
         {**REFUSED, "The result": "bad"},
         variant="Unreadable",
     ),
     "a result that cannot be followed": Case(
-        lambda: recorded(SecureSumVariant(survey=BITS), seeded=False),
+        lambda: file_of(SecureSumVariant(survey=BITS), seeded=False),
         {**REFUSED, "The result": "open", "Simulation": "", **UNBOUNDED},
     ),
-    "no simulation": Case(lambda: recorded(seeded=False), {"Simulation": ""}),
+    "no simulation": Case(lambda: file_of(seeded=False), {"Simulation": ""}),
     "no bound, and nothing claimed": Case(
-        lambda: recorded(SecureSumVariant(survey=BITS)), UNBOUNDED
+        lambda: file_of(SecureSumVariant(survey=BITS)), UNBOUNDED
     ),
     "no bound where one is claimed": Case(
-        lambda: recorded(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="secure-sum")),
+        lambda: file_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="secure-sum")),
         {**UNBOUNDED, "Claims": "care"},
     ),
-    "more than is claimed": Case(lambda: recorded(ROUNDS), {"Claims": "care"}),
+    "more than is claimed": Case(lambda: file_of(ROUNDS), {"Claims": "care"}),
     "two parties without keys": Case(
-        lambda: recorded(unsigned=("party-1", LOST)), {"Signed by parties": "care"}
+        lambda: file_of(unsigned=("party-1", LOST)), {"Signed by parties": "care"}
     ),
     "no signature at all": Case(
-        lambda: recorded(unsigned=tuple(place(SIMPLE, 1).identities), signer=False),
+        lambda: file_of(unsigned=tuple(run_of().setting.identities)),
         {"Signed by parties": "care", **FORGED},
     ),
-    "replayed with the true records": Case(recorded, {"Replayed words": "good"}, records="true"),
-    "replayed with others": Case(recorded, {**REFUSED, "Replayed words": "bad"}, records="others"),
+    "replayed with the true records": Case(file_of, {"Replayed words": "good"}, records="true"),
+    "replayed with others": Case(file_of, {**REFUSED, "Replayed words": "bad"}, records="others"),
     "nobody conspires well": Case(
-        lambda: recorded(SecureSumVariant(survey=BITS)),
+        lambda: file_of(SecureSumVariant(survey=BITS)),
         {**UNBOUNDED, "Coalition": "note", "The worst coalition": "note"},
         options=("--coalition", "party-1", "--worst", "1"),
     ),
     "all but one conspire": Case(
-        lambda: recorded(SecureSumVariant(survey=BITS)),
+        lambda: file_of(SecureSumVariant(survey=BITS)),
         {**UNBOUNDED, "Coalition": "care", "The worst coalition": "care"},
         options=("--coalition", ALL_BUT_ONE, "--worst", str(PARTIES - 1)),
     ),
     "told twice": Case(
-        lambda: recorded(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr")),
+        lambda: file_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr")),
         {"Linkage": "care"},
     ),
 }

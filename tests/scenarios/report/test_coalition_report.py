@@ -23,7 +23,7 @@ from scenarios.report.statement.checks import known
 from scenarios.report.statement.coalitions import coalition, linkage, worst_coalition
 from scenarios.report.statement.parts import Section
 from scenarios.report.values import LISTED_NAMES, coalition_values, linkage_values
-from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, locally, roster_of
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed, roster_of
 from tests.protocol.sharing.test_sums import vanishing
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
@@ -33,7 +33,7 @@ NEARLY_ALL = Coalition((AGGREGATOR, *PARTIES[:-1]))
 
 def run(variant: Any, *, parties: int = 7) -> tuple[Charter, list[Entry]]:
     charter = charter_of(variant, parties)
-    return charter, locally(charter, holdings_of(charter, answers(SURVEY, parties))).entries()
+    return charter, rehearsed(charter, holdings_of(charter, answers(SURVEY, parties))).entries
 
 
 def said(section: Section) -> str:
@@ -141,7 +141,7 @@ def test_differences_are_named() -> None:
     other = Charter(session=bytes(16), variant=charter.variant, roster=roster_of(7))
     holdings = holdings_of(charter, answers(SURVEY, 7))
     sessions = [
-        (c, locally(c, holdings, fate=vanishing({PARTIES[i]: "Upload"})).entries())
+        (c, rehearsed(c, holdings, fate=vanishing({PARTIES[i]: "Upload"})).entries)
         for i, c in enumerate((charter, other))
     ]
     finding = judge_sessions(sessions, Coalition((AGGREGATOR,)))

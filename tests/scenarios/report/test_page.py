@@ -35,12 +35,12 @@ from tests.pages import (
     hostile_survey,
     independent,
     page_of,
-    recorded,
     style_of,
     summed,
     worst_of,
 )
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
 
 HOLDERS = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "audio", "video"}
 
@@ -257,7 +257,9 @@ def test_other_compositions_carry_what_they_assume() -> None:
 def test_hostile_names_stay_names() -> None:
     survey = hostile_survey()
     rows = [dict.fromkeys(survey.names, name) for name in survey.names] * 5
-    file = recorded(RRIndependent.with_keep(survey, 0.6), Records.from_rows(survey, rows), 20)
+    file = recorded(
+        RRIndependent.with_keep(survey, 0.6), Records.from_rows(survey, rows), signed=True
+    ).content
     found = audited(file)
     evil = " ".join(HOSTILE)
     everywhere = msgspec.structs.replace(
@@ -297,7 +299,7 @@ def test_large_transcripts_are_summarised() -> None:
         ),
     )
     codes = Records.from_rows(survey, [dict.fromkeys(survey.names, "category 3")] * 3)
-    file = recorded(RRIndependent.with_keep(survey, 0.6), codes, 3)
+    file = recorded(RRIndependent.with_keep(survey, 0.6), codes, parties=3, signed=True).content
     found = audited(file)
     parties = tuple(PartyId(f"somebody-{i}") for i in range(3000))
     fault = Fault("chain", "the same again " * 30, 5, 6)
@@ -341,7 +343,9 @@ def test_length_does_not_grow_with_the_parties() -> None:
     lengths = []
     for parties in (40, 400):
         records = town(parties, seed=3)
-        file = recorded(RRIndependent.with_keep(records.survey, 0.6), records, parties)
+        file = recorded(
+            RRIndependent.with_keep(records.survey, 0.6), records, parties=parties, signed=True
+        ).content
         lengths.append(len(page_of(file)))
     assert abs(lengths[1] - lengths[0]) < 600
 

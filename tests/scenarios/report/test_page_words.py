@@ -13,8 +13,8 @@ from protocol.audit.replay import Replay
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA
 from tests.every_variant import BITS
-from tests.pages import Page, audited, independent, page_of, recorded, summed, worst_of
-from tests.protocol.sessions import answers
+from tests.pages import Page, audited, independent, page_of, summed, worst_of
+from tests.recorded.runs import recorded
 
 
 def test_exact_shares_have_no_errors() -> None:
@@ -28,7 +28,7 @@ def test_exact_shares_have_no_errors() -> None:
 
 def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
     variant = RRBA(survey=BITS, p=0.5, k=2)
-    read = Page(page_of(recorded(variant, answers(BITS, 1), 1)))
+    read = Page(page_of(recorded(variant, 1, signed=True).content))
     assert "± unknown" in read.said
     assert "An error is unknown where reports are too few, or too much alike" in read.said
     assert "± 0.0" not in read.said

@@ -61,8 +61,8 @@ def planting(item: Envelope, message: Message, swaps: Swaps) -> Message | None:
 def plotted(swaps: Swaps) -> tuple[Charter, dict[PartyId, Records], list[Entry]]:
     """A session with these keys swapped, as far as it goes: what it adds up to is no count."""
     trial, holdings = attacked(lambda item, message: planting(item, message, swaps), WARY)
-    assert bool(swaps) == (trial.error is not None)
-    said: list[Entry] = [Sent(at=0, envelope=encode_envelope(item)) for item in trial.said]
+    assert bool(swaps) == (trial.failure is not None)
+    said: list[Entry] = [Sent(at=0, envelope=encode_envelope(item)) for item in trial.said()]
     return trial.charter, holdings, said
 
 

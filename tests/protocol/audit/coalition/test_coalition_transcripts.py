@@ -34,11 +34,11 @@ from tests.protocol.sessions import (
     charter_of,
     envelope,
     holdings_of,
-    locally,
+    rehearsed,
     roster_of,
     talk,
 )
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, tried, vanishing
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, counted, vanishing
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN = PARTIES
@@ -52,7 +52,7 @@ def run(
 ) -> tuple[Charter, dict[PartyId, Records], list[Entry]]:
     charter = charter_of(variant, parties)
     holdings = holdings_of(charter, answers(SURVEY, parties))
-    return charter, holdings, locally(charter, holdings, fate=vanishing(gone or {})).entries()
+    return charter, holdings, rehearsed(charter, holdings, fate=vanishing(gone or {})).entries
 
 
 def changed(
@@ -127,12 +127,12 @@ def test_a_party_with_one_mask_is_exposed_to_whoever_shares_it() -> None:
 def test_two_sessions_tell_what_one_of_them_lacks() -> None:
     charter, holdings, entries = run()
     other = Charter(session=bytes(16), variant=COUNTS, roster=roster_of(7))
-    again = locally(other, holdings, fate=vanishing({FOUR: "Upload"}))
-    finding = judge_sessions([(charter, entries), (other, again.entries())], Coalition((RECORD,)))
+    again = rehearsed(other, holdings, fate=vanishing({FOUR: "Upload"}))
+    finding = judge_sessions([(charter, entries), (other, again.entries)], Coalition((RECORD,)))
     assert sets(finding) == [set(PARTIES) - {FOUR}, {FOUR}]
     assert finding.exposed == (FOUR,)
     assert [found.contributed for found in finding.sums] == [7, 6]
-    first, second = (entry_totals(c, e) for c, e in ((charter, entries), (other, again.entries())))
+    first, second = (entry_totals(c, e) for c, e in ((charter, entries), (other, again.entries)))
     assert (first - second).tolist() == counted(COUNTS, holdings, [FOUR])
     # What she contributed is known: in both sessions, for it is the same.
     trail = finding.ledger.accounts[FOUR].trail
@@ -141,7 +141,7 @@ def test_two_sessions_tell_what_one_of_them_lacks() -> None:
         Masked(SURVEY.names)
     ] * 2
     # Each by itself exposes nobody.
-    for c, e in ((charter, entries), (other, again.entries())):
+    for c, e in ((charter, entries), (other, again.entries)):
         assert judge_coalition(c, e, Coalition((RECORD,))).exposed == ()
 
 
@@ -201,9 +201,9 @@ def test_a_tap_shows_a_contribution_and_a_key_opens_it() -> None:
 def test_a_sum_that_failed_tells_nothing() -> None:
     charter = charter_of(COUNTS, 7)
     holdings = holdings_of(charter, answers(SURVEY, 7))
-    trial = tried(charter, holdings, fate=vanishing(dict.fromkeys(PARTIES[:4], "Unmask")))
-    assert trial.error is not None
-    parts = [Sent(at=0, envelope=encode_envelope(item)) for item in trial.said]
+    trial = rehearsed(charter, holdings, fate=vanishing(dict.fromkeys(PARTIES[:4], "Unmask")))
+    assert trial.failure is not None
+    parts = [Sent(at=0, envelope=encode_envelope(item)) for item in trial.said()]
     finding = judge_coalition(charter, parts, ALONE)
     (found,) = finding.sums
     assert (found.contributed, found.uploads_seen, found.total_known) == (7, 7, False)
@@ -374,7 +374,7 @@ def test_a_contribution_that_came_late_stays_under_its_own_mask() -> None:
     def late(item: Envelope) -> Fate:
         return Fate(delay=1000.0) if (item.sender, item.kind) == (THREE, "Upload") else PASS
 
-    entries = locally(charter, holdings, fate=late).entries()
+    entries = rehearsed(charter, holdings, fate=late).entries
     finding = judge_coalition(charter, entries, ALONE)
     (found,) = finding.sums
     assert (found.contributed, found.uploads_seen) == (7, 7)

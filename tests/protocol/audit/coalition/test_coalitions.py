@@ -29,7 +29,7 @@ from tests.protocol.sessions import (
     charter_of,
     holdings_of,
     identities_of,
-    locally,
+    rehearsed,
 )
 from tests.protocol.sharing.test_sums import (
     LITERAL,
@@ -162,7 +162,7 @@ def test_what_is_said_to_follow_can_be_computed(
     variant = SecureSumVariant(survey=SURVEY, sums=sums, everyone=everyone, max_records=2)
     charter = charter_of(variant, n)
     holdings = holdings_of(charter, answers(SURVEY, 2 * n))
-    entries = locally(charter, holdings, fate=vanishing(gone)).entries()
+    entries = rehearsed(charter, holdings, fate=vanishing(gone)).entries
     finding = judge_coalition(charter, entries, coalition)
     (found,) = finding.sums
     spy = Eavesdropper(charter, entries, coalition, identities_of(charter), STREAMS)

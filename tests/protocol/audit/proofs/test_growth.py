@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from protocol.audit.proofs.extension import NotExtendedError, prove_extension
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, RECORD
-from protocol.transcript.checkpoints import (
-    SignedCheckpoint,
-)
+from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.extension import (
     Extension,
     Grown,
@@ -33,10 +31,11 @@ from tests.recorded.checkpointed import (
     grown_of,
     prove,
     record,
-    recorded,
     signed,
+    spoken,
     words_at,
 )
+from tests.recorded.runs import written
 from tests.recorded.signed import (
     SURVEY,
     TWO,
@@ -100,7 +99,7 @@ def test_records_of_real_runs() -> None:
 
 
 def test_where_nothing_was_said_nothing_is_stored() -> None:
-    content = recorded([(1,)])
+    content = spoken([(1,)])
     earlier, later = checkpoints_of(content)
     extension = prove(content, earlier, later)
     assert extension.tree == (earlier.statement.digest,) == (later.statement.digest,)
@@ -110,7 +109,7 @@ def test_where_nothing_was_said_nothing_is_stored() -> None:
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=9), min_size=1, max_size=4), st.data())
 def test_records_of_random_runs(rounds: list[list[int]], choice: st.DataObject) -> None:
-    content = recorded(rounds)
+    content = spoken(rounds)
     checkpoints = checkpoints_of(content)
     assert len(checkpoints) == len(rounds) + 1
     one, other = sorted(choice.draw(st.integers(0, len(rounds))) for _ in range(2))
@@ -148,7 +147,7 @@ def test_a_fork_leads_from_no_checkpoint_of_the_original() -> None:
 
 def test_a_later_fork_does_not_lead_to_the_later_checkpoint() -> None:
     """Two records that part after the first checkpoint."""
-    one, other = recorded([(1, 2), (3,)]), recorded([(1, 2), (4,)])
+    one, other = spoken([(1, 2), (3,)]), spoken([(1, 2), (4,)])
     first, *rest = checkpoints_of(one)
     assert checkpoints_of(other)[0] == first
     assert prove(other, first) != prove(one, first)
@@ -168,14 +167,13 @@ def test_who_is_refused() -> None:
     assert refusal(content, of_other) == "checkpoint 0 is not signed by the record's aggregator"
     unsigned = msgspec.structs.replace(last, signature=bytes(64))
     assert refusal(content, first, unsigned).startswith("checkpoint 4 is not signed")
-    shorter = recorded([(1, 2, 1), ()])
+    shorter = spoken([(1, 2, 1), ()])
     assert refusal(shorter, first, last) == "the record has no checkpoint 4, but 3 of them, from 0"
     broken = bytearray(content)
     broken[-1] ^= 1
     assert refusal(bytes(broken), first).startswith("the record is not sound: ")
-    parts: list[bytes] = []
-    Recorder(parts.append, TranscriptReader(content).header).close()
-    assert refusal(b"".join(parts), first) == "the record has no checkpoint"
+    empty = written(TranscriptReader(content).header, ())
+    assert refusal(empty.content, first) == "the record has no checkpoint"
     with pytest.raises(SurveyError, match="no readable header"):
         prove(b"", first)
 

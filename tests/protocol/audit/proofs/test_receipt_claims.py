@@ -9,13 +9,9 @@ import pytest
 
 from protocol.audit.proofs.receipt import prove
 from protocol.crypto.merkle import joint_path, leaf_hash, levels_of
-from protocol.messages import AGGREGATOR, RECORD, Envelope
-from protocol.session.exchange import Exchange
+from protocol.messages import RECORD, Envelope
 from protocol.session.fates import PASS, Fate, Verdict
-from protocol.session.local import run_locally
 from protocol.session.variant import Variant
-from protocol.simulation.setting import setting_of
-from protocol.transcript.header import header_of
 from protocol.transcript.receipts import (
     Counted,
     Receipt,
@@ -24,19 +20,13 @@ from protocol.transcript.receipts import (
     is_about,
     problems_of,
 )
-from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import FILMS, PARTIES
-from tests.protocol.sessions import answers
-from tests.recorded.signed import (
-    ONE,
-    TWO,
-    Run,
-    envelopes,
-    signed_run,
-)
+from tests.protocol.sessions import charter_of
+from tests.recorded.runs import recorded
+from tests.recorded.signed import ONE, TWO, Run, envelopes, signed_run
 
 
 def receipt_of(run: Run, variant: type[Variant] = RRIndependent) -> Receipt:
@@ -47,23 +37,14 @@ def receipt_of(run: Run, variant: type[Variant] = RRIndependent) -> Receipt:
 def rounds_run() -> Run:
     """Three rounds of reports, of which the last of the first party's is lost."""
     variant = PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=3)
-    where = setting_of(variant, answers(FILMS, PARTIES), seed=1)
-    codec = where.charter.codec
+    codec = charter_of(variant, PARTIES).codec
 
     def fate(item: Envelope) -> Fate:
         late = item.sender == ONE and item.kind == "KeyReport"
         message = codec.decode(item.kind, item.body) if late else None
         return Fate(Verdict.DROP) if getattr(message, "round", 0) == 2 else PASS
 
-    parts: list[bytes] = []
-    recorder = Recorder(
-        parts.append, header_of(where.charter, seed=1), signer=where.identities[AGGREGATOR]
-    )
-    exchange = Exchange(where.charter, recorder=recorder, fate=fate)
-    run_locally(exchange, where.streams, where.holdings, identities=where.identities)
-    recorder.close()
-    assert recorder.checkpoint is not None
-    return Run(b"".join(parts), recorder.checkpoint)
+    return recorded(variant, PARTIES, fate=fate, signed=True)
 
 
 def test_a_report_of_another_round_is_not_the_one_that_was_counted() -> None:

@@ -18,15 +18,11 @@ from protocol.errors import LocalProtocolError, QuorumError
 from protocol.estimators.dependence.dependence import dependences
 from protocol.messages import AGGREGATOR, DONE, Declined, PartyId
 from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
 from protocol.session.roles import Seen
 from protocol.sharing.sums import SecureSum
-from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
-from protocol.transcript.header import header_of
-from protocol.transcript.recorder import Recorder
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.clusters.rr_clusters import (
@@ -40,10 +36,11 @@ from protocol.variants.reports.reports import Ask, Report
 from protocol.variants.sums.pair_rr import pair_randomizers
 from protocol.variants.sums.tallies import all_pairs
 from scenarios import EXECUTORS
-from tests.protocol.sessions import charter_of, everywhere, holdings_of
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE, Trial, tried, vanishing
+from tests.protocol.sessions import charter_of, everywhere, holdings_of, rehearsed
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE, vanishing
 from tests.protocol.sharing.test_sums_attacks import Rewrite, change, rewriting
 from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import Run, recorded
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SURE = 1 - 2**-40
@@ -96,16 +93,16 @@ def session(
     *,
     rewrite: Rewrite | None = None,
     gone: Mapping[PartyId, str] | None = None,
-) -> Trial:
+) -> Run:
     charter = charter_of(variant, n)
     exchange = rewriting(charter.codec, rewrite) if rewrite else Exchange
     holdings = holdings_of(charter, dependent(n))
-    return tried(charter, holdings, exchange=exchange, fate=vanishing(gone or {}))
+    return rehearsed(charter, holdings, exchange=exchange, fate=vanishing(gone or {}))
 
 
-def result_of(trial: Trial) -> Clustered:
-    if trial.error is not None:
-        raise trial.error
+def result_of(trial: Run) -> Clustered:
+    if trial.failure is not None:
+        raise trial.failure
     assert isinstance(trial.result, Clustered)
     return trial.result
 
@@ -117,7 +114,7 @@ def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, 
     variant = variant_of(way, p=SURE, td=td)
     charter = charter_of(variant, 40)
     records = dependent(40)
-    result = everywhere(charter, holdings_of(charter, records)).run.result
+    result = everywhere(charter, holdings_of(charter, records)).published
     assert isinstance(result, Clustered)
     expected = (("a", "b"), ("c",)) if td < 1 else (("a",), ("b",), ("c",))
     assert result.clusters == expected
@@ -148,9 +145,9 @@ def test_the_cost_of_learning_is_part_of_the_ledger(way: Dependence) -> None:
     variant = variant_of(way)
     trial_charter = charter_of(variant, 8)
     outcome = everywhere(trial_charter, holdings_of(trial_charter, dependent(8)))
-    result = outcome.run.result
+    result = outcome.published
     assert isinstance(result, Clustered)
-    ledger = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR)
+    ledger = outcome.ledger(AGGREGATOR)
     # By the closed form, not by what the variant says of itself.
     single = math.fsum(math.log1p(size * 0.7 / 0.3) for size in (2, 3, 2))
     release = math.fsum(b.randomizer.epsilon for b in variant.negotiated(result).blocks)
@@ -200,7 +197,7 @@ def test_other_totals_for_one_end_before_any_report(way: Dependence) -> None:
     assert set(trial.refusals()) == set(trial.charter.roster.parties)
     assert all("is not confirmed by" in why for why in trial.refusals().values())
     assert trial.messages("Report") == []
-    assert isinstance(trial.error, QuorumError)
+    assert isinstance(trial.failure, QuorumError)
 
 
 @pytest.mark.parametrize("codes", [[[0, 0, 0]], [[0]], [[5, 5]]], ids=str)
@@ -222,7 +219,7 @@ def test_a_report_that_does_not_fit_the_clusters_is_left_out(
 def test_too_few_reports_that_fit_give_no_result() -> None:
     rewrite = change("Report", TWO, codes=np.zeros((1, 3), np.uint8))
     trial = session(variant_of("rr", p=SURE, quorum=8), rewrite=rewrite)
-    assert "7 reports fit the clusters, 8 needed" in str(trial.error)
+    assert "7 reports fit the clusters, 8 needed" in str(trial.failure)
 
 
 @settings(deadline=None, max_examples=25)
@@ -249,22 +246,17 @@ def test_whoever_vanishes_is_counted_out(way: Dependence, gone: dict[PartyId, st
 @pytest.mark.parametrize("kind", ["Join", "Deal", "Partial", "Tags"])
 def test_nobody_may_be_missing_from_a_literal_sum(kind: str) -> None:
     trial = session(variant_of("secure-sum", sums=LITERAL), 5, gone={TWO: kind})
-    assert isinstance(trial.error, QuorumError)
-    assert (trial.error.kind, trial.error.missing) == (kind, (TWO,))
+    assert isinstance(trial.failure, QuorumError)
+    assert (trial.failure.kind, trial.failure.missing) == (kind, (TWO,))
 
 
 def audited(variant: RRClusters, forge: Any = None) -> Audit:
-    setting = setting_of(variant, dependent(8), seed=1)
-    parts: list[bytes] = []
-    recorder = Recorder(parts.append, header_of(setting.charter, seed=1))
-    exchange = Exchange(setting.charter, recorder=recorder)
-    run_locally(exchange, setting.streams, setting.holdings, identities=setting.identities)
-    recorder.close()
-    file = b"".join(parts)
+    run = recorded(variant, dependent(8))
+    file = run.content
     if forge is not None:
         forgery = Forgery(file)
         [entry] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == "Clustered"]
-        codec = setting.charter.codec
+        codec = run.charter.codec
         entry[5] = codec.encode(forge(codec.decode("Clustered", entry[5])))
         file = forgery.write()
     return audit(lambda: [file], RRClusters)

@@ -38,8 +38,8 @@ from tests.protocol.sessions import (
     charter_of,
     envelope,
     holdings_of,
-    locally,
     machine_of,
+    rehearsed,
     words_of,
 )
 
@@ -68,8 +68,8 @@ def test_privkv_comes_near_the_truth(estimator: Any) -> None:
     records = answers(FILMS, n)
     variant = PrivKVVariant(survey=FILMS, epsilon=6.0, estimator=estimator, max_records=n)
     charter = charter_of(variant, parties=6)
-    outcome = locally(charter, holdings_of(charter, records))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, records))
+    estimate = variant.estimate(outcome.published)
     assert estimate.n == n
     held = held_records(records)
     true = held.codes.mean(axis=0)
@@ -96,8 +96,8 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
     records = answers(FILMS, n)
     variant = PrivKVMVariant(survey=FILMS, epsilon=12.0, estimator="likelihood", max_records=n)
     charter = charter_of(variant, parties=5)
-    outcome = locally(charter, holdings_of(charter, records))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, records))
+    estimate = variant.estimate(outcome.published)
     assert estimate.counts.shape == (3, 3, 3)
     assert (estimate.counts.sum(axis=(1, 2)) == n).all()
     # The key is drawn and perturbed once: who reports none is the same in every round.
@@ -117,7 +117,7 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
         estimate.by("moment").means, moment(estimate.counts[2], each).means
     )
     # What stands for missing keys in a further round is what the one before found.
-    said = [decode_envelope(e.envelope) for e in outcome.entries() if isinstance(e, Sent)]
+    said = [decode_envelope(e.envelope) for e in outcome.entries if isinstance(e, Sent)]
     first = next(item for item in said if item.kind == "KeyReport" and item.sender == ONE)
     asked = next(item for item in said if item.kind == "Fakes" and item.recipient == ONE)
     reported = charter.codec.decode(first.kind, first.body)
@@ -132,8 +132,8 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
 def test_the_ledger_has_privkvs_true_epsilon_and_the_claim_the_charged_sum() -> None:
     variant = PrivKVVariant(survey=FILMS, epsilon=2.0)
     charter = charter_of(variant, parties=7)
-    outcome = locally(charter, holdings_of(charter, RECORDS))
-    ledger = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR)
+    outcome = rehearsed(charter, holdings_of(charter, RECORDS))
+    ledger = outcome.ledger(AGGREGATOR)
     each = variant.client.each
     assert ledger.record_epsilon == each.epsilon
     assert each.epsilon == pytest.approx(1 + math.log(2 / (1 + math.exp(-1))))
@@ -146,8 +146,8 @@ def test_the_ledger_has_privkvs_true_epsilon_and_the_claim_the_charged_sum() -> 
 def test_the_ledger_has_every_rounds_budget() -> None:
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
     charter = charter_of(variant, parties=7)
-    outcome = locally(charter, holdings_of(charter, RECORDS))
-    ledger = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR)
+    outcome = rehearsed(charter, holdings_of(charter, RECORDS))
+    ledger = outcome.ledger(AGGREGATOR)
     for account in ledger.accounts.values():
         costs = [charge.loss.record for charge in account.trail]
         assert costs == pytest.approx([1.5 + 0.5, 0.5, 0.5])
@@ -162,11 +162,11 @@ def test_a_party_that_misses_a_round_is_left_out_of_it() -> None:
 
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
     charter = charter_of(variant, parties=7)
-    outcome = locally(charter, holdings_of(charter, RECORDS), fate=fate)
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, RECORDS), fate=fate)
+    estimate = variant.estimate(outcome.published)
     assert estimate.counts.sum(axis=(1, 2)).tolist() == [7, 6, 7]
     assert outcome.follows()
-    assert outcome.run.endings[ONE] == "done"
+    assert outcome.endings[ONE] == "done"
 
 
 def test_a_party_whose_first_report_is_late_is_told_so() -> None:
@@ -176,10 +176,10 @@ def test_a_party_whose_first_report_is_late_is_told_so() -> None:
 
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
     charter = charter_of(variant, parties=7)
-    outcome = locally(charter, holdings_of(charter, RECORDS), fate=fate)
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, RECORDS), fate=fate)
+    estimate = variant.estimate(outcome.published)
     assert estimate.counts.sum(axis=(1, 2)).tolist() == [6, 6, 6]
-    assert outcome.run.endings[ONE] == "done"
+    assert outcome.endings[ONE] == "done"
 
 
 def test_too_few_in_a_later_round_is_no_survey() -> None:
@@ -190,7 +190,7 @@ def test_too_few_in_a_later_round_is_no_survey() -> None:
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0, quorum=2)
     charter = charter_of(variant, parties=3)
     with pytest.raises(QuorumError, match="KeyReport"):
-        locally(charter, holdings_of(charter, answers(FILMS, 3)), fate=fate)
+        assert rehearsed(charter, holdings_of(charter, answers(FILMS, 3)), fate=fate).published
 
 
 def heard(variant: KeyValueCollection, *reports: KeyReport) -> Any:

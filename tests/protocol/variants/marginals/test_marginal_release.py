@@ -30,8 +30,8 @@ from tests.protocol.sessions import (
     charter_of,
     envelope,
     holdings_of,
-    locally,
     machine_of,
+    rehearsed,
 )
 
 ONE = PartyId("party-1")
@@ -60,9 +60,9 @@ test_categories_as_bits = contract(
 def test_a_report_takes_the_bits_of_the_paper(cls: type[MarginalRelease], k: int) -> None:
     variant = cls(survey=BINARY, epsilon=1.0, k=k)
     charter = charter_of(variant, parties=5)
-    outcome = locally(charter, holdings_of(charter, answers(BINARY, 5)))
+    outcome = rehearsed(charter, holdings_of(charter, answers(BINARY, 5)))
     bits = report_bits(cls.method, d=4, k=k)
-    found = [decode_envelope(e.envelope) for e in outcome.entries() if isinstance(e, Sent)]
+    found = [decode_envelope(e.envelope) for e in outcome.entries if isinstance(e, Sent)]
     reports = [item for item in found if item.kind == "Bits"]
     assert len(reports) == 5
     for item in reports:
@@ -97,8 +97,8 @@ def test_estimates_come_near_the_truth_and_the_ledger_has_epsilon(
     records = Records.from_codes(BINARY, codes)
     variant = cls(survey=BINARY, epsilon=2.0, max_records=200)
     charter = charter_of(variant, parties=30)
-    outcome = locally(charter, holdings_of(charter, records))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, records))
+    estimate = variant.estimate(outcome.published)
     assert isinstance(estimate, MarginalEstimate)
     for names in (("a1", "a3"), ("a0", "a2"), ("a2",)):
         table = estimate.table(*names)
@@ -106,7 +106,7 @@ def test_estimates_come_near_the_truth_and_the_ledger_has_epsilon(
         distance = np.abs(table.values - records.distribution(names))
         assert (distance < 6 * table.standard_errors).all()
     assert outcome.follows()
-    epsilon = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).record_epsilon
+    epsilon = outcome.ledger(AGGREGATOR).record_epsilon
     assert epsilon == pytest.approx(2.0, abs=1e-9)
     assert epsilon <= 2.0
     assert epsilon == variant.plan.epsilon
@@ -115,8 +115,8 @@ def test_estimates_come_near_the_truth_and_the_ledger_has_epsilon(
 def test_a_report_costs_only_what_it_is_about() -> None:
     variant = MargPS(survey=BINARY, epsilon=1.0)
     outcome_charter = charter_of(variant, parties=8)
-    outcome = locally(outcome_charter, holdings_of(outcome_charter, answers(BINARY, 8)))
-    accounts = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).accounts
+    outcome = rehearsed(outcome_charter, holdings_of(outcome_charter, answers(BINARY, 8)))
+    accounts = outcome.ledger(AGGREGATOR).accounts
     told = {frozenset(account.loss.attributes) for account in accounts.values()}
     assert all(len(names) == 2 for names in told)
     assert len(told) > 1
@@ -126,8 +126,8 @@ def test_categories_are_encoded_and_decoded() -> None:
     variant = MargPS(survey=SURVEY, epsilon=3.0, k=3, max_records=100)
     records = answers(SURVEY, 3000)
     charter = charter_of(variant, parties=30)
-    outcome = locally(charter, holdings_of(charter, records))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, records))
+    estimate = variant.estimate(outcome.published)
     assert isinstance(estimate, EncodedEstimate)
     table = estimate.table("smokes", "drinks")
     assert table.standard_errors is not None
@@ -189,8 +189,8 @@ def test_an_attribute_has_to_fit_into_a_marginal() -> None:
 def test_marginals_of_single_attributes_have_no_pairs() -> None:
     variant = MargPS(survey=BINARY, epsilon=1.0, k=1)
     charter = charter_of(variant, parties=9)
-    outcome = locally(charter, holdings_of(charter, answers(BINARY, 9)))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, answers(BINARY, 9)))
+    estimate = variant.estimate(outcome.published)
     assert estimate.pairs() == []
     assert set(estimate.marginals()) == set(BINARY.names)
 
@@ -198,8 +198,8 @@ def test_marginals_of_single_attributes_have_no_pairs() -> None:
 def test_pairs_of_more_bits_than_a_marginal_are_left_out() -> None:
     variant = MargPS(survey=SURVEY, epsilon=1.0, k=2)
     charter = charter_of(variant, parties=9)
-    outcome = locally(charter, holdings_of(charter, answers(SURVEY, 9)))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 9)))
+    estimate = variant.estimate(outcome.published)
     assert estimate.pairs() == []
     assert set(estimate.marginals()) == set(SURVEY.names)
 

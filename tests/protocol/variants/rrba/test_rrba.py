@@ -24,16 +24,16 @@ from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (
     SURVEY,
-    Outcome,
     answers,
     charter_of,
     envelope,
     everywhere,
     holdings_of,
-    locally,
     machine_of,
+    rehearsed,
     words_of,
 )
+from tests.recorded.runs import Run
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 WIDE = Survey(
@@ -54,21 +54,21 @@ test_many_respondents_to_a_party = contract(
 )
 
 
-def run(variant: RRBA, respondents: int, parties: int | None = None) -> Outcome:
+def run(variant: RRBA, respondents: int, parties: int | None = None) -> Run:
     holders = parties or respondents
     fitted = msgspec.structs.replace(variant, max_records=-(-respondents // holders))
     charter = charter_of(fitted, parties=holders)
-    return locally(charter, holdings_of(charter, answers(variant.survey, respondents)))
+    return rehearsed(charter, holdings_of(charter, answers(variant.survey, respondents)))
 
 
-def result_of(outcome: Outcome) -> Released:
-    result = outcome.run.result
+def result_of(outcome: Run) -> Released:
+    result = outcome.published
     assert isinstance(result, Released)
     return result
 
 
-def said(outcome: Outcome, kind: str) -> list[Envelope]:
-    envelopes = [decode_envelope(e.envelope) for e in outcome.entries() if isinstance(e, Sent)]
+def said(outcome: Run, kind: str) -> list[Envelope]:
+    envelopes = [decode_envelope(e.envelope) for e in outcome.entries if isinstance(e, Sent)]
     return [item for item in envelopes if item.kind == kind]
 
 
@@ -80,7 +80,7 @@ def test_blocks_are_asked_one_after_the_other_with_tables_of_those_before() -> N
     answered: set[PartyId] = set()
     plan, running = ADAPTIVE.plan, None
     codec = outcome.charter.codec
-    for entry in outcome.entries():
+    for entry in outcome.entries:
         if isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
             answered.add(entry.sender)
         if not isinstance(entry, Sent):
@@ -105,7 +105,7 @@ def test_blocks_are_asked_one_after_the_other_with_tables_of_those_before() -> N
 
 def test_the_ledger_has_the_true_cost_of_every_answer() -> None:
     outcome = run(UNIFORM, 7)
-    account = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).accounts
+    account = outcome.ledger(AGGREGATOR).accounts
     for name in outcome.charter.roster.parties:
         (charge,) = account[name].trail
         (attribute,) = charge.loss.attributes
@@ -122,7 +122,7 @@ def test_an_adaptive_answer_costs_what_its_table_says() -> None:
         message = codec.decode(item.kind, item.body)
         assert isinstance(message, Question)
         asked[item.recipient] = message
-    accounts = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).accounts
+    accounts = outcome.ledger(AGGREGATOR).accounts
     for item in said(outcome, "Answers"):
         answer = codec.decode(item.kind, item.body)
         assert isinstance(answer, Answers)
@@ -137,7 +137,7 @@ def test_an_adaptive_answer_costs_what_its_table_says() -> None:
 def test_a_whole_view_costs_the_sum() -> None:
     outcome = run(msgspec.structs.replace(VIEWS, mix=1.0), 9)
     plan = VIEWS.plan
-    accounts = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).accounts
+    accounts = outcome.ledger(AGGREGATOR).accounts
     for name in outcome.charter.roster.parties:
         (lot,) = plan.lots(outcome.charter.session, name, 1).tolist()
         groups = plan.views[lot]
@@ -149,7 +149,7 @@ def test_a_whole_view_costs_the_sum() -> None:
 def test_no_answer_costs_more_than_epsilon(mix: float) -> None:
     variant = RRBA(survey=WIDE, epsilon=1.0, mix=mix, block=3)
     outcome = run(variant, 12)
-    worst = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR).record_epsilon
+    worst = outcome.ledger(AGGREGATOR).record_epsilon
     assert worst <= 1.0
     if mix == 1.0:
         assert worst == pytest.approx(1.0, abs=1e-9)
@@ -162,8 +162,8 @@ def test_estimates_come_near_the_truth_and_know_their_errors() -> None:
     records = Records.from_codes(survey, codes)
     variant = RRBA(survey=survey, p=0.6, mix=0.5, block=10, max_records=100)
     charter = charter_of(variant, parties=40)
-    outcome = locally(charter, holdings_of(charter, records))
-    estimate = variant.estimate(outcome.run.result)
+    outcome = rehearsed(charter, holdings_of(charter, records))
+    estimate = variant.estimate(outcome.published)
     assert isinstance(estimate, GroupedEstimate)
     assert estimate.n == 4000
     for names in (("a0", "a2"), ("a3", "a1"), ("a4",)):
@@ -183,11 +183,11 @@ def test_a_pooled_interval_that_is_narrow_enough_ends_the_survey() -> None:
         UNIFORM, stopping="pooled", width=0.9, max_records=20, block=2
     )
     charter = charter_of(variant, parties=10)
-    outcome = locally(charter, holdings_of(charter, answers(SURVEY, 200)))
+    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 200)))
     result = result_of(outcome)
     assert result.blocks < 5
     assert result.answered == 40 * result.blocks
-    assert set(outcome.run.endings.values()) == {DONE}
+    assert set(outcome.endings.values()) == {DONE}
 
 
 @pytest.mark.parametrize(("tail", "blocks"), [("keep", 3), ("drop", 2)])
@@ -276,7 +276,7 @@ def test_too_few_answers_publish_nothing() -> None:
         return Fate(Verdict.CRASH) if item.kind == "Answers" else PASS
 
     with pytest.raises(ProtocolError, match="0 parties sent valid answers, at least 3 needed"):
-        locally(charter, holdings_of(charter, answers(SURVEY, 4)), fate=crash)
+        assert rehearsed(charter, holdings_of(charter, answers(SURVEY, 4)), fate=crash).published
 
 
 @pytest.mark.parametrize(
@@ -298,6 +298,6 @@ def test_parameters_that_do_not_fit(change: dict[str, object], words: str) -> No
 def test_a_zero_cell_costs_infinity_when_it_is_asked_for() -> None:
     variant = msgspec.structs.replace(ADAPTIVE, mix=0.0, allow_unbounded=True, block=2)
     outcome = run(variant, 10)
-    ledger = outcome.ledgers(AGGREGATOR).ledger(AGGREGATOR)
+    ledger = outcome.ledger(AGGREGATOR)
     assert ledger.record_epsilon == math.inf
     assert "can rule an answer out" in ledger.unbounded[0]
