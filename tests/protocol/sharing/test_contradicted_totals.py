@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pytest
+import trio
+import trio.testing
 from numpy.typing import NDArray
 
 from parties.actor import run_aggregator, run_machine
@@ -26,6 +28,7 @@ from protocol.sharing.dealing import commitment_context
 from protocol.sharing.messages import Deal, Graph, Partials, Totals
 from protocol.sharing.sums import CONTRADICTED, SecureSum
 from protocol.surveys.records import Records
+from protocol.transcript.entries import Sent
 from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.reports.reports import Ask
 from protocol.variants.sums.pair_counts import PairCounts
@@ -33,6 +36,7 @@ from protocol.variants.sums.pair_rr import PairRR, pair_randomizers
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Layout, Tallied
 from protocol.wire.arrays import smallest_dtype
+from protocol.wire.codec import decode_envelope
 from tests.live import Live
 from tests.protocol.sessions import (
     SESSION,

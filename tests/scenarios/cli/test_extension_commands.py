@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from scenarios.deployment.deployment import read_member
 
 from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.transcript.entries import Refused
