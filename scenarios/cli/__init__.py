@@ -1,4 +1,4 @@
-"""The command line, ``sottovoce``: bad input is one line and exit code 2, a failed check exit 1."""
+"""The command line ``sottovoce``: exit 2 with one line for bad input, 1 for a failed check."""
 
 from __future__ import annotations
 
@@ -18,40 +18,22 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
 COMMANDS = {
-    "aggregate": Place(
-        "scenarios.cli.survey", "aggregate", "Ask as the aggregator, and publish the result."
-    ),
-    "answer": Place("scenarios.cli.survey", "answer", "Answer a survey as a party."),
-    "attack": Place(
-        "scenarios.cli.attack", "attack", "Try whether a variant tells more than its ledger says."
-    ),
-    "audit": Place(
-        "scenarios.cli.audit", "audit", "Judge a transcript: who was counted, what was learned."
-    ),
-    "check": Place(
-        "scenarios.cli.receipts", "check", "Check a receipt with the published checkpoint alone."
-    ),
-    "compose": Place(
-        "scenarios.cli.composition", "compose", "Say what randomized reports cost together."
-    ),
-    "keys": Place("scenarios.cli.survey", "keys", "Make keys and certificates for a survey."),
-    "list": Place("scenarios.cli.run", "list_", "List the scenarios and their parameters."),
-    "prove": Place(
-        "scenarios.cli.receipts", "prove", "Write a receipt that a party's reports are counted."
-    ),
-    "query": Place("scenarios.cli.inspect", "query", "Ask a transcript in SQL."),
-    "run": Place("scenarios.cli.run", "run", "Run a scenario, or a path.py of your own."),
-    "show": Place("scenarios.cli.inspect", "show", "Show who said what to whom."),
-    "shuffle": Place(
-        "scenarios.cli.composition",
-        "shuffle",
-        "Say what reports cost if nobody can tell whose is whose.",
-    ),
-    "verify": Place(
-        "scenarios.cli.inspect", "verify", "Check that a transcript is what was recorded."
-    ),
+    "aggregate": Place("survey", "Hold a survey as the aggregator."),
+    "answer": Place("survey", "Answer a survey as a party."),
+    "attack": Place("attack", "Try whether a variant reveals more than its ledger says."),
+    "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
+    "check": Place("receipts", "Check a receipt with the published checkpoint alone."),
+    "compose": Place("composition", "Compute what randomized reports cost together."),
+    "keys": Place("survey", "Make keys and certificates for a survey."),
+    "list": Place("run", "List the scenarios and their parameters.", "list_"),
+    "prove": Place("receipts", "Write a receipt: a party's reports are counted."),
+    "query": Place("inspect", "Query a transcript in SQL."),
+    "run": Place("run", "Run a scenario, a built-in one or one of your own."),
+    "show": Place("inspect", "Show who said what to whom."),
+    "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
+    "verify": Place("inspect", "Check that a transcript is what was recorded."),
 }
-"""Where every command is, and what it does. Its module is imported when it is called."""
+"""Where every command is, and what it does."""
 
 
 @click.group(
@@ -95,11 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain("; ".join((str(error), *getattr(error, "__notes__", ()))))
         sys.exit(1)
     except BrokenPipeError:
-        # Whoever read the output has seen enough: no complaint, and none from the interpreter.
+        # Whoever read the output has stopped; the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError:
-        _complain("this takes more memory than there is")
+        _complain("out of memory")
         sys.exit(2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

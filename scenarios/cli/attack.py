@@ -1,11 +1,9 @@
-"""``sottovoce attack``: does a variant tell more than its ledger says."""
+"""``sottovoce attack``: does a variant reveal more than its ledger says?"""
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,14 @@ from click.core import ParameterSource
 from protocol.messages import AGGREGATOR, PartyId
 from scenarios.cli.attack_client import attack_function
 from scenarios.cli.completion import complete_variant, complete_variant_setting
-from scenarios.cli.survey import Amount
+from scenarios.cli.options import (
+    FILE,
+    Amount,
+    json_option,
+    print_json,
+    seed_option,
+    set_option,
+)
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_variant_or_client
 
@@ -24,73 +29,65 @@ if TYPE_CHECKING:
     from protocol.attack.attack import Attack
     from protocol.attack.probes import Probe
 
-MOST_TRIALS, MOST_RUNS, MOST_COPIES = 10**8, 10**6, 1 << 24
-
 
 @click.command()
 @click.argument("variant", shell_complete=complete_variant)
 @click.option(
     "--trials",
-    type=click.IntRange(2, MOST_TRIALS),
-    help="Respondents per pair of inputs.  [default: 100,000 where one party can speak for "
-    "many, else 1,000 or as many as can exceed the ledger]",
+    type=click.IntRange(2, 10**8),
+    help="Number of respondents for each pair of inputs.  [default: 100,000 if one party can hold "
+    "many records, else 1,000 or as many as it takes to exceed the ledger]",
 )
 @click.option(
     "--runs",
-    type=click.IntRange(2, MOST_RUNS),
-    help="Whole runs per pair of inputs.  [default: 200 or as many as can exceed the ledger]",
+    type=click.IntRange(2, 10**6),
+    help="Number of whole runs for each pair of inputs.  [default: 200 or as many as it takes to "
+    "exceed the ledger]",
 )
 @click.option(
-    "--copies", type=click.IntRange(2, MOST_COPIES), help="How many respondents share a run."
+    "--copies", type=click.IntRange(2, 1 << 24), help="Number of respondents who share a run."
 )
-@click.option("--observer", default=AGGREGATOR, show_default=True, help="Whose view.")
 @click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_variant_setting,
-    help="Set a parameter.",
+    "--observer",
+    default=AGGREGATOR,
+    show_default=True,
+    metavar="MEMBER",
+    help="The member whose view is attacked.",
 )
+@set_option(complete_variant_setting)
 @click.option(
     "--survey",
     "survey_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Ask what this TOML file says: a title and attributes.",
+    type=FILE,
+    help="A TOML file with the title and attributes to ask about, instead of an example.",
 )
 @click.option(
     "--delta",
     type=Amount(min=0, max=1, max_open=True),
     default=0.0,
     show_default=True,
-    help="Bound epsilon at this delta instead of pure epsilon.",
+    help="The probability with which epsilon may not hold; 0 is pure epsilon.",
 )
 @click.option(
     "--alpha",
     type=Amount(min=0, max=1, min_open=True, max_open=True),
     default=1e-9,
     show_default=True,
-    help="The chance of a false accusation, at most.",
+    help="The highest probability of a false accusation.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    default=1,
-    show_default=True,
-    help="Decides everything: the same seed gives the same answer.",
-)
+@seed_option
 @click.option(
     "--inputs",
     metavar="A,B",
-    help="Of a client function: the two inputs to tell apart, as JSON values or plain words.",
+    help="For a client function: the two inputs to tell apart, as JSON values or plain words.",
 )
 @click.option(
     "--claims",
     type=Amount(min=0),
     metavar="EPSILON",
-    help="Of a client function: the epsilon that is claimed for these two inputs.",
+    help="For a client function: the epsilon that is claimed for these two inputs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def attack(
     context: click.Context,
@@ -99,7 +96,7 @@ def attack(
     runs: int | None,
     copies: int | None,
     observer: str,
-    settings: Sequence[str],
+    settings: dict[str, str],
     survey_file: Path | None,
     delta: float,
     alpha: float,
@@ -108,14 +105,14 @@ def attack(
     claims: float | None,
     as_json: bool,
 ) -> int:
-    """Attack VARIANT, a name or PATH.py:Class: run it many times on two neighbouring inputs, and
-    guess from what the observer sees which it was.
+    """Attack VARIANT, a name or PATH.py:Class: does it reveal more than its ledger says?
 
-    The right guesses prove a lower bound on epsilon. Exit 1 if it exceeds what the ledger of these
-    very runs says.
+    It is run many times on two neighbouring inputs, and the input is guessed from what the observer
+    sees. The right guesses prove a lower bound on epsilon. Exit 1 if that exceeds the ledger of the
+    same runs.
 
-    PATH.py:function attacks a bare client of any library instead: a function that makes a report
-    of a value. It takes --inputs and --claims, and the bound is held against the epsilon claimed.
+    PATH.py:function attacks a bare client of any library instead: a function from a value to its
+    report. It takes --inputs and --claims, and the bound is compared with the epsilon claimed.
     """
     found = find_variant_or_client(variant)
     if not isinstance(found, type):
@@ -139,10 +136,10 @@ def attack(
     if inputs is not None or claims is not None:
         raise UsageError(f"--inputs and --claims are for a client function; {variant} is a variant")
     from protocol.attack.attack import attack as attacked
-    from scenarios.cli.attacks import COPIES, example, read_survey
+    from scenarios.cli.example_variants import COPIES, example, read_survey
 
     survey = read_survey(survey_file) if survey_file is not None else None
-    made, records = example(found, _given(settings), survey)
+    made, records = example(found, settings, survey)
     started = time.perf_counter()
     try:
         result = attacked(
@@ -165,24 +162,14 @@ def attack(
             f"{given or '--trials'}: takes more memory than there is; give a smaller number"
         ) from error
     if as_json:
-        click.echo(json.dumps(_values(result), indent=1, allow_nan=False))
+        print_json(_values(result))
     else:
         _print(result, seconds=time.perf_counter() - started)
     return 1 if result.accused else 0
 
 
-def _given(settings: Sequence[str]) -> dict[str, str]:
-    given = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--set {setting!r}: expected NAME=VALUE")
-        given[name] = value
-    return given
-
-
 def _values(found: Attack) -> dict[str, Any]:
-    """An attack as JSON has it: an infinite bound is null, and ``unbounded`` says why."""
+    """An attack as JSON: an infinite bound is null, and ``unbounded`` says why."""
     probes = []
     for probe in found.probes:
         values = msgspec.to_builtins(probe)
@@ -223,7 +210,7 @@ def _print(found: Attack, *, seconds: float) -> None:
     console.print(Text(verdict_of(found)), style=style, soft_wrap=True)
     console.print(
         f"{found.variant}, seen by {found.observer}; {found.target}'s record differs; "
-        f"chance of a false accusation at most {found.alpha:g}"
+        f"probability of a false accusation at most {found.alpha:g}"
         + (f"; delta {found.delta:g}" if found.delta else ""),
         highlight=False,
         soft_wrap=True,

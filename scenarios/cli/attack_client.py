@@ -1,4 +1,4 @@
-"""``sottovoce attack PATH.py:function``: does a client of any library tell more than is claimed."""
+"""``sottovoce attack PATH.py:function``: does a client reveal more than is claimed?"""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 import numpy as np
 
 from protocol.surveys.survey import shown
+from scenarios.cli.options import print_json
 from scenarios.running.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def attack_function(
     except ValueError as error:
         raise UsageError(str(error)) from error
     if as_json:
-        click.echo(json.dumps(_values(name, found), indent=1, allow_nan=False))
+        print_json(_values(name, found))
     else:
         _print(name, found, seconds=time.perf_counter() - started)
     return 1 if found.accused else 0
@@ -115,7 +115,7 @@ def _print(name: str, found: ClientAttack, *, seconds: float) -> None:
     console.print(Text(_verdict(found)), style=style, soft_wrap=True)
     probe = found.probe
     lines = [
-        f"{name}; chance of a false accusation at most {found.alpha:g}"
+        f"{name}; probability of a false accusation at most {found.alpha:g}"
         + (f"; delta {found.delta:g}" if found.delta else ""),
         f"event: {probe.event or 'nothing differs'}",
         f"right guesses: {probe.right:,} of {probe.guesses:,}, on {probe.trials:,} reports",

@@ -20,17 +20,16 @@ from protocol.session.variant import settled
 from protocol.surveys.limits import Held
 from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import SilentTaps, coalition_of, stranger
-from scenarios.cli.inspect import (
-    bytes_of,
+from scenarios.cli.inspect import reader_of
+from scenarios.cli.options import (
+    Amount,
     checkpoint_option,
     digest_option,
     json_option,
     print_json,
     print_report,
-    reader_of,
     transcript_argument,
 )
-from scenarios.cli.survey import Amount
 from scenarios.deployment.disclosures import disclosures
 from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import open_transcript
@@ -148,7 +147,7 @@ def audit(
     delta: float,
     pld: bool,
     html: Path | None,
-    digest: str | None,
+    digest: bytes | None,
     checkpoint: Path | None,
     as_json: bool,
 ) -> int:
@@ -178,7 +177,7 @@ def audit(
     found = opened.audit(
         cls,
         observer=PartyId(observer),
-        digest=bytes_of(digest),
+        digest=digest,
         checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
         disclosed=disclosed,
         reader=reader,

@@ -1,4 +1,4 @@
-"""What a shell completes: scenarios, variants, parameters; it runs no file of a user's."""
+"""Shell completion of scenarios, variants and parameters; files of a user are never run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from scenarios.running.names import SCENARIOS
 def complete_scenario(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The names of scenarios; files, if it is none of these."""
+    """The names of scenarios, or files if none fits."""
     return _names(SCENARIOS, incomplete)
 
 
 def complete_variant(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The names of variants; files, if it is none of these."""
+    """The names of variants, or files if none fits."""
     return _names(BUILT_IN, incomplete)
 
 
 def complete_scenario_setting(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The parameters of the scenario that is named before."""
+    """The parameters of the scenario named on the command line."""
     name = _named_before(ctx, "scenario")
     if name not in SCENARIOS:
         return []
@@ -45,7 +45,7 @@ def complete_scenario_setting(
 def complete_variant_setting(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The parameters of the variant that is named before."""
+    """The parameters of the variant named on the command line."""
     cls = BUILT_IN.get(_named_before(ctx, "variant"))
     if cls is None:
         return []
@@ -57,7 +57,7 @@ def complete_variant_setting(
 
 
 def _named_before(ctx: click.Context, argument: str) -> str:
-    # While an option waits for its value, click has not told the arguments by name yet.
+    # While an option waits for its value, click has not named the arguments yet.
     given = ctx.params.get(argument) or next(iter(ctx.args), "")
     return str(given)
 

@@ -1,8 +1,6 @@
-"""``sottovoce compose`` and ``shuffle``: what randomized reports cost together; a calculator."""
+"""``sottovoce compose`` and ``shuffle``: a calculator of what randomized reports cost."""
 
 from __future__ import annotations
-
-import json
 
 import click
 
@@ -10,19 +8,11 @@ from protocol.accounting.events import Randomized
 from protocol.accounting.losses import MOST_DRAWS
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers import KeepUniform
-from scenarios.cli.survey import Amount
+from scenarios.cli.options import Amount, delta_option, json_option, print_json, print_report
 from scenarios.running.errors import UsageError
 
 _MOST_MECHANISMS = 1000
 _EXAMPLE = "such as k=16,epsilon=1 or k=2,p=0.75"
-
-_delta = click.option(
-    "--delta",
-    type=Amount(min=0, max=1, min_open=True, max_open=True),
-    required=True,
-    help="The probability for which epsilon need not hold.",
-)
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
@@ -32,23 +22,23 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     metavar="k=K,epsilon=E | k=K,p=P",
     multiple=True,
     required=True,
-    help="Randomized response over K categories, by its epsilon or by the probability of keeping "
-    "the answer (else one of all K is drawn); repeat for each.",
+    help="Randomized response over K categories, by its epsilon, or by the probability P of "
+    "keeping the answer instead of drawing one of all K; repeat for each.",
 )
 @click.option(
     "--times",
     type=click.IntRange(1, MOST_DRAWS),
     default=1,
     show_default=True,
-    help="How often each of them is answered with.",
+    help="Number of answers by each mechanism.",
 )
-@_delta
-@_json
+@delta_option
+@json_option
 def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool) -> None:
-    """Say what one respondent's randomized reports cost together.
+    """Compute what one respondent's randomized reports cost together.
 
-    The sum of the pure epsilons, epsilon at DELTA by exact composition, and dp-accounting's second
-    opinion.
+    Prints the sum of the pure epsilons, epsilon at DELTA by exact composition, and a second opinion
+    by dp-accounting.
     """
     from protocol.accounting.composition import ExactAccountant, composition
     from protocol.accounting.pld import Opinion, opinion
@@ -67,34 +57,31 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
         second = str(error)
     figures = composition(pairs, 0.0), composition(pairs, delta), second
     if as_json:
-        _print_json(composed_values(keeps, times, *figures))
+        print_json(composed_values(keeps, times, *figures))
     else:
-        from rich.console import Console
-
-        console = Console(soft_wrap=True)
-        for part in composed_report(keeps, times, *figures):
-            console.print(part)
+        print_report(composed_report(keeps, times, *figures))
 
 
 @click.command()
 @click.option(
-    "--n", type=click.IntRange(1, MOST_RESPONDENTS), required=True, help="How many respondents."
+    "--n", type=click.IntRange(1, MOST_RESPONDENTS), required=True, help="Number of respondents."
 )
 @click.option(
     "--epsilon",
     type=Amount(min=0, min_open=True),
     required=True,
-    help="Of each respondent's own randomizer.",
+    help="Epsilon of each respondent's own randomizer.",
 )
-@_delta
+@delta_option
 @click.option(
-    "--k", type=click.IntRange(2, 2**32), help="Also for randomized response over K categories."
+    "--k", type=click.IntRange(2, 2**32), help="Also bound randomized response over K categories."
 )
-@_json
+@json_option
 def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) -> None:
-    """Say what N reports cost each respondent if nobody can tell whose is whose.
+    """Compute what N reports cost each respondent if nobody can tell whose is whose.
 
-    Upper bounds on the central epsilon: for any randomizer of EPSILON, and for randomized response.
+    Prints upper bounds on the central epsilon, for any randomizer of EPSILON and for randomized
+    response.
     """
     from protocol.accounting.shuffling import any_randomizer, randomized_response
     from scenarios.report.terminal.privacy import shuffled_report, shuffled_values
@@ -106,13 +93,9 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
         raise UsageError(str(error)) from error
     own = None if keep is None else randomized_response(keep, n=n, delta=delta)
     if as_json:
-        _print_json(shuffled_values(every, own, k))
+        print_json(shuffled_values(every, own, k))
     else:
-        from rich.console import Console
-
-        console = Console(soft_wrap=True)
-        for part in shuffled_report(every, own, k):
-            console.print(part)
+        print_report(shuffled_report(every, own, k))
 
 
 def _mechanism(text: str) -> KeepUniform:
@@ -132,7 +115,3 @@ def _mechanism(text: str) -> KeepUniform:
         return KeepUniform.with_epsilon(size, epsilon=float(given["epsilon"]))
     except ValueError as error:
         raise UsageError(f"--mechanism {text!r}: {error}") from error
-
-
-def _print_json(values: object) -> None:
-    click.echo(json.dumps(values, indent=1, allow_nan=False))

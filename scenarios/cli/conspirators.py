@@ -1,4 +1,4 @@
-"""Who conspires, as a person says it on the command line, and what of that changes nothing."""
+"""Coalitions given on the command line, and taps in them that add nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from scenarios.running.errors import UsageError
 def coalition_of(
     roster: Roster, members: Sequence[str], taps: Sequence[str], keys: Sequence[str]
 ) -> Coalition | None:
-    """Who conspires, as a person says it; None if nobody does.
+    """The coalition that was given; None if there is none.
 
     Args:
-        members: names between commas, once or several times.
+        roster: of the transcript.
+        members: names, or several names between commas.
+        taps: wires, as ``X-Y`` or ``X:Y``.
+        keys: names.
 
     Raises:
-        UsageError: somebody is not on the roster, or a wire may be one of several.
+        UsageError: a name is not on the roster, or a tap is ambiguous.
     """
     if not members and not taps and not keys:
         return None
@@ -40,12 +43,12 @@ def coalition_of(
 
 
 def stranger(roster: Roster, name: str) -> str:
-    """That somebody is not on the roster."""
+    """The complaint that a name is not on the roster."""
     return f"{name!r} is not on the roster of {len(roster)} members"
 
 
 class SilentTaps(Fold):
-    """The wires that a coalition reads and on which nothing has passed."""
+    """The taps of a coalition whose wires carried no message."""
 
     def __init__(self, coalition: Coalition | None) -> None:
         taps = () if coalition is None else coalition.taps
@@ -57,7 +60,7 @@ class SilentTaps(Fold):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of each of them, that it is so."""
+        """A sentence for each of them."""
         return tuple(
             f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
             for x, y in self._silent.values()
@@ -65,7 +68,7 @@ class SilentTaps(Fold):
 
 
 def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
-    """The two members whose wire is read: ``x:y``, or ``x-y`` where that can be only one."""
+    """The two ends of ``x:y``, or of ``x-y`` if only one wire can be meant."""
     if ":" in text:
         ends = [(text.partition(":")[0], text.partition(":")[2])]
     else:
@@ -73,7 +76,7 @@ def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:
     wires = [(PartyId(x), PartyId(y)) for x, y in ends if x in roster and y in roster and x != y]
     if len(wires) > 1:
         several = " or ".join(f"{x}:{y}" for x, y in wires)
-        raise UsageError(f"--tap {text}: may be {several}; say which")
+        raise UsageError(f"--tap {text}: ambiguous; expected {several}")
     if not wires:
         raise UsageError(f"--tap {text}: expected X-Y or X:Y, two members on the roster")
     return wires[0]

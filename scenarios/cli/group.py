@@ -14,18 +14,24 @@ from scenarios.running.names import did_you_mean
 
 
 class Place(NamedTuple):
-    """Where a command is, and what it does in one line."""
+    """Where a command is defined, and a one-line summary.
+
+    Args:
+        module: of ``scenarios.cli``.
+        summary: for the list of all commands.
+        attribute: the command in its module, if that is not its name.
+    """
 
     module: str
-    attribute: str
     summary: str
+    attribute: str = ""
 
 
 class LazyGroup(click.Group):
-    """Commands that are named, summed up and completed without importing them.
+    """Commands that are listed, summarized and completed without importing them.
 
     Args:
-        places: by the name of a command.
+        places: of the commands, by name.
     """
 
     def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
@@ -39,7 +45,8 @@ class LazyGroup(click.Group):
         place = self._places.get(cmd_name)
         if place is None:
             return None
-        command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
+        module = importlib.import_module(f"scenarios.cli.{place.module}")
+        command: click.Command = getattr(module, place.attribute or cmd_name)
         return command
 
     def resolve_command(
@@ -47,7 +54,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and name not in self._places and not ctx.resilient_parsing:
-            hint = did_you_mean(name, self._places) or "; 'sottovoce --help' names all"
+            hint = did_you_mean(name, self._places) or "; 'sottovoce --help' lists all"
             raise UsageError(f"no command {name!r}{hint}")
         return super().resolve_command(ctx, args)
 

@@ -1,4 +1,4 @@
-"""``sottovoce prove`` and ``check``: that a report was counted, that nothing was taken back."""
+"""``sottovoce prove`` and ``check``: a report was counted, and nothing was taken back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ from protocol.transcript.receipts import (
 )
 from protocol.transcript.standing import Topic
 from protocol.wire.codec import decode_envelope
-from scenarios.cli.inspect import json_option, print_json, reader_of, transcript_argument
+from scenarios.cli.inspect import reader_of
+from scenarios.cli.options import (
+    FILE,
+    FOLDER,
+    json_option,
+    print_json,
+    transcript_argument,
+    variant_option,
+)
 from scenarios.deployment.members import read_member
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.files.transcripts import Transcript, open_transcript
@@ -37,18 +45,17 @@ from scenarios.running.loading import built_in_variant, find_variant
 SUFFIX = ".receipt"
 EXTENSION_SUFFIX = ".extension"
 
-_CLAIMED = "which message is of which kind and round is what the receipt says"
+_CLAIMED = "the kind and round of each message are as the receipt says"
 
 _since_option = click.option(
     "--since",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="An earlier checkpoint, as published: is all that it has still there later?",
+    type=FILE,
+    help="An earlier published checkpoint: everything in it must still be in the later one.",
 )
 
 
 class _Proof(NamedTuple):
-    """What is written, under which name by default, and what it says, to be read and as JSON."""
+    """A file to write, its default name, and what it says as lines and as JSON."""
 
     content: bytes
     name: str
@@ -62,17 +69,15 @@ class _Proof(NamedTuple):
 @_since_option
 @click.option(
     "--until",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="With --since: the later checkpoint, as published; the last one on record by default.",
+    type=FILE,
+    help="With --since: the later published checkpoint, by default the last of the transcript.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help=f"Where to write it; PARTY{SUFFIX} or checkpoint-0-1{EXTENSION_SUFFIX} by default.",
+    type=FILE,
+    help=f"The file to write, by default PARTY{SUFFIX} or checkpoint-0-1{EXTENSION_SUFFIX}.",
 )
-@click.option("--variant", metavar="PATH.py:Class", help="The class of a variant of your own.")
+@variant_option
 @json_option
 def prove(
     transcript: Path,
@@ -83,21 +88,21 @@ def prove(
     variant: str | None,
     as_json: bool,
 ) -> None:
-    """Write a receipt: the reports of PARTY are counted in what TRANSCRIPT publishes.
+    """Write a receipt: the reports of PARTY are counted in the result of TRANSCRIPT.
 
-    With --since instead of PARTY, write an extension: all that was said by an earlier checkpoint is
-    still said, unchanged and in each member's order, by a later one.
+    With --since instead of PARTY, write an extension: all that members had said by an earlier
+    checkpoint is in a later one too, unchanged and in each member's order.
 
-    Exit 1, with the reason, if it is not so. What is written is checked with 'sottovoce check' and
-    the published checkpoints, without the transcript.
+    Exit 1, with the reason, if that is not so. 'sottovoce check' checks a receipt or an extension
+    with the published checkpoints, without the transcript.
     """
     if since is None:
         if party is None or until is not None:
-            raise UsageError("prove takes a PARTY, or --since FILE and then perhaps --until FILE")
+            raise UsageError("expected a PARTY, or --since FILE with or without --until FILE")
         made = _received(open_transcript(transcript), transcript, variant, PartyId(party))
     else:
         if party is not None or variant is not None:
-            raise UsageError("--since: what it asks is the same for all parties and variants")
+            raise UsageError("--since: takes neither a PARTY nor --variant")
         made = _extended(open_transcript(transcript), since, until)
     content, path = made.content, Path(made.name) if out is None else out
     write_whole(path, content)
@@ -131,30 +136,27 @@ def _extended(opened: Transcript, since: Path, until: Path | None) -> _Proof:
 
 
 @click.command()
-@click.argument("receipt", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("receipt", metavar="FILE", type=FILE)
 @click.option(
     "--checkpoint",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="The last checkpoint, as the aggregator has published it; of an extension the later one.",
+    type=FILE,
+    help="The last checkpoint that the aggregator published; for an extension, the later one.",
 )
 @_since_option
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="The envelope of a report as it was sent: is the receipt about it, and of its round?",
+    type=FILE,
+    help="The envelope of a report as it was sent: the receipt must be about it and its round.",
 )
 @click.option(
     "--variant",
     metavar="PATH.py:Class",
-    help="With --report: the class of a variant of your own, to read the envelope with.",
+    help="With --report: the class of a variant of your own, to read the report with.",
 )
 @click.option(
     "--member",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="A party's folder: are the aggregator's key, and the words that it signed, as it knows?",
+    type=FOLDER,
+    help="A party's folder: the aggregator's key and the signed words must be those it knows.",
 )
 @json_option
 def check(
@@ -166,53 +168,86 @@ def check(
     member: Path | None,
     as_json: bool,
 ) -> int:
-    """Check a receipt with the published checkpoint alone: exit 0 if it holds, 1 with every reason.
+    """Check a receipt, an extension or evidence without the transcript.
 
-    An extension is checked with --since and --checkpoint, the earlier and the later one. Evidence
-    that 'sottovoce verify --evidence' wrote needs no checkpoint.
+    A receipt needs --checkpoint, an extension --since and --checkpoint; evidence by 'sottovoce
+    verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
     """
     content = read_small(receipt)
     if content.startswith(EXTENSION):
         if since is None or checkpoint is None or report is not None or variant is not None:
             raise UsageError("an extension is checked with --since FILE and --checkpoint FILE")
-        return _check_extension(content, receipt, (since, checkpoint), member, as_json)
-    if since is not None:
-        raise UsageError(f"--since: {receipt} is no extension")
-    if not content.startswith(MAGIC):
+        checked = _checked_extension(content, receipt, since, checkpoint, member)
+    elif since is not None:
+        raise UsageError(f"--since: {receipt} is not an extension")
+    elif not content.startswith(MAGIC):
         return _check_evidence(content, receipt, as_json)
-    if checkpoint is None:
+    elif checkpoint is None:
         raise UsageError("a receipt is checked with --checkpoint FILE")
-    if variant is not None and report is None:
-        raise UsageError("--variant: it takes a --report")
+    elif variant is not None and report is None:
+        raise UsageError("--variant: expected --report too")
+    else:
+        cls = None if variant is None else find_variant(variant)
+        checked = _checked_receipt(content, receipt, checkpoint, report, cls, member)
+    problems, key = checked.problems, checked.key.hex()
+    if as_json:
+        verdict = {"holds": not problems, "problems": problems}
+        print_json({**verdict, **checked.values, "aggregator_key": key})
+        return 1 if problems else 0
+    for line in (*checked.lines, *(f"problem: {problem}" for problem in problems)):
+        click.echo(printable(line))
+    if not problems and member is None:
+        click.echo(f"the checkpoint is signed by the key {key}")
+        click.echo("compare it with the aggregator's key, or let --member do it")
+    click.echo("does NOT hold" if problems else "holds")
+    return 1 if problems else 0
+
+
+class _Checked(NamedTuple):
+    """A proof that was checked: what is wrong with it, and what it says as lines and as JSON.
+
+    Args:
+        key: the one that signed the checkpoint.
+    """
+
+    problems: list[str]
+    lines: list[str]
+    values: dict[str, Any]
+    key: bytes
+
+
+def _checked_receipt(
+    content: bytes,
+    path: Path,
+    checkpoint: Path,
+    report: Path | None,
+    variant: type[Variant] | None,
+    member: Path | None,
+) -> _Checked:
     published = read_checkpoint(checkpoint)
     try:
-        decoded = decode_receipt(content)
+        receipt = decode_receipt(content)
     except ValueError as error:
-        raise UsageError(f"{receipt}: {error}") from error
-    problems = list(problems_of(decoded, published))
-    if report is not None:
-        problems += _not_about(decoded, report, None if variant is None else find_variant(variant))
-    if member is not None:
-        problems += _not_mine(decoded, published, member)
-    if as_json:
-        values = {"holds": not problems, "problems": problems, **_values(decoded)}
-        compared = None if report is None else not problems
-        print_json({**values, "compared": compared, "aggregator_key": published.key.hex()})
-        return 1 if problems else 0
-    for line in _lines(decoded):
-        click.echo(printable(line))
+        raise UsageError(f"{path}: {error}") from error
+    problems = list(problems_of(receipt, published))
+    lines = _lines(receipt)
     if report is None:
-        click.echo(f"{_CLAIMED}; --report compares one")
-    elif len(decoded.reports) > 1:
-        click.echo(f"{_CLAIMED}, but for the one given")
-    return _conclude(problems, published.key, known=member is not None)
+        lines.append(f"{_CLAIMED}; --report compares one")
+    else:
+        problems += _not_about(receipt, report, variant)
+        if len(receipt.reports) > 1:
+            lines.append(f"{_CLAIMED}, but for the one given")
+    if member is not None:
+        problems += _not_mine(receipt, published, member)
+    compared = None if report is None else not problems
+    return _Checked(problems, lines, {**_values(receipt), "compared": compared}, published.key)
 
 
-def _check_extension(
-    content: bytes, path: Path, between: tuple[Path, Path], member: Path | None, as_json: bool
-) -> int:
-    earlier, later = map(read_checkpoint, between)
-    one, other = earlier.statement, later.statement
+def _checked_extension(
+    content: bytes, path: Path, since: Path, checkpoint: Path, member: Path | None
+) -> _Checked:
+    earlier, later = read_checkpoint(since), read_checkpoint(checkpoint)
+    between = earlier.statement, later.statement
     try:
         extension = decode_extension(content)
     except ValueError as error:
@@ -220,29 +255,12 @@ def _check_extension(
     problems = list(growth_problems_of(extension, earlier, later))
     if member is not None:
         charter = read_member(member).charter
-        if other.session != charter.session:
-            problems.append("the checkpoints are of another session than the folder")
+        if later.statement.session != charter.session:
+            problems.append("the checkpoints are of another session")
         if later.key != charter.roster.members[0][1]:
-            problems.append("the checkpoints are not the survey's aggregator's")
-    if as_json:
-        values = {"holds": not problems, "problems": problems}
-        grown = _growth_values(extension, one, other)
-        print_json({**values, **grown, "aggregator_key": later.key.hex()})
-        return 1 if problems else 0
-    for line in _growth_lines(extension, one, other):
-        click.echo(printable(line))
-    return _conclude(problems, later.key, known=member is not None)
-
-
-def _conclude(problems: list[str], key: bytes, *, known: bool) -> int:
-    """Say whether a proof holds: the last lines, and the exit code."""
-    for problem in problems:
-        click.echo(printable(f"problem: {problem}"))
-    if not problems and not known:
-        click.echo(f"the checkpoint is signed by the key {key.hex()}")
-        click.echo("whether that is the aggregator's is for you to compare; --member does it")
-    click.echo("does NOT hold" if problems else "holds")
-    return 1 if problems else 0
+            problems.append("the checkpoints are not the aggregator's")
+    lines, values = _growth_lines(extension, *between), _growth_values(extension, *between)
+    return _Checked(problems, lines, values, later.key)
 
 
 def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
@@ -251,7 +269,7 @@ def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
     if as_json:
         print_json({"holds": twice is not None, "twice": twice, "key": evidence.key.hex()})
     elif twice is None:
-        click.echo("this proves nothing: signatures that do not fit, or no contradiction")
+        click.echo("this proves nothing: a signature is not valid, or there is no contradiction")
     else:
         click.echo(printable(f"{twice} was signed twice, with different content"))
         click.echo(f"by the holder of the key {evidence.key.hex()}")
@@ -259,21 +277,21 @@ def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
 
 
 def _not_about(receipt: Receipt, path: Path, variant: type[Variant] | None) -> list[str]:
-    """Why an envelope in a file is none of the reports that a receipt is about."""
+    """Why an envelope in a file is not one of the reports that a receipt is about."""
     encoded = read_small(path)
     if not is_about(receipt, encoded):
-        return [f"{path} is none of the reports that it is about"]
+        return [f"{path} is not one of the reports that the receipt is about"]
     rounds = _rounds(decode_envelope(encoded), variant)
     if len(rounds) != 1 or not is_about(receipt, encoded, round_=rounds.pop()):
-        hint = "; of a variant of your own, pass --variant PATH.py:Class" if variant is None else ""
-        return [f"{path} is not a report of the round that the receipt says{hint}"]
+        hint = "; for your own variant, pass --variant PATH.py:Class" if variant is None else ""
+        return [f"{path} is not a report of the round in the receipt{hint}"]
     return []
 
 
 def _rounds(envelope: Envelope, variant: type[Variant] | None) -> set[int]:
-    """Which round an envelope's message is of, by every class of its kind that can be meant.
+    """The round of an envelope's message, by every class of its kind.
 
-    A receipt does not say which variant it is of; the project's own agree where a kind has it.
+    A receipt does not name its variant; built-in classes of one kind agree on where the round is.
     """
     classes = [kind for kind in _classes(Message) if kind.kind() == envelope.kind]
     if variant is not None:
@@ -301,16 +319,16 @@ def _classes(base: type[Message]) -> Iterator[type[Message]]:
 
 
 def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> list[str]:
-    """What in a receipt is not that of the party whose folder this is."""
+    """What in a receipt does not fit the party whose folder this is."""
     mine = read_member(folder)
     roster, name = mine.charter.roster, receipt.standing.member
     checks = (
-        (receipt.session == mine.charter.session, "it is of another session than the folder"),
-        (name == mine.identity.name, f"it is about {name!r}, not about {mine.identity.name!r}"),
-        (checkpoint.key == roster.members[0][1], "the checkpoint is not the survey's aggregator's"),
-        (receipt.key in (None, mine.identity.public), "its key is not the party's"),
-        (receipt.members == len(roster), "its roster is of another length"),
-        (receipt.head is not None, "what the party said is not signed by it"),
+        (receipt.session == mine.charter.session, "the receipt is of another session"),
+        (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),
+        (checkpoint.key == roster.members[0][1], "the checkpoint is not the aggregator's"),
+        (receipt.key in (None, mine.identity.public), "the receipt's key is not the party's"),
+        (receipt.members == len(roster), "the receipt's roster has another length"),
+        (receipt.head is not None, "what the party said is not signed by the party"),
     )
     return [problem for sound, problem in checks if not sound]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,15 @@ from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
+from scenarios.cli.options import (
+    FILE,
+    FOLDER,
+    force_option,
+    json_option,
+    print_report,
+    seed_option,
+    set_option,
+)
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (
     PARTIAL,
@@ -36,48 +45,27 @@ from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName
 
-force_option = click.option(
-    "--force",
-    is_flag=True,
-    help="If the record of a real survey is in the folder of --out, move it aside, with its "
-    "checkpoint and result, into a new folder beside it. Without it the command is refused: such "
-    "a record is never replaced.",
-)
-
 
 @click.command("list")
 def list_() -> None:
     """List the scenarios and reproductions and their parameters."""
-    from rich.console import Console
-
     from scenarios.report.terminal.text import scenarios_report
 
-    console = Console()
-    for part in scenarios_report(all_scenarios()):
-        console.print(part)
+    print_report(scenarios_report(all_scenarios()), soft_wrap=False)
 
 
 @click.command()
 @click.argument("scenario", shell_complete=complete_scenario)
+@set_option(complete_scenario_setting)
 @click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_scenario_setting,
-    help="Set a parameter, one of those that 'sottovoce list' names; repeat for each.",
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Read parameters from a TOML file; --set wins.",
+    "--config", type=FILE, help="A TOML file of parameters; --set overrides what it says."
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="A folder of raw data files; by default the one that the environment variable "
-    "SOTTOVOCE_DATA names. Without one, Adult and the networks are read from the package, and "
-    "MovieLens is downloaded.",
+    type=FOLDER,
+    help="A folder of raw data files, by default the one named by the environment variable "
+    "SOTTOVOCE_DATA. Without one, Adult and the networks are read from the package, and MovieLens "
+    "is downloaded.",
 )
 @click.option(
     "--transport",
@@ -85,42 +73,36 @@ def list_() -> None:
     default="memory",
     show_default=True,
     help="What carries the messages: one loop (local), queues in memory, or TCP or TLS on this "
-    "machine. The result is the same.",
+    "machine; the result is the same.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    default=1,
-    show_default=True,
-    help="All randomness and all keys follow from it.",
-)
+@seed_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=f"Write {TRANSCRIPT}, its checkpoint and {RESULT} into this folder; a run that fails "
-    f"leaves {TRANSCRIPT}{PARTIAL}. The record of a simulation that is there is replaced. By "
-    "default nothing is written.",
+    type=FOLDER,
+    help=f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; an earlier simulation there "
+    f"is replaced, and a run that fails leaves {TRANSCRIPT}{PARTIAL}. By default nothing is "
+    "written.",
 )
 @force_option
-@click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
+@json_option
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the result into a .png, .svg or .pdf file; needs matplotlib.",
+    type=FILE,
+    help="A .png, .svg or .pdf file to draw the result into; needs matplotlib.",
 )
 @click.option(
     "--synthetic",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write as many synthetic records as there are respondents into a .csv file.",
+    type=FILE,
+    help="A .csv file for synthetic records, as many as there are respondents.",
 )
 @click.option(
     "--by-messages",
     is_flag=True,
-    help="A reproduction alone: run it once, through live parties.",
+    help="Run a reproduction once, through live parties.",
 )
 def run(
     scenario: str,
-    settings: Sequence[str],
+    settings: dict[str, str],
     config: Path | None,
     data: Path | None,
     transport: TransportName,
@@ -132,18 +114,18 @@ def run(
     synthetic: Path | None,
     by_messages: bool,
 ) -> None:
-    """Run SCENARIO, a name from 'sottovoce list' or a path.py of your own.
+    """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own.
 
     Every party is live and every message is recorded. This is a simulation: the seed is in the
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
     found = find_scenario(scenario)
-    parameters = found.configure(_given(config, settings))
+    parameters = found.configure((_values_in(config) if config else {}) | settings)
     if by_messages and not found.reproduces:
-        raise UsageError(f"--by-messages: {found.name!r} is no reproduction: its parties are live")
+        raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
     if force and out is None:
-        raise UsageError("--force: it takes an --out")
+        raise UsageError("--force: expected --out too")
     if plot is not None:
         from scenarios.report.plots import check_plot
 
@@ -152,7 +134,7 @@ def run(
         plot.parent.mkdir(parents=True, exist_ok=True)
     if synthetic is not None:
         if found.reproduces or not found.joint:
-            raise UsageError(f"--synthetic: {found.name!r} estimates no distribution to draw from")
+            raise UsageError(f"--synthetic: {found.name!r} estimates no joint distribution")
         _check_output("--synthetic", synthetic, out)
         synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces
@@ -199,12 +181,12 @@ def run(
 
 
 def _check_output(option: str, path: Path, out: Path | None) -> None:
-    """Before the run, make sure that a file can be written at its end."""
+    """Make sure before the run that a file can be written after it."""
     if out is not None:
         recorded = out / TRANSCRIPT
         own = (recorded, partial_path(recorded), checkpoint_path(recorded), out / RESULT)
         if path.resolve() in [name.resolve() for name in own]:
-            raise UsageError(f"{option} {path}: is what --out writes; write elsewhere")
+            raise UsageError(f"{option} {path}: --out writes this file; give another name")
     check_output(path)
 
 
@@ -231,23 +213,19 @@ def _result(name: str, parameters: msgspec.Struct, done: Finished | Reproduced) 
 
 
 def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> None:
-    from rich.console import Console
-
     from scenarios.report.terminal.reproduction import reproduction_report
     from scenarios.report.terminal.text import outcome_report
 
-    console = Console()
     parts = (
         reproduction_report(done, seconds=seconds)
         if isinstance(done, Reproduced)
         else outcome_report(name, done)
     )
-    for part in parts:
-        console.print(part)
+    print_report(parts, soft_wrap=False)
 
 
 def clear(out: Path, *, force: bool) -> None:
-    """See to it that a folder can take a record; say so if one was moved aside.
+    """Make sure that a folder can take a record; says so if one was moved aside.
 
     Raises:
         UsageError: it holds the record of a real survey, or another program writes there.
@@ -257,29 +235,22 @@ def clear(out: Path, *, force: bool) -> None:
         click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
 
 
-def _given(config: Path | None, settings: Sequence[str]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if config is not None:
-        try:
-            given = msgspec.toml.decode(config.read_bytes())
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{config}: no TOML: {error}") from error
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--set {setting!r}: expected NAME=VALUE")
-        given[name] = value
-    return given
+def _values_in(config: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = msgspec.toml.decode(config.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{config}: not valid TOML: {error}") from error
+    return values
 
 
 @contextlib.contextmanager
 def _progress(
     scenario: Scenario[Any], transport: str | None, *, silent: bool
 ) -> Generator[tuple[Callable[[Exchange], object] | None, Callable[[int, int], None]]]:
-    """A line on a terminal that counts messages, or the steps of a reproduction; else nothing.
+    """On a terminal, a line that counts messages or the steps of a reproduction.
 
     Args:
-        transport: what carries the messages; None if there will be none.
+        transport: what carries the messages; None if none are sent.
     """
     if silent:
         yield None, lambda done, total: None

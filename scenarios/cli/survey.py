@@ -1,15 +1,14 @@
-"""``sottovoce keys``, ``aggregate`` and ``answer``: a survey among real parties, over TLS."""
+"""``sottovoce keys``, ``aggregate`` and ``answer``: a survey among real parties."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
-from typing import Any
 
 import click
 
-from scenarios.cli.run import clear, force_option
+from scenarios.cli.options import FILE, FOLDER, Amount, force_option, json_option, print_report
+from scenarios.cli.run import clear
 from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import Member, make_keys, read_member
@@ -19,59 +18,44 @@ from scenarios.files.writing import write_whole
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 
-
-class Amount(click.FloatRange):
-    """A number within bounds; NaN is none, though it is beyond no bound."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number: float = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
-        return number
-
-
-_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+_folder = click.argument("folder", type=FOLDER)
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("plan", type=FILE)
 @click.option(
     "--party",
     "parties",
     multiple=True,
     metavar="ID",
-    help="The name of a party; repeat for each. This or --count.",
+    help="The name of a party; repeat for each, or give --count.",
 )
 @click.option(
     "--count",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="How many parties, called party-1 to party-N, with zeros in front so that all are as "
-    "long. This or --party.",
+    help="Number of parties, named party-1 to party-N (with leading zeros); or give --party.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
+    type=FOLDER,
     required=True,
-    help="Where the members' folders are made; new or empty, for keys are never overwritten.",
+    help="The folder for the members' folders, new or empty: keys are never overwritten.",
 )
 @click.option(
     "--days",
     type=click.IntRange(1, 3650),
     default=30,
     show_default=True,
-    help="For how many days the certificates are valid, from now on.",
+    help="Number of days that the certificates are valid, from now on.",
 )
 def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, days: int) -> None:
-    """Make keys and certificates for the survey that PLAN (a TOML file) describes.
+    """Make keys and certificates for the survey that PLAN, a TOML file, describes.
 
-    Every member gets a folder of its own, to be handed to it alone.
+    Each member gets its own folder, to be handed to that member alone.
     """
     if bool(parties) == bool(count):
-        raise UsageError("say who takes part: --party ID for each, or --count N")
+        raise UsageError("expected --party ID for each party, or --count N")
     if count:
         width = len(str(count))
         parties = tuple(f"party-{i:0{width}}" for i in range(1, count + 1))
@@ -86,15 +70,14 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     "--listen",
     metavar="HOST:PORT",
     required=True,
-    help="The address at which parties are awaited; port 0 takes a free one, which is printed.",
+    help="The address to wait for parties at; port 0 takes a free one, which is printed.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
+    type=FOLDER,
     required=True,
-    help="Where transcript.svt, its checkpoint and result.json are written; a run that fails "
-    "leaves transcript.svt.partial.",
+    help="The folder for transcript.svt, its checkpoint and result.json; a run that fails leaves "
+    "transcript.svt.partial.",
 )
 @force_option
 @click.option(
@@ -102,14 +85,13 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     type=Amount(min=0),
     default=60.0,
     show_default=True,
-    help="How many seconds to wait for all parties to connect; then the survey begins without "
-    "the others.",
+    help="Seconds to wait for all parties to connect before the survey begins without the others.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print result.json alone.")
+@json_option
 def aggregate(
     folder: Path, listen: str, out: Path, force: bool, joining: float, as_json: bool
 ) -> None:
-    """Ask, as the aggregator whose keys are in FOLDER, and publish the result."""
+    """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result."""
     member: Member = read_member(folder)
     host, port = _address(listen)
     check_aggregator(member)
@@ -130,14 +112,10 @@ def aggregate(
     if as_json:
         click.echo(_result(outcome))
         return
-    from rich.console import Console
-
     from scenarios.report.terminal.text import outcome_report
     from scenarios.running.scenario import Finished
 
-    console = Console()
-    for part in outcome_report("survey", Finished(outcome=outcome)):
-        console.print(part)
+    print_report(outcome_report("survey", Finished(outcome=outcome)), soft_wrap=False)
 
 
 def _result(outcome: Outcome) -> str:
@@ -150,19 +128,19 @@ def _result(outcome: Outcome) -> str:
     "--connect",
     metavar="HOST:PORT",
     required=True,
-    help="The address where the aggregator listens.",
+    help="The address at which the aggregator waits.",
 )
 @click.option(
     "--records",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     required=True,
-    help="A CSV file: the attributes' names in the first line, then one respondent a line.",
+    help="A CSV file with the attributes' names in the first line, then one respondent per line.",
 )
 @click.option(
     "--budget",
     type=Amount(min=0),
-    help="The most epsilon, in nats, to spend on each respondent: asked for more, the party "
-    "declines. Without it there is no limit.",
+    help="The most epsilon, in nats, to spend on each respondent: the party declines to answer if "
+    "asked for more. By default there is no limit.",
 )
 def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
@@ -181,5 +159,5 @@ def _address(text: str) -> tuple[str, int]:
     try:
         host.encode("idna")
     except UnicodeError as error:
-        raise UsageError(f"{text!r}: {host!r} cannot be a host's name") from error
+        raise UsageError(f"{text!r}: {host!r} is not a valid host name") from error
     return host.strip("[]"), int(port)

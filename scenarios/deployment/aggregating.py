@@ -1,4 +1,4 @@
-"""The aggregator's side of a survey among real parties, over TLS."""
+"""The aggregator's side of a real survey, over TLS."""
 
 from __future__ import annotations
 
@@ -44,25 +44,28 @@ def aggregate_survey(
     """Wait for the parties over TLS, ask, publish, and record it all.
 
     Args:
+        member: the aggregator.
+        host, port: where to listen.
+        transcript: the file for the transcript.
         joining: how long to wait for parties to connect, in seconds.
-        listening: is told where the aggregator listens.
-        publish: is handed what it came to while nobody else can write beside the transcript.
+        listening: called with the address once the aggregator listens.
+        publish: called with the outcome while the transcript is still locked.
 
     Raises:
-        UsageError: the folder is a party's, or its files do not belong together; or the transcript
-            has the name of a real survey's record, which is never replaced.
-        OSError: one cannot listen there, or not write the transcript.
-        ProtocolError: the survey failed, for example for want of a quorum.
+        UsageError: the folder is a party's, or its files do not belong together; or a real survey
+            has its record in the transcript's place.
+        OSError: the address cannot be listened at, or the transcript cannot be written.
+        ProtocolError: the survey failed, for example without a quorum.
     """
     check_aggregator(member)
     return trio.run(_aggregate, member, host, port, transcript, joining, listening, publish)
 
 
 def check_aggregator(member: Member) -> None:
-    """Make sure that a folder is the aggregator's.
+    """Make sure that a member is the aggregator.
 
     Raises:
-        UsageError: it is a party's.
+        UsageError: it is a party.
     """
     if member.identity.name != AGGREGATOR:
         raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")
@@ -86,7 +89,7 @@ async def _aggregate(
         recorder = Recorder(record.write, header, signer=member.identity)
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
-            # Whoever has come or answered early is silent until the others have.
+            # A party that is early is silent until the others have come or answered.
             silence = joining + (charter.variant.patience or SILENCE)
             switch = Switch(exchange, Limits(idle=max(Limits().idle, silence)))
             opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)

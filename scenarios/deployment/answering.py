@@ -1,4 +1,4 @@
-"""A party's side of a survey among real parties, over TLS."""
+"""A party's side of a real survey, over TLS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transports.tcp import connect_tcp
 from transports.tls import client_context
 
 SILENCE = 86_400.0
-"""How long a party waits without a word from the aggregator, in seconds."""
+"""How long a party waits for the aggregator's next message, in seconds."""
 
 
 def answer_survey(
@@ -32,23 +32,28 @@ def answer_survey(
 ) -> tuple[str, float]:
     """Answer once with the records of a CSV file.
 
-    A party that is asked again in the same session, with the same records, gives the same report:
-    its randomness follows from a secret that stays in its folder, and from the records. It hears
-    nothing else the second time than it heard the first (``SameAgain``). What its role notes for it
-    alone goes into its folder, and what is returned does not depend on it.
+    A party that is asked again in the same session gives the same report: its randomness follows
+    from the secret in its folder and from the records, and it answers no other question than the
+    first time (``SameAgain``). What its role notes for it alone is written into its folder; the
+    return value does not depend on that.
+
+    Args:
+        member: the party.
+        host, port: where the aggregator listens.
+        records: the CSV file.
+        budget: the most epsilon to spend per respondent, in nats.
 
     Returns:
-        How it ended, and the epsilon that was spent per respondent.
+        How it ended, and the epsilon spent per respondent.
 
     Raises:
         UsageError: the folder is the aggregator's or its files do not belong together, or the
             records are not of this survey.
-        OSError: no connection; it says to where, and why. Or a file in the folder cannot be
-            written; it says which one.
+        OSError: no connection, or a file in the folder cannot be written; says which and why.
     """
     charter = member.charter
     if member.identity.name == AGGREGATOR:
-        raise UsageError(f"{member.folder}: is the aggregator's, who has no answers")
+        raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
     held = read_records(records, charter.variant.survey)
     if len(held) > charter.variant.max_records:
         raise UsageError(
@@ -57,7 +62,7 @@ def answer_survey(
         )
     key = answering_key(own_secret(member.folder), held)
     streams = Streams(key, charter.session)
-    # A key of its own: the file must not tell which records it is about.
+    # Derived: the file must not reveal which records it is about.
     mark = expand(key, b"heard" + charter.session)
     session = charter.session.hex()
     try:
@@ -71,7 +76,7 @@ def answer_survey(
 
 
 def answering_key(secret: bytes, records: Records) -> bytes:
-    """The secret that a party's randomness follows from, 32 bytes: other records have another."""
+    """The key of a party's randomness for these records, 32 bytes."""
     about = hashlib.sha256(records.codes.tobytes()).digest()
     return expand(secret, b"sottovoce records 1" + about)
 
@@ -114,6 +119,6 @@ async def _answer(
         ) as link:
             await run_machine(machine, SameAgain(link, memory))
     finally:
-        # After the link, and whatever there is: others must not see whether it is anything.
+        # After the link is closed, and always: others must not see whether there was a notice.
         notebook.write(machine.notices)
     return ending_of(machine), machine.spent.record

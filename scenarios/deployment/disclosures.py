@@ -1,4 +1,4 @@
-"""What members hand to an auditor, as files: their folders and their records."""
+"""Folders and records that members hand to an auditor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from scenarios.running.errors import UsageError
 def disclosures(
     charter: Charter, *, seed: int | None, folders: Sequence[Path], records: Sequence[str]
 ) -> Iterator[Disclosure]:
-    """What is known of members' keys, randomness and records.
+    """Members' keys, randomness and records.
 
     Args:
-        charter: the transcript's.
-        seed: the transcript's, if it is of a simulation.
-        folders: of members of a survey among real parties.
-        records: ``PARTY=FILE``, or of a simulation one file with everybody's.
+        charter: of the transcript.
+        seed: of the transcript, if it is a simulation's.
+        folders: of members of a real survey.
+        records: ``PARTY=FILE``, or for a simulation one file with everybody's records.
 
     Raises:
         UsageError: a file is missing, or what is given does not belong together.
@@ -33,12 +33,13 @@ def disclosures(
     if everybody is not None:
         if seed is None:
             raise UsageError(
-                f"--records {everybody}: say PARTY=FILE; without a seed in the transcript, "
-                "nobody knows who holds which of them"
+                f"--records {everybody}: expected PARTY=FILE; only a simulation's transcript "
+                "says who holds which records"
             )
         if by_party or folders:
             raise UsageError(
-                f"--records {everybody}: has everybody's records, so give no other --records"
+                f"--records {everybody}: has everybody's records; expected no other --records, "
+                "and no --member"
             )
         held = read_records(everybody, charter.variant.survey)
         try:
@@ -64,8 +65,7 @@ def _of_folders(
         path = unused.pop(name, None)
         if path is None:
             raise UsageError(
-                f"{folder}: is {name}'s; its words are replayed with its records: "
-                f"--records {name}=FILE"
+                f"{folder}: replaying {name} takes its records too: --records {name}=FILE"
             )
         held = read_records(path, charter.variant.survey)
         streams = Streams(answering_key(known_secret(folder), held), charter.session)
@@ -77,7 +77,9 @@ def _of_folders(
         )
     if unused:
         name, path = next(iter(unused.items()))
-        raise UsageError(f"--records {name}={path}: takes the party's folder too: --member FOLDER")
+        raise UsageError(
+            f"--records {name}={path}: replaying {name} takes its folder too: --member FOLDER"
+        )
 
 
 def _records_of(charter: Charter, given: Iterable[str]) -> tuple[Path | None, dict[PartyId, Path]]:

@@ -1,4 +1,4 @@
-"""Members' folders: charter, keys and certificates of a survey among real parties."""
+"""Members' folders in a real survey: charter, certificate, keys and secret."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's folder, read."""
+    """What is in a member's folder."""
 
     folder: Path
     charter: Charter
@@ -64,14 +64,22 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> int:
-    """Make every member's folder: charter, authority, certificate and identity key.
+    """Make every member's private folder: charter, authority, certificate and identity key.
 
-    Whoever runs this has seen all private keys. Nothing is overwritten. All folders appear at the
-    end, for their owner alone.
+    Whoever runs this holds all private keys until they are handed out.
+
+    Args:
+        plan: of the survey.
+        parties: their names.
+        out: the folder for the members' folders, new or empty; they appear all at once.
+        days: how long the certificates are valid.
+
+    Returns:
+        The number of members.
 
     Raises:
-        UsageError: a bad id, an id twice, reports that no transcript can hold, or a folder that
-            is there already.
+        UsageError: an invalid or repeated name, messages too large for a transcript, or a folder
+            that is not empty.
         OSError: a file cannot be written; none is left.
     """
     out = Path(out)
@@ -80,7 +88,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if len(set(names)) != len(names):
-        raise UsageError("parties: a name is repeated, or is the aggregator's")
+        raise UsageError("parties: expected distinct names, other than the aggregator's")
     if plan.quorum is not None and plan.quorum >= len(names):
         raise UsageError(
             f"quorum = {plan.quorum}: expected at most {len(names) - 1}, the number of parties"
@@ -89,8 +97,8 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
     size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
     if size > MAX_BODY:
         raise UsageError(
-            f"max_records = {plan.max_records}: a message could have {size:,} bytes, more than the "
-            f"{MAX_BODY:,} that a transcript allows"
+            f"max_records = {plan.max_records}: a message could have {size:,} bytes; a transcript "
+            f"allows {MAX_BODY:,}"
         )
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
@@ -124,10 +132,10 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
 
 
 def read_member(folder: Path | str) -> Member:
-    """A member's folder.
+    """Read a member's folder.
 
     Raises:
-        UsageError: a file is missing, or they do not belong together.
+        UsageError: a file is missing or malformed, or they do not belong together.
     """
     folder = Path(folder)
     content = _content_of(folder / CHARTER)
@@ -146,10 +154,10 @@ def read_member(folder: Path | str) -> Member:
 
 
 def own_secret(folder: Path) -> bytes:
-    """The secret that a party's answers follow from, 32 bytes; drawn when it is first asked for.
+    """The secret that a party's randomness follows from, 32 bytes, drawn on the first call.
 
     Raises:
-        UsageError: what has its name is not a secret.
+        UsageError: its file is not a secret.
         OSError: it cannot be written.
     """
     path = folder / SECRET
@@ -161,10 +169,10 @@ def own_secret(folder: Path) -> bytes:
 
 
 def known_secret(folder: Path) -> bytes:
-    """The same of a party that has answered.
+    """The secret of a party that has answered, 32 bytes.
 
     Raises:
-        UsageError: it is missing, or not a secret.
+        UsageError: its file is missing, or not a secret.
     """
     path = folder / SECRET
     if not path.exists():
@@ -178,7 +186,7 @@ def known_secret(folder: Path) -> bytes:
 
 
 def tls_context(folder: Path, make: Callable[..., ssl.SSLContext]) -> ssl.SSLContext:
-    """What TLS needs of a member's folder.
+    """The TLS context of a member.
 
     Args:
         folder: the member's.

@@ -1,4 +1,4 @@
-"""What a party noted while it answered, kept in its folder and told nobody."""
+"""A party's private notices, kept in its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from scenarios.files.writing import GrowingFile, open_private
 
 BLOCK = 1024
-"""The file grows by so many bytes at a time, so that its size does not tell what is in it."""
+"""The file grows by this many bytes at a time, so that its size does not reveal its content."""
 
 _HEAD = """\
 What this party noted when it answered, or that there was nothing to note.
@@ -23,17 +23,17 @@ class Notebook:
     """A party's notices of one session.
 
     Args:
-        file: open at its end, nobody else's.
+        file: open at its end, with no other name.
     """
 
     def __init__(self, file: GrowingFile) -> None:
         self._file = file
 
     def write(self, notices: Sequence[str]) -> None:
-        """Add what was noted in one answer: an entry as large as if it had been nothing.
+        """Add the notices of one answer, in an entry as large as one without any.
 
         Raises:
-            OSError: it cannot be written; it says where.
+            OSError: it cannot be written; names the file.
         """
         noted = "".join(f"- {text}\n" for text in notices or ("nothing",))
         content = (_HEAD + noted).encode()
@@ -45,13 +45,13 @@ class Notebook:
 
 @contextmanager
 def noting(path: Path) -> Generator[Notebook]:
-    """A party's notebook; what is in it from before stays.
+    """Open a party's notebook; earlier entries stay.
 
     Args:
-        path: the file; it is made at the first time.
+        path: the file, made on first use.
 
     Raises:
-        UsageError: not a regular file, or it has another name too.
+        UsageError: not a regular file, or one with another name.
         OSError: it cannot be opened.
     """
     descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, sole=True)

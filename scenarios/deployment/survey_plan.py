@@ -1,4 +1,4 @@
-"""The plan of a survey among real parties: a TOML file."""
+"""The plan of a real survey, a TOML file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.running.parameters import parameters_checked
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a survey's TOML file says: what is asked, by which protocol, on what terms."""
+    """What is asked, by which protocol, and on what terms."""
 
     title: str
     attributes: tuple[Attribute, ...]
@@ -32,9 +32,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The variant that the plan describes."""
         cls = built_in_variant(self.variant)
         if not issubclass(cls, RRIndependent | RRJoint):
-            raise UsageError(f"variant {self.variant!r} cannot be planned in TOML")
+            raise UsageError(
+                f"variant {self.variant!r}: expected rr-independent or rr-joint in a plan"
+            )
         if (self.p is None) == (self.epsilon is None):
-            raise UsageError("a plan sets p or epsilon, one of them")
+            raise UsageError("expected either p or epsilon in a plan")
         with parameters_checked():
             survey = Survey(self.title, self.attributes)
             if self.p is not None:
@@ -47,10 +49,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def read_plan(path: Path | str) -> Plan:
-    """A survey's plan.
+    """Read a plan.
 
     Raises:
-        UsageError: the file is missing, is not TOML, or is not a plan; says which field.
+        UsageError: the file is not valid TOML, or not a plan; names the field.
+        OSError: it cannot be read.
     """
     try:
         return msgspec.toml.decode(Path(path).read_bytes(), type=Plan)

@@ -1,4 +1,4 @@
-"""Checkpoints, proofs and evidence as files: what an aggregator publishes and a party keeps."""
+"""Files of checkpoints, proofs and evidence."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _LARGEST_EXTENSION = 1 << 26
 
 
 def checkpoint_path(transcript: Path) -> Path:
-    """Where the last checkpoint of a transcript is written: beside it."""
+    """The file beside a transcript for its last checkpoint."""
     return transcript.with_suffix(SUFFIX)
 
 
 def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> None:
-    """Write what is to be published beside a transcript that has just been written.
+    """Write the last checkpoint of a new transcript beside it.
 
-    An earlier one is removed if there is none: it would be another run's.
+    Without one, an earlier run's is removed.
     """
     path = checkpoint_path(transcript)
     if checkpoint is None:
@@ -48,12 +48,12 @@ def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> N
 
 
 def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> tuple[Path, ...]:
-    """Write checkpoints into a folder, under their numbers, to be published one by one.
+    """Write checkpoints into a folder, named by their numbers.
 
-    What is there already stays as it is: it may have been published.
+    A file that is there already may have been published, so it stays.
 
     Raises:
-        UsageError: another checkpoint is there under the number of one of these, or no file.
+        UsageError: the file of one of these numbers has another checkpoint, or is not a file.
     """
     contents = {
         folder / f"checkpoint-{checkpoint.statement.number}.json": _published(checkpoint)
@@ -65,8 +65,8 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
             raise not_regular(path)
         if path.read_bytes() != contents[path]:
             raise UsageError(
-                f"{path}: exists with another checkpoint than the record's; publishing both would "
-                "be a contradiction"
+                f"{path}: has another checkpoint than the transcript; publishing both would be "
+                "a contradiction"
             )
     folder.mkdir(parents=True, exist_ok=True)
     for path in contents:
@@ -76,7 +76,7 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
 
 
 def checkpoints_of(reader: TranscriptReader, count: int) -> Iterator[SignedCheckpoint]:
-    """The first checkpoints on a record, of which a verification has found so many sound."""
+    """The first ``count`` checkpoints of a transcript, as many as were verified."""
     key = reader.header.roster[0][1]
     found = (entry for entry in reader if isinstance(entry, Checkpoint))
     for entry in islice(found, count):
@@ -89,7 +89,7 @@ def _published(checkpoint: SignedCheckpoint) -> bytes:
 
 
 def checkpoint_values(checkpoint: SignedCheckpoint) -> dict[str, Any]:
-    """A checkpoint as plain values, bytes as hexadecimal digits."""
+    """A checkpoint as plain values, bytes in hexadecimal."""
     said = msgspec.structs.asdict(checkpoint.statement)
     values = {**said, "key": checkpoint.key, "signature": checkpoint.signature}
     plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in values.items()}
@@ -124,7 +124,7 @@ def read_checkpoint(path: Path | str) -> SignedCheckpoint:
 
 
 def write_evidence(evidence: Equivocation, path: Path) -> None:
-    """Write two signatures that contradict each other, for others to check."""
+    """Write two signatures that contradict each other."""
     values = {k: v.hex() for k, v in msgspec.structs.asdict(evidence).items()}
     encoded = msgspec.json.encode({"format": _EVIDENCE, **values})
     write_whole(path, msgspec.json.format(encoded, indent=1) + b"\n")
@@ -146,10 +146,10 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
 
 
 def _once(content: bytes) -> dict[str, Any]:
-    """A JSON object; no name occurs twice, or readers may disagree about what was published.
+    """A JSON object without repeated names, on which readers could disagree.
 
     Raises:
-        ValueError: the content is not a JSON object, or a name occurs twice.
+        ValueError: the content is not such an object.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def _once(content: bytes) -> dict[str, Any]:
 
 
 def _bytes(digits: str) -> bytes:
-    """Bytes from the one way to write them: without blanks and capitals.
+    """Bytes from lowercase hexadecimal digits, the one way to write them.
 
     Raises:
-        ValueError: other than pairs of hexadecimal digits.
+        ValueError: anything else.
     """
     if not _HEX.fullmatch(digits):
         raise ValueError("expected pairs of the digits 0-9 and a-f")
@@ -176,10 +176,10 @@ def _bytes(digits: str) -> bytes:
 
 
 def read_small(path: Path) -> bytes:
-    """The bytes of a file that cannot be large, unless it is an extension.
+    """The bytes of a checkpoint, a receipt, an extension or evidence.
 
     Raises:
-        UsageError: it cannot be read, or is larger than any such file is.
+        UsageError: the file cannot be read, or is too large.
     """
     most = _LARGEST
     try:

@@ -1,4 +1,4 @@
-"""The record of a run on disk: it grows beside its name, and never replaces a real survey's."""
+"""The record of a run on disk: how it grows, gets its name, and never replaces a real survey's."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ PARTIAL = ".partial"
 
 
 class GrowingTranscript(GrowingFile):
-    """A transcript while it grows, under a provisional name (``PARTIAL``), locked.
+    """A transcript while it grows, locked, under the name of ``partial_path``.
 
     Attributes:
-        kept: it stays, whatever becomes of the run.
+        kept: whether it stays if the run fails.
     """
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -50,26 +50,26 @@ class GrowingTranscript(GrowingFile):
         self._final = path
 
     def keep(self) -> None:
-        """The run has begun: what is recorded stays from now on, to be audited if it fails."""
+        """Keep what is recorded from now on, to be audited if the run fails."""
         self.kept = True
 
     def finish(self, checkpoint: SignedCheckpoint | None) -> None:
-        """The run came to its end: give the transcript its name, and write its last checkpoint.
+        """Give the finished transcript its name, and write its last checkpoint.
 
-        A simulation that has this name is replaced, with what was written beside it.
+        An earlier simulation of this name is replaced, with its checkpoint and result.
 
         Raises:
-            UsageError: meanwhile something else got the name, or the record was moved away.
+            UsageError: the name was taken meanwhile, or the transcript was moved away.
             OSError: it cannot be written.
         """
         self.kept = True
         self.sync()
         with ExitStack() as held, naming(self._final):
             if not self.is_there():
-                # What has its name now, if anything has, is another program's.
+                # A file of that name would be another program's.
                 raise UsageError(
-                    f"{self.path}: has been moved or deleted while it was written, and so got "
-                    "neither its name nor a checkpoint; if it was moved, it is whole"
+                    f"{self.path}: was moved or deleted while it was written, so it got neither "
+                    "its name nor a checkpoint; if it was moved, it is whole"
                 )
             _replaceable(held, self._final)
             for companion in _companions(self._final):
@@ -81,14 +81,14 @@ class GrowingTranscript(GrowingFile):
 
 @contextmanager
 def growing(path: Path) -> Generator[GrowingTranscript]:
-    """A file for a transcript, in a folder that is made if need be, locked while the block runs.
+    """A file for a transcript, locked while the block runs; its folder is made if need be.
 
-    Only ``finish`` gives it its name, so that a run that fails replaces nothing. Of a run that
-    could not begin, nothing stays. The record of a real survey is never replaced, a simulation is.
+    Only ``finish`` gives it its name, so a run that fails replaces nothing. A simulation is
+    replaced, the record of a real survey never. Without ``keep`` nothing stays.
 
     Raises:
-        UsageError: the name is that of a real survey's record, or another program has it.
-        OSError: the file cannot be written; it says which one, whatever the block made of it.
+        UsageError: the record of a real survey has the name, or another program is writing it.
+        OSError: the file cannot be written; names it.
     """
     make_folder(path.parent)
     partial = partial_path(path)
@@ -116,22 +116,24 @@ def growing(path: Path) -> Generator[GrowingTranscript]:
 
 
 def partial_path(path: Path) -> Path:
-    """Where a transcript grows, and stays if its run fails."""
+    """The file in which a transcript grows, and stays if its run fails."""
     return path.with_name(path.name + PARTIAL)
 
 
 def make_way(path: Path, *, force: bool = False) -> Path | None:
-    """See to it that a transcript can be written.
+    """Make sure that a transcript can be written.
 
     Args:
+        path: the transcript's.
         force: move the record of a real survey aside, into a new folder beside it, with its
-            checkpoint and its result; else it is in the way.
+            checkpoint and result.
 
     Returns:
         The folder that it was moved to, if it was.
 
     Raises:
-        UsageError: the name is that of a real survey's record, or another program has it.
+        UsageError: without ``force``, the record of a real survey has the name; or another program
+            is writing it.
     """
     with ExitStack() as held:
         try:
@@ -144,14 +146,15 @@ def make_way(path: Path, *, force: bool = False) -> Path | None:
 
 
 def write_result(path: Path, content: str, *, recorded: bool) -> None:
-    """Write what a simulation came to beside its transcript, while nobody else can write there.
+    """Write the result of a simulation beside its transcript, which is locked meanwhile.
 
     Args:
         path: the transcript's.
-        recorded: it is of this run; else of one before it, and goes with what is beside it.
+        content: of the result.
+        recorded: whether this run wrote the transcript; an earlier one is removed.
 
     Raises:
-        UsageError: meanwhile a real survey was held there, or another program has the record.
+        UsageError: a real survey has its record there by now, or another program is writing it.
         OSError: it cannot be written.
     """
     with growing(path), ExitStack() as held:
@@ -163,7 +166,7 @@ def write_result(path: Path, content: str, *, recorded: bool) -> None:
 
 
 class _InTheWayError(UsageError):
-    """Something must not be lost; ``there`` are the transcripts that were found and locked."""
+    """Something must not be lost; ``there`` are the transcripts that were found."""
 
     def __init__(self, why: str, there: list[Path]) -> None:
         super().__init__(
@@ -173,13 +176,11 @@ class _InTheWayError(UsageError):
 
 
 def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
-    """Which of a transcript, and more of its files, are there, if nothing is lost with them.
-
-    They are locked until ``held`` ends, so that they stay what they are.
+    """Those of these transcripts that exist, if they may be replaced; locked until ``held`` ends.
 
     Raises:
-        _InTheWayError: one of them, or what is beside them, is a real survey's, or may be.
-        UsageError: another program has one of them.
+        _InTheWayError: one of them, or a file beside them, is or may be a real survey's.
+        UsageError: another program is writing one of them.
     """
     there = [name for name in (path, *more) if os.path.lexists(name)]
     whys = [_why_kept(name, held) for name in there]
@@ -189,7 +190,7 @@ def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
         if name.name == RESULT:
             whys.append(_why_result_kept(name))
         elif path not in there:
-            whys.append(f"{name}: is the checkpoint of a record that is not here")
+            whys.append(f"{name}: is the checkpoint of a transcript that is not here")
         else:
             whys.append(whys[0] or _why_checkpoint_kept(name, path))
     for why in whys:
@@ -199,11 +200,11 @@ def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
 
 
 def _why_kept(path: Path, held: ExitStack) -> str | None:
-    """Why a file must not be replaced by a transcript; None if nothing would be lost."""
+    """Why a transcript must not be replaced; None if it may be."""
     mode = os.lstat(path).st_mode
     if not stat.S_ISREG(mode):
         return f"{path}: is {'a symbolic link' if stat.S_ISLNK(mode) else 'not a regular file'}"
-    # Some systems lock only what is open for writing.
+    # Some systems lock only files open for writing.
     flags = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
     file = held.enter_context(os.fdopen(open_private(path, flags), "rb"))
     lock(file.fileno(), path, _busy(path))
@@ -219,9 +220,9 @@ def _why_kept(path: Path, held: ExitStack) -> str | None:
 
 
 def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
-    """Why a checkpoint must not be replaced that is beside a simulation, or an empty file."""
+    """Why a checkpoint beside a simulation or an empty transcript must not be replaced, or None."""
     if path.is_symlink():
-        return None  # It goes, not what it leads to.
+        return None  # The link is removed, not its target.
     if not path.is_file():
         return f"{path}: is not a regular file"
     if not path.stat().st_size:
@@ -237,7 +238,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
 
 
 def _why_result_kept(path: Path) -> str | None:
-    """Why a result must not be replaced; None if nothing would be lost."""
+    """Why a result must not be replaced; None if it may be."""
     if path.is_symlink() or not path.is_file():
         return f"{path}: is not a regular file"
     content = path.read_bytes()
@@ -254,13 +255,13 @@ def _why_result_kept(path: Path) -> str | None:
 
 
 def _companions(path: Path) -> tuple[Path, ...]:
-    """What is written beside a transcript and belongs to it."""
+    """The files beside a transcript that belong to it."""
     checkpoint = checkpoint_path(path)
     return (checkpoint, path.with_name(RESULT)) if path.name == TRANSCRIPT else (checkpoint,)
 
 
 def _move_aside(path: Path, there: list[Path]) -> Path:
-    """Move transcripts of a path, and what is beside them, into a new folder."""
+    """Move transcripts, and the files beside them, into a new folder."""
     for number in itertools.count(1):
         folder = path.with_name(f"{path.stem}.earlier-{number}")
         try:
@@ -268,7 +269,7 @@ def _move_aside(path: Path, there: list[Path]) -> Path:
             break
         except FileExistsError:
             continue
-    # Into a folder that is new, nothing can be overwritten.
+    # In a new folder, nothing can be overwritten.
     for old in (*there, *_companions(path)):
         if os.path.lexists(old):
             os.rename(old, folder / old.name)

@@ -29,13 +29,10 @@ IN_MEMORY = 1 << 26
 
 
 class Unfiled:
-    """The bytes of a transcript without a file: in memory, and on disk what is too much for it.
-
-    What is on disk has no name and goes with the last reference to it.
-    """
+    """The bytes of a transcript without a file: in memory, or if large in a temporary file."""
 
     def __init__(self) -> None:
-        # It lives as long as the transcript, whoever holds it.
+        # Closed with the last reference.
         self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self.length = 0
@@ -51,7 +48,7 @@ class Unfiled:
         """The bytes in parts, from the start."""
         start = 0
         while start < self.length:
-            # Whoever else reads it has moved the place meanwhile.
+            # Another reader may have moved the position.
             self._file.seek(start)
             chunk = self._file.read(CHUNK)
             start += len(chunk)
@@ -59,11 +56,11 @@ class Unfiled:
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """A transcript, in a file of its own or not.
+    """A transcript, in a file or in memory.
 
     Args:
-        path: the file, or None.
-        unfiled: the bytes of one that has no file.
+        path: its file, if it has one.
+        unfiled: its bytes, if it has no file.
     """
 
     path: Path | None = None
@@ -88,13 +85,13 @@ class Transcript(msgspec.Struct, frozen=True):
         return () if self.unfiled is None else self.unfiled.chunks()
 
     def entries(self) -> TranscriptReader:
-        """Header and entries, as far as they can be read."""
+        """A reader of its header and entries."""
         return TranscriptReader(self.chunks())
 
     def verify(
         self, *, digest: bytes | None = None, checkpoint: SignedCheckpoint | None = None
     ) -> Verification:
-        """Whether this is what was recorded."""
+        """Check that this is what was recorded."""
         return verify(self.chunks(), digest=digest, checkpoint=checkpoint)
 
     def prove(self, variant: type[Variant], party: PartyId) -> Receipt:
@@ -112,12 +109,12 @@ class Transcript(msgspec.Struct, frozen=True):
         reader: TranscriptReader | None = None,
         folds: Iterable[Fold] = (),
     ) -> Audit:
-        """Who was counted, what was learned, and whether the result follows.
+        """Audit it: who was counted, what was learned, whether the result follows.
 
         Args:
-            disclosed: keys and records of members whose words are to be replayed too.
-            reader: as ``entries`` gave it, if its header has been read already.
-            folds: what else is to take its steps, in the same pass.
+            disclosed: keys and records of members, to replay what they said.
+            reader: as ``entries`` gave it, if its header has been read.
+            folds: what else reads the transcript in the same pass.
         """
         return audit(
             self.chunks,
@@ -140,10 +137,10 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 def open_transcript(path: Path | str) -> Transcript:
-    """A transcript file that is there.
+    """A transcript in an existing file.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such file.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, never through a link, and locked while they grow."""
+"""Writing files: whole or not at all, never through a link, locked while they grow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocol.transcript.entries import MAGIC
 from scenarios.running.errors import UsageError
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
-"""The modes of what is for its owner alone."""
+"""The modes of what only its owner may read."""
 
 _OTHERS = 0o077
 _TRANSCRIPTS = (".svt", ".svt.partial")
@@ -26,10 +26,10 @@ _NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
 @contextmanager
 def naming(path: Path) -> Generator[None]:
-    """An error of the operating system in the block names this file.
+    """Make an error of the operating system in the block name this file.
 
     Raises:
-        OSError: what the block raised; not every call of the system says which file it was about.
+        OSError: as the block raised it, with the path.
     """
     try:
         yield
@@ -38,16 +38,14 @@ def naming(path: Path) -> Generator[None]:
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Write a file that is there whole or not at all; text is encoded as UTF-8.
-
-    An earlier file of that name is replaced, a link is replaced by a file.
+    """Write a file whole or not at all, text as UTF-8; it replaces a file or link of that name.
 
     Args:
-        private: only its owner may read it, and it may replace what only its owner may read: the
-            caller has seen that nothing is lost. Else ``check_output`` holds.
+        private: only its owner may read it. It may replace a private file, so the caller makes
+            sure that nothing is lost; otherwise ``check_output`` does.
 
     Raises:
-        UsageError: what has that name is not replaced.
+        UsageError: what has that name must not be replaced.
         OSError: it cannot be written.
     """
     if not private:
@@ -64,7 +62,7 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
 
 
 def write_once(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone that is there whole or not at all, and replaces nothing.
+    """Write a private file whole or not at all, without replacing anything.
 
     Raises:
         FileExistsError: something has that name.
@@ -78,7 +76,7 @@ def write_once(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _written(path: Path, content: bytes) -> Generator[str]:
-    """A file beside a path that holds the content and is on disk; what is left of it goes."""
+    """A temporary file beside the path with this content, synced; removed after the block."""
     descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -92,14 +90,13 @@ def _written(path: Path, content: bytes) -> Generator[str]:
 
 
 def check_output(path: Path) -> None:
-    """Make sure that a file may be written that others may read, under a name that a person gave.
+    """Make sure that a public output file may be written under a name that a person gave.
 
-    All that this program keeps for somebody is for its owner alone: keys, what a party heard,
-    records, checkpoints, results. Such a file is not replaced, nor is a transcript, by its name or
-    by how it begins, whoever may read it.
+    What must not be lost (keys, what a party heard, records, checkpoints, results) is private, so
+    no private file is replaced, and no transcript, whether by its name or its first bytes.
 
     Raises:
-        UsageError: such a file, or something else than a file, has that name.
+        UsageError: such a file, or something other than a file, has that name.
         OSError: it cannot be read.
     """
     with naming(path):
@@ -109,13 +106,12 @@ def check_output(path: Path) -> None:
             raise not_regular(path)
         if _may_be_transcript(path):
             raise UsageError(
-                f"{path}: is a transcript, or what is left of one, which is not replaced; "
-                "write elsewhere"
+                f"{path}: is a transcript or part of one, which is never replaced; write elsewhere"
             )
         status = path.stat()
         if status.st_size and not status.st_mode & _OTHERS:
             raise UsageError(
-                f"{path}: is for its owner alone, as what must not be lost, and is not replaced; "
+                f"{path}: only its owner may read it, so it may be a key or a record; "
                 "write elsewhere, or delete it first"
             )
 
@@ -129,7 +125,7 @@ def _may_be_transcript(path: Path) -> bool:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for their owner alone.
+    """Make a private folder, and the missing ones above it.
 
     Raises:
         OSError: it cannot be made, or a file has its name.
@@ -144,13 +140,13 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """See to it that the names in a folder are on disk.
+    """Sync a folder, so that the names in it are on disk.
 
     Raises:
-        OSError: it cannot be done.
+        OSError: it cannot be synced.
     """
     if not hasattr(os, "O_DIRECTORY"):
-        return  # No system on which a folder can be opened.
+        return  # This system cannot open a folder.
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -160,18 +156,23 @@ def sync_folder(path: Path) -> None:
 
 
 def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
-    """A descriptor of an ordinary file that, if it is made here, only its owner may read.
+    """Open a regular file; if it is made here, only its owner may read it.
 
     Args:
-        sole: it has no other name; what is added to it is added to nothing else.
+        path: the file.
+        flags: of ``os.open``.
+        sole: refuse a file that has another name too.
+
+    Returns:
+        Its descriptor.
 
     Raises:
-        UsageError: not a regular file, or ``sole`` and it has another name.
+        UsageError: not a regular file, or one with another name.
         OSError: it cannot be opened; a symbolic link never is.
     """
     with naming(path):
         try:
-            # Without waiting at a pipe for whoever is at its other end.
+            # Nonblocking: opening a pipe would wait for its other end.
             descriptor = os.open(path, flags | _NOFOLLOW | _NONBLOCK, PRIVATE_FILE)
         except OSError as error:
             if error.errno != errno.ENXIO:
@@ -182,9 +183,7 @@ def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
             if not stat.S_ISREG(status.st_mode):
                 raise not_regular(path)
             if sole and status.st_nlink > 1:
-                raise UsageError(
-                    f"{path}: has another name too, and what is written here would be written there"
-                )
+                raise UsageError(f"{path}: has another name too, which would be written to as well")
         except UsageError:
             os.close(descriptor)
             raise
@@ -192,21 +191,21 @@ def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
 
 
 def not_regular(path: Path) -> UsageError:
-    """What to say of a pipe, a folder or a device in the place of a file."""
+    """The error for a pipe, a folder or a device in the place of a file."""
     return UsageError(f"{path}: is not a regular file")
 
 
 def lock(descriptor: int, path: Path, busy: str) -> None:
-    """Lock an open file until it is closed or its program ends, however it does.
+    """Lock an open file until it is closed or its program ends.
 
     Raises:
-        UsageError: another program has it; the message is ``busy``.
+        UsageError: another program has locked it; the message is ``busy``.
         OSError: it cannot be locked.
     """
     try:
         import fcntl
     except ImportError:
-        return  # No such locks on this system.
+        return  # This system does not have such locks.
     with naming(path):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -215,7 +214,7 @@ def lock(descriptor: int, path: Path, busy: str) -> None:
 
 
 def is_named(descriptor: int, path: Path) -> bool:
-    """Whether a path is, still, the name of an open file."""
+    """Whether a path is still the name of an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -230,7 +229,7 @@ class GrowingFile:
         path: what errors name.
 
     Attributes:
-        failure: the first error of a write; nothing may follow it.
+        failure: the first error of a write, after which nothing is written.
     """
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -239,28 +238,28 @@ class GrowingFile:
         self._descriptor = descriptor
 
     def is_there(self) -> bool:
-        """Whether it still has its name: nobody has moved, deleted or replaced it."""
+        """Whether the path still names it: it was not moved, deleted or replaced."""
         return is_named(self._descriptor, self.path)
 
     def write(self, content: bytes) -> None:
         """Add all of the content.
 
         Raises:
-            OSError: it could not be added, or not all of it; or an earlier write has failed.
+            OSError: this write or an earlier one has failed.
         """
         if self.failure is not None:
             raise self._again()
         with self._failing():
             rest = memoryview(content)
-            # On a disk that gets full a write succeeds, with less than all.
+            # On a full disk, a write may succeed in part.
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def sync(self) -> None:
-        """See to it that all is on disk.
+        """Sync it to disk.
 
         Raises:
-            OSError: it is not.
+            OSError: it cannot be synced.
         """
         with self._failing():
             os.fsync(self._descriptor)
@@ -276,13 +275,10 @@ class GrowingFile:
 
     @contextmanager
     def surfacing(self) -> Generator[None]:
-        """A failed write comes out of the block as what it was.
-
-        On its way tasks put it into groups, others take it for a broken link, and who writes next
-        has another complaint.
+        """Raise a failed write from the block as it was, not as what tasks and links made of it.
 
         Raises:
-            OSError: a write failed in the block, whatever else came of it.
+            OSError: a write failed in the block.
         """
         try:
             yield

@@ -36,8 +36,8 @@ def reported_counts(
         Shape (runs, ..., K); the totals over the last axis are the true ones.
 
     Raises:
-        ValueError: counts that are no array of non-negative integers, a keep probability that is
-            none, or a number of runs below 1.
+        ValueError: counts other than non-negative integers, a keep probability out of range, or
+            a number of runs below 1.
     """
     if runs < 1:
         raise ValueError(f"{runs} runs: expected at least 1")
@@ -60,10 +60,27 @@ def report_once(
         raise ValueError(f"{counts.dtype} counts of shape {counts.shape}: expected integers")
     if counts.min(initial=0) < 0 or not 0 <= keep <= 1:
         raise ValueError(f"negative counts, or keep probability {keep} not in 0..1")
-    kept = generator.binomial(counts, keep).astype(np.int64, copy=False)
     cells = counts.shape[-1]
-    others = counts.sum(axis=-1) - kept.sum(axis=-1)
-    kept += generator.multinomial(others, np.full(cells, 1 / cells))
+    return report_block(counts, keep, np.full(cells, 1 / cells), generator)
+
+
+def report_block(
+    true_counts: NDArray[np.int64],
+    keeps: float | NDArray[np.float64],
+    tables: NDArray[np.float64],
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """One draw of the counts of reports whose fakes come from any tables.
+
+    Args:
+        true_counts: (..., K).
+        keeps: the keep probabilities, one or (..., 1).
+        tables: what fakes are drawn from, (K,) or (..., K).
+        generator: decides all draws.
+    """
+    kept = generator.binomial(true_counts, keeps).astype(np.int64, copy=False)
+    others = true_counts.sum(axis=-1) - kept.sum(axis=-1)
+    kept += generator.multinomial(others, tables)
     return kept
 
 

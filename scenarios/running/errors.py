@@ -1,4 +1,4 @@
-"""What a person did wrong, in one line; and text from elsewhere made fit for a terminal."""
+"""Errors in what a person gave, and text from elsewhere made safe for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds scenarios and variants by name or in a file that a person names, never a transcript."""
+"""Scenarios and variants by name, or in a Python file that a person names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scenarios.running.scenario import Scenario, scenarios_in
 
 
 def all_scenarios() -> tuple[Scenario[Any], ...]:
-    """The project's own scenarios and reproductions, in the order of their files."""
+    """The built-in scenarios and reproductions, in the order of their files."""
     return tuple(s for name in MODULES for s in scenarios_in(importlib.import_module(name)))
 
 
@@ -28,13 +28,13 @@ def find_scenario(text: str) -> Scenario[Any]:
     """A scenario by its name, or as ``path.py`` or ``path.py:name``.
 
     Raises:
-        UsageError: there is none such.
+        UsageError: there is no such scenario.
     """
     path, name = _split(text)
     if path is None:
         if text not in SCENARIOS:
             hint = did_you_mean(text, SCENARIOS)
-            raise UsageError(f"no scenario {shown(text)}{hint or ';'} 'sottovoce list' names all")
+            raise UsageError(f"no scenario {shown(text)}{hint or ';'} 'sottovoce list' lists all")
         return _named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
     candidates = scenarios_in(load_module(path))
     if name is not None:
@@ -42,7 +42,7 @@ def find_scenario(text: str) -> Scenario[Any]:
     if len(candidates) == 1:
         return candidates[0]
     names = ", ".join(s.name for s in candidates)
-    raise UsageError(f"{path} defines several scenarios: say {path}:NAME with one of {names}")
+    raise UsageError(f"{path}: has several scenarios; expected {path}:NAME with one of {names}")
 
 
 def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
@@ -50,43 +50,30 @@ def _named(name: str, candidates: Sequence[Scenario[Any]]) -> Scenario[Any]:
         if scenario.name == name:
             return scenario
     names = [s.name for s in candidates]
-    hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    hint = did_you_mean(name, names) or f"; expected one of {', '.join(names)}"
     raise UsageError(f"no scenario {shown(name)}{hint}")
 
 
 def built_in_variant(name: str) -> type[Variant]:
-    """One of the project's own variants; for names that a file holds, which must not be run.
+    """A built-in variant, for names in files: a transcript must not choose what code is run.
 
     Raises:
-        UsageError: there is none such.
+        UsageError: there is no such variant.
     """
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    own = "of a transcript of your own variant, pass --variant PATH.py:Class"
-    near = did_you_mean(name, BUILT_IN)
-    if near:
-        raise UsageError(f"no variant {shown(name)}{near} {own[0].upper()}{own[1:]}")
-    raise UsageError(f"variant {shown(name)} is none of {', '.join(BUILT_IN)}; {own}")
+    return _built_in(name, "For a variant of your own, pass --variant PATH.py:Class")
 
 
 def find_variant(text: str) -> type[Variant]:
-    """A variant's class by its name, or as ``path.py:Class``: what a person says, never a file.
+    """A variant's class by its name, or as ``path.py:Class``.
 
     Raises:
-        UsageError: there is none such.
+        UsageError: there is no such variant.
     """
     path, name = _split(text)
     if path is None:
-        if text in BUILT_IN:
-            return BUILT_IN[text]
-        near = did_you_mean(text, BUILT_IN)
-        if near:
-            raise UsageError(f"no variant {shown(text)}{near} Or say PATH.py:Class")
-        raise UsageError(
-            f"variant {shown(text)} is none of {', '.join(BUILT_IN)}, nor PATH.py:Class"
-        )
+        return _built_in(text, "For a variant of your own, give PATH.py:Class")
     if name is None:
-        raise UsageError(f"{path}: which class? Say {path}:Class")
+        raise UsageError(f"{path}: expected {path}:Class")
     found = getattr(load_module(path), name, None)
     if not (isinstance(found, type) and issubclass(found, Variant)):
         raise UsageError(f"{path}: no variant class {shown(name)}")
@@ -97,7 +84,7 @@ def find_variant_or_client(text: str) -> type[Variant] | Callable[[object], obje
     """What can be attacked: a variant's class, or a function as ``path.py:function``.
 
     Raises:
-        UsageError: there is none such.
+        UsageError: there is no such variant or function.
     """
     path, name = _split(text)
     if path is None or name is None:
@@ -111,11 +98,18 @@ def find_variant_or_client(text: str) -> type[Variant] | Callable[[object], obje
     return client
 
 
+def _built_in(name: str, hint: str) -> type[Variant]:
+    if name not in BUILT_IN:
+        near = did_you_mean(name, BUILT_IN) or f"; expected one of {', '.join(BUILT_IN)}."
+        raise UsageError(f"no variant {shown(name)}{near} {hint}")
+    return BUILT_IN[name]
+
+
 def load_module(path: Path) -> types.ModuleType:
-    """Run a Python file as a module. Whoever names the file vouches for it.
+    """Run a Python file as a module; only ever one that a person named.
 
     Raises:
-        UsageError: it is not there, or it fails.
+        UsageError: there is no such file, or it fails.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
@@ -147,7 +141,7 @@ def _line_in(error: BaseException, path: Path) -> str:
 
 
 def _split(text: str) -> tuple[Path | None, str | None]:
-    """``path.py:name`` as its parts; a text without ``.py`` is no path."""
+    """The path and the name in ``path.py:name``; only what ends in ``.py`` is a path."""
     head, colon, tail = text.rpartition(":")
     if colon and head.endswith(".py"):
         return Path(head), tail or None

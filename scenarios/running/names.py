@@ -1,4 +1,4 @@
-"""The names of the scenarios, known without importing one, and the nearest to a mistyped name."""
+"""The names of the built-in scenarios, without importing them, and hints on mistyped names."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "scenarios.reproductions.privkv.figures": ("privkv-figures",),
 }
-"""The modules of this project that define scenarios and reproductions, and what they call them."""
+"""The modules that define the built-in scenarios and reproductions, with their names."""
 
 SCENARIOS: Mapping[str, str] = {name: module for module in MODULES for name in MODULES[module]}
 """The module that defines a scenario, by the scenario's name."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a complaint about an unknown name: the nearest known one, or an empty text."""
+    """The end of an error about an unknown name: the nearest known one, or an empty text."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), n=1)
@@ -45,6 +45,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def parameter_hint(name: str, known: Sequence[str]) -> str:
-    """The end of a complaint about an unknown parameter: the nearest known one, if any, and all."""
+    """The end of an error about an unknown parameter: the nearest known one, if any, and all."""
     near = did_you_mean(name, known)
     return f"{near} It has {', '.join(known)}" if near else f"; it has {', '.join(known)}"

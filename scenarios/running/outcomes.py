@@ -1,4 +1,4 @@
-"""What a run came to: the published result, the estimate, the transcript and the ledger."""
+"""The outcome of a run: its published result, estimate, transcript and ledger."""
 
 from __future__ import annotations
 
@@ -27,21 +27,19 @@ from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from scenarios.report.values import claims_values, privacy_values
 
-NOT_COUNTED = "its answer was not counted"
-
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A run, finished.
+    """A finished run.
 
     Args:
         charter: session, variant and roster.
         result: what the aggregator published.
         transcript: the record; ``digest`` is its canonical digest, 32 bytes.
-        endings: how each party ended; ``"done"`` is how it should.
+        endings: how each party ended; ``"done"`` if all went well.
         records: the true answers, if this was a simulation.
         seed: of the simulation, or None.
         transport: ``local``, ``memory``, ``tcp`` or ``tls``.
-        messages, bytes: the traffic that was sent.
+        messages, bytes: how much was sent.
         seconds: how long the run took.
     """
 
@@ -70,7 +68,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def estimate(self) -> Estimate:
-        """What the published result says about the respondents."""
+        """The estimate in the published result."""
         return self.variant.estimate(self.result)
 
     @property
@@ -85,7 +83,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def counted(self) -> int:
-        """How many parties the estimate is made of."""
+        """The number of parties that the estimate counts."""
         return self.completeness.counted
 
     @functools.cached_property
@@ -98,10 +96,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def trouble(self) -> dict[str, int]:
-        """How many parties ended otherwise than they should, by what became of them."""
+        """The number of parties that did not end well, by reason."""
         completeness = self.completeness
-        # The worst that is known of a party comes last.
-        became = {name: NOT_COUNTED for c in completeness.closings for name in c.missing}
+        # The worst that is known of a party wins.
+        became = {
+            name: "its answer was not counted" for c in completeness.closings for name in c.missing
+        }
         became |= {name: ending for name, ending in self.endings.items() if ending != DONE}
         became |= completeness.departed
         return dict(Counter(became.values()).most_common())
@@ -109,10 +109,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def summary(
         self, estimate: Estimate | None = None, projection: Projection = "none"
     ) -> dict[str, Any]:
-        """Everything of ``result.json`` but the scenario's own keys.
+        """What ``result.json`` holds, without the scenario's own keys.
 
         Args:
-            estimate: what to report; by default what the published result says.
+            estimate: what to report, by default that of the published result.
             projection: applied to its tables.
         """
         reported = self.estimate if estimate is None else estimate
@@ -177,7 +177,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def _compared(
     records: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
 ) -> dict[str, Any]:
-    """The truth beside the estimates, and how far apart they are."""
+    """The true tables, and their distances from the estimates."""
     true_marginals = {name: records.distribution([name]) for name in marginals}
     true_pairs = [records.distribution(table.names) for table in pairs]
     pairs_tv = [float(total_variation(t.values, x)) for t, x in zip(pairs, true_pairs, strict=True)]
@@ -208,5 +208,5 @@ def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float | No
 
 
 def _known(value: float) -> float | None:
-    """A number, or None for one that nothing was reported about."""
+    """A number, or None where nothing was reported."""
     return value if math.isfinite(value) else None

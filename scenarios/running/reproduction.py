@@ -1,4 +1,4 @@
-"""What a reproduction reports: measured figures beside a paper's printed ones; nothing is run here.
+"""What a reproduction reports: measured figures beside a paper's printed ones.
 
 A reproduction is a scenario whose parameters have ``runs: Runs`` and whose ``run`` returns
 ``Reproduced``.
@@ -16,29 +16,30 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Runs = Annotated[int, Meta(ge=1, le=1_000_000, description="how often the experiment is repeated")]
-"""The parameter ``runs`` of every reproduction: it tells one from an ordinary scenario."""
+"""The parameter ``runs`` that makes a scenario a reproduction."""
 
 Values: TypeAlias = float | Mapping[str, float]
-"""One figure, or several by their names."""
+"""One figure, or several by name."""
 
 RESERVED = ("measured", "standard_error", "printed", "remark")
-"""The keys of a row's own in JSON, which no setting may be called."""
+"""The keys of every row in JSON, which a setting must not have."""
 
 TOLERANCE = 3
-"""How many standard errors apart measured and printed may be without being called different."""
+"""How many standard errors apart measured and printed may be without a difference."""
 
 
 class Compared(NamedTuple):
-    """One measured figure and what the paper prints for it, each None where there is none.
+    """One measured figure, its standard error and what the paper prints for it, if anything.
 
     Args:
-        name: of the figure; empty if its row has only this one.
+        name: of the figure; empty if it is the only one of its row.
     """
 
     name: str
@@ -50,9 +51,8 @@ class Compared(NamedTuple):
     def differs(self) -> bool:
         """Whether measured and printed are more than three standard errors apart.
 
-        Within half a unit of the last printed digit, or within round-off, they never differ: that
-        is what decides for figures without a standard error. Whether one differs whose error is
-        unknown cannot be told.
+        They never differ within half a unit of the last printed digit, or within round-off, which
+        decides for figures without a standard error, nor if the error is unknown.
         """
         if self.printed is None or self.measured == self.printed or self.unknown:
             return False
@@ -66,7 +66,7 @@ class Compared(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """Measured by printed, if there is such a number."""
+        """Measured divided by printed, if that is a finite number."""
         if not self.printed:
             return None
         ratio = self.measured / self.printed
@@ -77,16 +77,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One setting of an experiment: what was measured, and what the paper prints for it.
 
     Args:
-        settings: what tells this row from the others, such as ``p`` and ``attributes``.
-        measured: a figure, or several by their names; may be infinite.
-        standard_error: of ``measured``; None, or without a name, for what is no estimate, and NaN
-            for an estimate whose error is unknown, which then differs from nothing.
+        settings: what distinguishes this row, such as ``p`` and ``attributes``.
+        measured: a figure, or several by name; may be infinite.
+        standard_error: of ``measured``; None, or without a name, for an exact figure, NaN for an
+            unknown error.
         printed: by the paper; None, or without a name, where it prints nothing.
-        remark: why measured and printed disagree, or what else a reader has to know.
+        remark: why measured and printed differ, or what else a reader has to know.
 
     Raises:
-        ValueError: a setting is called like a key of the row itself; or ``standard_error`` or
-            ``printed`` has a figure that ``measured`` does not have.
+        ValueError: a setting has a reserved name, or ``standard_error`` or ``printed`` has a figure
+            that ``measured`` lacks.
     """
 
     settings: Mapping[str, Any]
@@ -98,7 +98,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in RESERVED:
             if name in self.settings:
-                raise ValueError(f"a setting must not be called {name!r}: a row has a key of it")
+                raise ValueError(f"a setting must not be called {name!r}, a key of every row")
         known = _by_name(self.measured)
         for what, values in (("standard_error", self.standard_error), ("printed", self.printed)):
             unknown = [] if values is None else [n for n in _by_name(values) if n not in known]
@@ -115,7 +115,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def shown(self, name: str) -> str:
-        """A setting for a reader; empty if this row has none of that name."""
+        """A setting as text; empty if this row does not have it."""
         value = self.settings.get(name)
         if isinstance(value, list | tuple):
             return ", ".join(map(str, value))
@@ -125,7 +125,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The remark; if there is none and a figure differs, by how much it does."""
+        """The remark, or else by how much figures differ."""
         if self.remark:
             return self.remark
         return "; ".join(_difference(figure) for figure in self.figures() if figure.differs)
@@ -134,8 +134,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         """The row for JSON: its settings, then ``measured``, ``standard_error``, ``printed`` and
         ``remark``.
 
-        What is None is null; of several figures, so is each that has no standard error or is not
-        printed. JSON has no infinity: it is null too, and ``remark`` says which figure was it.
+        Missing and infinite figures are null; ``remark`` names the infinite ones.
         """
         figures = self.figures()
         endless = [f.name or "measured" for f in figures if not math.isfinite(f.measured)]
@@ -160,9 +159,9 @@ class Reproduced:
 
     Args:
         reproduction: its name.
-        runs: how often the experiment was repeated.
+        runs: the number of repetitions.
         rows: measured beside printed.
-        notes: what holds for all rows.
+        notes: sentences about all rows.
         plot: draws into an empty figure; by default ``plot_rows`` of ``scenarios.report.plots``
             draws the rows.
         outcome: of the run by messages, if it was one.
@@ -185,16 +184,23 @@ class Reproduced:
         }
 
 
+def refuse_messages(name: str, by_messages: bool) -> None:
+    """For a reproduction in which nothing is sent.
+
+    Raises:
+        UsageError: it was to be run by messages.
+    """
+    if by_messages:
+        raise UsageError(f"{name}: nothing is sent, so there is nothing to run by messages")
+
+
 def _by_name(values: Values) -> Mapping[str, float]:
     named = values if isinstance(values, Mapping) else {"": values}
     return {name: float(value) for name, value in named.items()}
 
 
 def _rounding(printed: float) -> float:
-    """By how much a printed number may be off because it was rounded.
-
-    The digits of a whole number do not say where it was rounded.
-    """
+    """How far off a printed number may be by rounding; of a whole number that is unknown."""
     round_off = 1e-9 * abs(printed) or 1e-12
     exponent = Decimal(repr(printed)).as_tuple().exponent
     if printed.is_integer() or not isinstance(exponent, int):

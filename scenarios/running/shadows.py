@@ -1,4 +1,4 @@
-"""Whether somebody else's file hides one of this project's packages, which have plain names."""
+"""Whether another file hides one of this project's packages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("protocol", "parties", "transports")
-"""What this package imports, and has to lie beside it."""
+"""The packages that have to lie beside this one."""
 
 
 def file_in_the_way() -> str | None:
-    """What to say of a package that is another than this project's, or None."""
+    """What is wrong if a package is missing or hidden by another file; else None."""
     home = Path(__file__).resolve().parents[2]
     for name in PACKAGES:
         spec = find_spec(name)

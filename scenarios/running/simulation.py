@@ -64,44 +64,40 @@ def simulate(
 ) -> Outcome:
     """Run a whole survey on known records.
 
-    Every party is live: it gets its own role, keystream and identity, and speaks in messages that
-    are recorded. The same seed gives the same digest on every transport.
+    Every party has its own role, keystream and identity, and every message is recorded. The same
+    seed gives the same digest on every transport.
 
     Args:
         variant: the protocol; its ``max_records`` is set to the largest holding.
         records: the true answers.
-        seed: decides all randomness, below 2**64. A simulation protects nobody.
+        seed: decides all randomness, 0 to 2**64 - 1. A simulation protects nobody.
         transport: ``local`` (one loop), ``memory``, ``tcp`` or ``tls`` (live actors).
-        parties: over how many the records are spread; by default one per respondent.
+        parties: the number that the records are spread over; by default one per respondent.
         rules: faults to inject (``transports.faults``), decided by the seed.
-        budget: the most that a party spends per respondent, in nats.
-        path: where to write the transcript; by default it stays in memory. A simulation that is
-            there is replaced, the record of a real survey never.
-        watch: is handed the exchange before the run, to follow its counters.
+        budget: the most epsilon that a party spends per respondent, in nats.
+        path: where to write the transcript, in memory by default. An earlier simulation there is
+            replaced, the record of a real survey never.
+        watch: called with the exchange before the run, to follow its counters.
 
     Raises:
-        ProtocolError: the survey failed, for example for want of a quorum.
-        TypeError: something else than a variant, records or an integer.
-        UsageError: parameters that do not fit together, or a real survey's record at the path.
+        ProtocolError: the survey failed, for example without a quorum.
+        TypeError: an argument of another type.
+        UsageError: arguments that do not fit together, or a real survey's record at the path.
         OSError: the transcript cannot be written.
-        ValueError: the seed is negative, or 2**64 or more.
+        ValueError: the seed is out of range.
     """
     if transport != "local":
-
-        async def live() -> Outcome:
-            return await simulate_async(
-                variant,
-                records,
-                seed=seed,
-                transport=transport,
-                parties=parties,
-                rules=rules,
-                budget=budget,
-                path=path,
-                watch=watch,
-            )
-
-        return trio.run(live)
+        live = functools.partial(
+            simulate_async,
+            seed=seed,
+            transport=transport,
+            parties=parties,
+            rules=rules,
+            budget=budget,
+            path=path,
+            watch=watch,
+        )
+        return trio.run(live, variant, records)
     started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
     with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
@@ -135,9 +131,9 @@ async def simulate_async(
     path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
 ) -> Outcome:
-    """As ``simulate``, inside a trio program, over ``memory``, ``tcp`` or ``tls``."""
+    """``simulate`` inside a trio program, over ``memory``, ``tcp`` or ``tls``."""
     if transport == "local":
-        raise UsageError("the local executor is not asynchronous: call simulate")
+        raise UsageError("transport 'local' is not asynchronous: call simulate")
     if transport not in TRANSPORTS:
         raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
     started = time.perf_counter()
@@ -173,7 +169,7 @@ EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
 
 
 class _Loopback:
-    """All members in this process, the parties over sockets."""
+    """All members in this process, the parties connected by sockets."""
 
     def __init__(
         self,
@@ -258,7 +254,7 @@ def allow_connections(sockets: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise UsageError(
-            f"{sockets} sockets in one process, the system allows {hard} open files: "
+            f"{sockets} sockets needed in one process, {hard} open files allowed by the system: "
             "use fewer parties, or the memory transport"
         )
     if soft != resource.RLIM_INFINITY and needed > soft:
@@ -269,7 +265,7 @@ def allow_connections(sockets: int) -> None:
 def _recorder(
     setting: Setting, transport: str, path: Path | str | None
 ) -> Generator[tuple[Recorder, Callable[[], Transcript]]]:
-    """A recorder, and how to get the transcript once it is closed."""
+    """A recorder, and a function for the transcript once it is closed."""
     if transport in ("tcp", "tls"):
         allow_connections(2 * len(setting.holdings))
     header = header_of(setting.charter, seed=setting.seed, transport=transport, program=program())
@@ -297,7 +293,7 @@ def _exchange(setting: Setting, recorder: Recorder, rules: Sequence[Fault]) -> E
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """No garbage collection meanwhile: tens of thousands of tasks are no garbage."""
+    """Pause garbage collection, which would search tens of thousands of live tasks."""
     enabled = gc.isenabled()
     gc.disable()
     try:

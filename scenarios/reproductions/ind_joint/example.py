@@ -1,7 +1,7 @@
 """The worked example and Table 1 of RR-Ind-Joint, run again beside what the paper prints.
 
 Kikuchi and Domingo-Ferrer, Estimating Joint Probability of Independently Randomized
-Multi-dimensional Data, sections 3.3 and 4.3. The figures are in ``ind_joint_figures``.
+Multi-dimensional Data, sections 3.3 and 4.3.
 """
 
 from __future__ import annotations
@@ -374,8 +374,3 @@ SCENARIOS = (
         run=run_table,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -1,4 +1,4 @@
-"""Draws the figures of RR-Ind-Joint: tables as heat maps or bars, errors as curves; no numbers."""
+"""Draws the figures of RR-Ind-Joint: tables as heat maps or bars, errors as curves."""
 
 from __future__ import annotations
 

@@ -395,8 +395,3 @@ SCENARIOS = (
         run=figure_7,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -274,8 +274,3 @@ SCENARIOS = (
         run=run_figures,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

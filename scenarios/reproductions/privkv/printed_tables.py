@@ -30,8 +30,7 @@ from scenarios.reproductions.privkv.shared import (
     squared_errors,
     standard_errors,
 )
-from scenarios.running.errors import UsageError
-from scenarios.running.reproduction import Reproduced, Row, Runs
+from scenarios.running.reproduction import Reproduced, Row, Runs, refuse_messages
 from scenarios.running.scenario import Context, Scenario
 
 UNIT = 1e-4
@@ -107,13 +106,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def table_2(parameters: Exact, context: Context) -> Reproduced:
-    """The synthetic populations' exact statistics.
-
-    Raises:
-        UsageError: by messages.
-    """
-    if context.by_messages:
-        raise UsageError("privkv-table-2: nothing is sent, so there is nothing to run by messages")
+    """The synthetic populations' exact statistics."""
+    refuse_messages("privkv-table-2", context.by_messages)
     names = ("E(f)", "Var(f)", "E(m)", "Var(m)")
     rows = tuple(
         Row(
@@ -282,8 +276,3 @@ SCENARIOS = (
         run=table_5,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -1,7 +1,7 @@
 """What the reproductions of PrivKV share: counts of reports, drawn or by messages, and errors.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
-Local Differential Privacy, section 4. No table or figure of the paper is here.
+Local Differential Privacy, section 4.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.estimators.adjustment import Target, adjust_records
-from scenarios.running.errors import UsageError
-from scenarios.running.reproduction import Reproduced, Row, Runs
+from scenarios.running.reproduction import Reproduced, Row, Runs, refuse_messages
 from scenarios.running.scenario import Context, Scenario
 
 NAME = "rr-adjustment-example"
@@ -39,13 +38,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def run(parameters: Parameters, context: Context) -> Reproduced:
-    """The first step, the weights after some sweeps beside their limit, and RR-Independent.
-
-    Raises:
-        UsageError: by messages: the example begins with the reports.
-    """
-    if context.by_messages:
-        raise UsageError(f"{NAME}: nothing is sent, so there is nothing to run by messages")
+    """The first step, the weights after some sweeps beside their limit, and RR-Independent."""
+    refuse_messages(NAME, context.by_messages)
     step = adjust_records(RECORDS, [FIRST], sweeps=1).weights
     rows = [
         Row(
@@ -107,8 +101,3 @@ SCENARIOS = (
         run=run,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -55,8 +55,7 @@ from scenarios.reproductions.rr.shared import (
     run_clusters,
     single_blocks,
 )
-from scenarios.running.errors import UsageError
-from scenarios.running.reproduction import Reproduced, Row, Runs
+from scenarios.running.reproduction import Reproduced, Row, Runs, refuse_messages
 from scenarios.running.scenario import Context, Scenario
 
 ALPHA = 0.05
@@ -107,13 +106,8 @@ def root_b(r: int, alpha: float) -> float:
 
 
 def figure_1(parameters: Exact, context: Context) -> Reproduced:
-    """sqrt(B) against the number of categories.
-
-    Raises:
-        UsageError: by messages.
-    """
-    if context.by_messages:
-        raise UsageError("rr-figure-1: nothing is sent, so there is nothing to run by messages")
+    """sqrt(B) against the number of categories."""
+    refuse_messages("rr-figure-1", context.by_messages)
     factors = {r: root_b(r, parameters.alpha) for r in CATEGORIES}
     rows = tuple(
         Row(settings={"r": r, "alpha": parameters.alpha}, measured=factor)
@@ -381,8 +375,3 @@ SCENARIOS = (
         run=figure_3,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

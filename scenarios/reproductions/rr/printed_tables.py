@@ -288,8 +288,3 @@ SCENARIOS = (
         run=_table_2,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -1,7 +1,6 @@
 """The evaluation of the first paper: random count queries, their errors and the medians of these.
 
-Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6.5. What estimates
-the counts is not here.
+Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6.5.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def set_size(cells: int, sigma: float) -> int:
     It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds.
 
     Raises:
-        ValueError: no cell, or a coverage that is not more than 0 and at most 1.
+        ValueError: no cell, or a coverage that is not above 0 and at most 1.
     """
     if cells < 1 or not 0 < sigma <= 1:
         raise ValueError(f"coverage {sigma} of {cells} cells: expected more than 0, at most 1")
@@ -133,7 +132,7 @@ def evaluate(
         Errors of shape (runs,).
 
     Raises:
-        ValueError: fewer than 2 attributes, or a coverage that is none.
+        ValueError: fewer than 2 attributes, or a coverage out of range.
     """
     pairs = draw_pairs(len(sizes), runs, generator)
     absolute, relative = np.empty(runs), np.empty(runs)

@@ -2,7 +2,7 @@
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6. Estimates come
 either from the exact law of the counts of reports (``ClusterTables``) or from whole randomized
-records (``report`` and ``methods_of``). No table or figure of the paper is here.
+records (``report`` and ``methods_of``).
 """
 
 from __future__ import annotations
@@ -310,9 +310,9 @@ def joint_of(outcome: Outcome) -> JointEstimate:
     """The estimate of a run by messages.
 
     Raises:
-        UsageError: its variant publishes no randomized records.
+        UsageError: its variant does not publish randomized records.
     """
     estimate = outcome.estimate
     if not isinstance(estimate, JointEstimate):
-        raise UsageError(f"{outcome.variant.name} publishes no randomized records")
+        raise UsageError(f"{outcome.variant.name} does not publish randomized records")
     return estimate

@@ -22,6 +22,7 @@ from scenarios.reproductions.rrba.printed import TABLE_5, TABLE_6, Printed
 from scenarios.reproductions.rrba.shared import (
     MIX,
     Floats,
+    Mix,
     claimed_epsilon,
     collected,
     expected_squared_distance,
@@ -64,9 +65,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     runs: Runs = 100
     n: Annotated[int, Meta(ge=100, le=1_000_000, description="respondents")] = 8000
     block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
-    mix: Annotated[
-        float, Meta(gt=0, le=1, description="share of the uniform distribution in fakes")
-    ] = MIX
+    mix: Mix = MIX
     tables: Annotated[
         int, Meta(ge=1, le=1000, description="how many tables of each network, if it has more")
     ] = 15
@@ -355,8 +354,3 @@ SCENARIOS = (
         run=figure_7,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -1,15 +1,15 @@
-"""The Monte Carlo test of independence, and how often a test rejects; draws protect nobody here.
+"""The Monte Carlo test of independence, and the error of a share of rejections.
 
-The generator is numpy's: what is drawn are tables of an experiment, never a report of a person.
-Tests that draw nothing are in ``protocol.estimators.dependence.association``; the last ``ways``
-axes are one table there and here.
+The generator is numpy's: it draws tables of an experiment, never a report of a person. Tests
+without draws are in ``protocol.estimators.dependence.association``; the last ``ways`` axes are one
+table there and here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,7 +152,7 @@ def sampled_counts(
         Shape (runs, ...) before the axes of ``distribution``.
 
     Raises:
-        ValueError: what is not so, or runs below 1.
+        ValueError: a number is out of range.
     """
     law = np.asarray(distribution, np.float64)
     axes = table_axes(law, ways)
@@ -168,24 +168,6 @@ def sampled_counts(
     return np.asarray(drawn.reshape(runs, *law.shape), np.int64)
 
 
-class Rejections(NamedTuple):
-    """How often a test rejected H0, and the standard error of that share, NaN of one table.
-
-    Of tables for which H0 holds it is the test's size, of others its power.
-    """
-
-    rate: float
-    standard_error: float
-    tables: int
-
-
-def rejections(result: TestResult, level: float = 0.05) -> Rejections:
-    """The share of the tables of a result for which H0 is rejected at this level."""
-    rejected = result.rejects(level)
-    rate = float(rejected.mean())
-    return Rejections(rate, share_error(rate, rejected.size), rejected.size)
-
-
 def share_error(share: float, trials: int) -> float:
     """The standard error of a share of independent trials, NaN of a single one.
 
@@ -197,33 +179,3 @@ def share_error(share: float, trials: int) -> float:
     if share in (0.0, 1.0):
         share = 1 / (trials + 2)
     return math.sqrt(share * (1 - share) / trials)
-
-
-def rejection_rate(
-    distribution: ArrayLike,
-    test: Callable[[NDArray[np.int64]], TestResult],
-    *,
-    n: int,
-    keep: float,
-    generator: np.random.Generator,
-    fakes: ArrayLike | None = None,
-    runs: int,
-    level: float = 0.05,
-) -> Rejections:
-    """The size or the power of a test of randomized reports, all tables at once.
-
-    Args:
-        distribution: of the population that the respondents are drawn from, one axis per attribute.
-        test: of counts of reports, shape (runs, *distribution.shape).
-        n: the number of respondents.
-        keep, fakes: how they are randomized, as in ``noise_aware_test``.
-        generator: decides all draws.
-        runs: the number of tables.
-        level: of the test.
-
-    Raises:
-        ValueError: as ``sampled_counts``, ``noise_aware_test`` or the test.
-    """
-    law = np.asarray(distribution, np.float64)
-    mixed = keep * law + (1 - keep) * drawn_fakes(law.shape, keep=keep, fakes=fakes)
-    return rejections(test(sampled_counts(mixed, n, generator, runs=runs)), level)

@@ -1,4 +1,4 @@
-"""What randomized tables are compared with: tables that a trusted curator noises, and their test.
+"""What randomized tables are compared with: tables with a trusted curator's noise, and their test.
 
 The noise is numpy's floating-point Laplace noise on known counts: it serves comparisons and
 protects nobody.

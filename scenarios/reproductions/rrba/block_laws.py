@@ -1,8 +1,8 @@
 """Draws of the counts of reports that are asked block by block, for many trials at once.
 
 Randomized Response Block Aggregation (RRBA), section 4.1. The generator is numpy's, which protects
-nobody: what is drawn here is an experiment on known answers, never a report of a person. Records
-are randomized in ``protocol``, whose estimate of the blocks is used here as it is.
+nobody: it draws an experiment on known answers, never a report of a person. The estimate is that
+of ``protocol``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.variants.rrba.blocks import Cells, Release, Running
+from protocol.variants.rrba.blocks import Cells, Running
 from protocol.wire.arrays import smallest_dtype
+from scenarios.reproductions.laws import report_block
 
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
@@ -53,7 +54,7 @@ class Trials:
         running: what the aggregator of each trial knows: one group of cells per trial.
 
     Raises:
-        ValueError: what is not so, or no trial.
+        ValueError: one of these is out of range.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Trials:
             true_counts: integers, shape (..., K): of the respondents of this block.
 
         Raises:
-            ValueError: counts of another shape, no integers, or negative.
+            ValueError: counts of another shape, of other numbers than integers, or negative.
         """
         true = np.asarray(true_counts)
         if true.shape != self._shape or true.dtype.kind not in "iu" or true.min() < 0:
@@ -117,30 +118,9 @@ class Trials:
         np.divide(self._fakes, n, out=mean, where=n > 0)
         return mean
 
-    def raw(self, release: Release = "pooled") -> Floats:
-        """The raw estimate of every trial, signed, (..., K)."""
-        return self.running.raw(release).reshape(self._shape)
-
-    def projected(self, release: Release = "pooled") -> Floats:
-        """The nearest distribution of every trial, (..., K)."""
-        return nearest(self.raw(release))
-
-
-def report_block(
-    true_counts: Counts, keeps: Floats, tables: Floats, generator: np.random.Generator
-) -> Counts:
-    """One draw of the counts of reports for every leading index, of the same shape.
-
-    Args:
-        true_counts: (..., K).
-        keeps: (..., 1) the keep probabilities.
-        tables: (..., K) what fakes are drawn from.
-        generator: decides all draws.
-    """
-    kept = generator.binomial(true_counts, keeps).astype(np.int64, copy=False)
-    others = true_counts.sum(axis=-1) - kept.sum(axis=-1)
-    kept += generator.multinomial(others, tables)
-    return kept
+    def raw(self) -> Floats:
+        """The raw estimate of every trial, pooled over its blocks, signed, (..., K)."""
+        return self.running.raw().reshape(self._shape)
 
 
 def nearest(tables: Floats) -> Floats:
@@ -185,7 +165,7 @@ def dealt_blocks(
         Shape (blocks, trials, K).
 
     Raises:
-        ValueError: counts that are no vector of non-negative integers with a positive total, or a
+        ValueError: counts other than a vector of non-negative integers with a positive total, or a
             number below 1.
     """
     counts = np.asarray(true_counts)

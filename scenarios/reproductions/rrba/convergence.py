@@ -22,6 +22,7 @@ from scenarios.reproductions.rrba.shared import (
     NETWORKS,
     Cell,
     Floats,
+    Mix,
     NetworkName,
     mean_and_error,
     nearest_cell,
@@ -62,9 +63,7 @@ class Convergence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     network: Annotated[
         Literal["all", "survey", "alarm", "child"], Meta(description="whose values are asked for")
     ] = "all"
-    mix: Annotated[
-        float, Meta(gt=0, le=1, description="share of the uniform distribution in fakes")
-    ] = MIX
+    mix: Mix = MIX
 
 
 class ConvergenceOfP(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,9 +71,7 @@ class ConvergenceOfP(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     runs: Runs = 40
     network: Annotated[NetworkName, Meta(description="whose values are asked for")] = "alarm"
-    mix: Annotated[
-        float, Meta(gt=0, le=1, description="share of the uniform distribution in fakes")
-    ] = MIX
+    mix: Mix = MIX
 
 
 def figure_5(parameters: Convergence, context: Context) -> Reproduced:
@@ -338,8 +335,3 @@ SCENARIOS = (
         run=figure_6,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

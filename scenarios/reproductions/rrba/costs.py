@@ -14,8 +14,7 @@ from msgspec import Meta
 
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rrba.shared import claimed_epsilon, true_epsilon
-from scenarios.running.errors import UsageError
-from scenarios.running.reproduction import Reproduced, Row, Runs
+from scenarios.running.reproduction import Reproduced, Row, Runs, refuse_messages
 from scenarios.running.scenario import Context, Scenario
 
 if TYPE_CHECKING:
@@ -34,13 +33,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def figure_4(parameters: Costs, context: Context) -> Reproduced:
-    """The claimed epsilon of p beside the true one.
-
-    Raises:
-        UsageError: by messages.
-    """
-    if context.by_messages:
-        raise UsageError("rrba-figure-4: nothing is sent, so there is nothing to run by messages")
+    """The claimed epsilon of p beside the true one."""
+    refuse_messages("rrba-figure-4", context.by_messages)
     least = parameters.least
     rows = tuple(
         Row(
@@ -95,8 +89,3 @@ SCENARIOS = (
         run=figure_4,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -368,8 +368,3 @@ SCENARIOS = (
         run=run,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -30,6 +30,7 @@ from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.reproductions.rrba.shared import (
     MIX,
     Floats,
+    Mix,
     keep_at,
     mean_fakes,
     run_rrba,
@@ -67,9 +68,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = 0.1
     p: Annotated[float, Meta(gt=0, lt=1, description="keep probability")] = 0.5
     epsilon: Annotated[float, Meta(gt=0, le=20, description="of the Laplace noise")] = 0.25
-    mix: Annotated[
-        float, Meta(gt=0, le=1, description="share of the uniform distribution in fakes")
-    ] = MIX
+    mix: Mix = MIX
     draws: Annotated[int, Meta(ge=20, description="tables that a test draws to compare")] = 199
 
 
@@ -332,8 +331,3 @@ SCENARIOS = (
         run=run,
     ),
 )
-
-if __name__ == "__main__":
-    from scenarios.cli import script
-
-    script(__file__)

@@ -1,6 +1,6 @@
-"""What RRBA prints in Tables 5 and 6, as far as its text is legible; nothing is measured here.
+"""What RRBA prints in Tables 5 and 6, as far as its text is legible.
 
-59.58 stands in both tables, for different methods and networks: that is the paper's.
+59.58 is in both tables, for different methods and networks, as in the paper.
 """
 
 from __future__ import annotations

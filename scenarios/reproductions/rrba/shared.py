@@ -1,7 +1,6 @@
 """What the reproductions of RRBA share: networks, their tables, keep probabilities and epsilons.
 
-Randomized Response Block Aggregation (RRBA), sections 4 to 7. No table or figure of the paper is
-here.
+Randomized Response Block Aggregation (RRBA), sections 4 to 7.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Streams, secret_of, session_of
@@ -32,6 +32,11 @@ NETWORKS: tuple[NetworkName, ...] = get_args(NetworkName)
 
 MIX = 0.1
 """The share of the uniform distribution in what fakes are drawn from, where the paper has none."""
+
+Mix: TypeAlias = Annotated[
+    float, Meta(gt=0, le=1, description="share of the uniform distribution in fakes")
+]
+"""The parameter ``mix`` of a reproduction."""
 
 
 def network(name: NetworkName, data: Path | str | None) -> Network:
@@ -186,11 +191,11 @@ def grouped(outcome: Outcome) -> GroupedEstimate:
     """The estimate of a run by messages.
 
     Raises:
-        UsageError: its variant publishes no tables of groups.
+        UsageError: its variant does not publish tables of groups.
     """
     estimate = outcome.estimate
     if not isinstance(estimate, GroupedEstimate):
-        raise UsageError(f"{outcome.variant.name} publishes no tables of groups")
+        raise UsageError(f"{outcome.variant.name} does not publish tables of groups")
     return estimate
 
 

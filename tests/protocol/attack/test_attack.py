@@ -20,7 +20,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import attacked, check_attack
 from protocol.variants import BUILT_IN, RRIndependent, RRJoint
-from scenarios.cli.attacks import COPIES, example
+from scenarios.cli.example_variants import COPIES, example
 from tests.protocol.leaks import (
     FOUR,
     MATRIX,

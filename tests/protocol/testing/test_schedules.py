@@ -19,7 +19,7 @@ from protocol.surveys.records import Records
 from protocol.testing import Schedule, check_under_faults, schedules_of, under_faults
 from protocol.variants import BUILT_IN, RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report, randomized
-from scenarios.cli.attacks import example
+from scenarios.cli.example_variants import example
 from tests.protocol.leaks import TWO, AskedTwice, some
 from tests.scenarios.own_variants import RollCall
 

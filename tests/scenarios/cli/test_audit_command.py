@@ -216,7 +216,7 @@ def test_what_was_not_replayed_is_said(quick: Recorded, tmp_path: Path) -> None:
     said = sottovoce("audit", path, "--replay")
     assert "--member FOLDER" in said.out
     refused = complaint(sottovoce("audit", path, "--records", quick.records))
-    assert "say PARTY=FILE" in refused
+    assert "expected PARTY=FILE" in refused
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
     [
         (("--records", "no.csv"), "no.csv: No such file"),
         (("--records", "nobody=no.csv"), "'nobody' is not a party on the roster"),
-        (("--records", "party-1=no.csv"), "takes the party's folder too: --member FOLDER"),
+        (("--records", "party-1=no.csv"), "takes its folder too: --member FOLDER"),
         (("--member", "no-folder"), "is not a member's folder"),
         (("--coalition", "party-1,nobody"), "'nobody' is not on the roster of 7 members"),
         (("--key", "nobody"), "'nobody' is not on the roster"),
@@ -253,7 +253,7 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
         (("--trail", "aggregator"), "learned nothing from a party 'aggregator'"),
         (("--observer", "nobody"), "'nobody' is not on the roster"),
         (("--delta", "1"), "1.0 is not in the range"),
-        (("--delta", "nan"), "no number"),
+        (("--delta", "nan"), "is not a number"),
         (("--delta", "-1"), "not in the range"),
         (("--html", "."), "is a directory"),
         (("--pld", "--delta", "0"), "--pld"),
@@ -285,7 +285,7 @@ def test_wires_between_names_with_hyphens() -> None:
     assert wire("aggregator-c") == ("aggregator", "c")
     assert wire("a-b:c") == ("a-b", "c")
     assert wire("a:b-c") == ("a", "b-c")
-    with pytest.raises(UsageError, match="may be a:b-c or a-b:c; say which"):
+    with pytest.raises(UsageError, match="ambiguous; expected a:b-c or a-b:c"):
         wire("a-b-c")
     assert coalition_of(roster, (), (), ()) is None
     everybody = coalition_of(roster, (" a, b ", "a,record"), ("a-c", "a:c"), ("c", "c"))

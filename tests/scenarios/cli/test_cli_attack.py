@@ -10,7 +10,7 @@ import pytest
 
 from protocol.attack.attack import attack
 from protocol.variants import BUILT_IN, RRClusters, RRIndependent, RRJoint
-from scenarios.cli.attacks import EXAMPLES, HABITS, LIKINGS, example
+from scenarios.cli.example_variants import EXAMPLES, HABITS, LIKINGS, example
 from tests.scenarios.command import OWN, complaint, sottovoce
 
 LEAKING = """
@@ -146,7 +146,7 @@ def test_settings_win_over_the_example() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nobody"], "variant 'nobody' is none of"),
+        (["nobody"], "no variant 'nobody'; expected one of"),
         (["no.py:Class"], "no.py: no such file"),
         (["rr-joint", "--set", "p"], "--set 'p': expected NAME=VALUE"),
         (["rr-joint", "--set", "p=much"], "'p' = 'much': expected a number"),
@@ -154,7 +154,7 @@ def test_settings_win_over_the_example() -> None:
         (["rr-joint", "--set", "tv=2"], "variant 'rr-joint' has no parameter 'tv'; it has "),
         (["pair-rr", "--set", "epsilon=1"], "variant 'pair-rr' has no parameter 'epsilon'"),
         (["rr-clusters", "--set", "tv=many"], "variant 'rr-clusters' cannot be made"),
-        (["rr-clusters", "--set", "sums={"], "no JSON"),
+        (["rr-clusters", "--set", "sums={"], "not valid JSON"),
         (["rr-joint", "--trials", "1"], "--trials"),
         (["rr-joint", "--trials", "99999999999"], "'--trials': 99999999999 is not in the range"),
         (["rr-joint", "--runs", "99999999999"], "'--runs': 99999999999 is not in the range"),

@@ -85,7 +85,7 @@ def test_two_stories_are_not_published(tmp_path: Path) -> None:
     assert sottovoce("verify", tmp_path / "a", "--checkpoints", folder).code == 0
     says = complaint(sottovoce("verify", tmp_path / "b", "--checkpoints", folder))
     assert says == (
-        f"{folder / 'checkpoint-0.json'}: exists with another checkpoint than the record's; "
+        f"{folder / 'checkpoint-0.json'}: has another checkpoint than the transcript; "
         "publishing both would be a contradiction"
     )
     # One that differs keeps all from being written.
@@ -117,7 +117,7 @@ def test_an_extension_holds(survey: Survey) -> None:
         f"session {one.statement.session.hex()}",
         "said between: 10 messages of 5 members",
         f"the checkpoint is signed by the key {one.key.hex()}",
-        "whether that is the aggregator's is for you to compare; --member does it",
+        "compare it with the aggregator's key, or let --member do it",
         "holds",
     ]
     values = sottovoce(*survey.check(1, 4, "--json")).json
@@ -213,8 +213,8 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     said = sottovoce(*check, make_folders(tmp_path / "again") / "bert")
     assert said.code == 1
     assert said.out.splitlines()[3:] == [
-        "problem: the checkpoints are of another session than the folder",
-        "problem: the checkpoints are not the survey's aggregator's",
+        "problem: the checkpoints are of another session",
+        "problem: the checkpoints are not the aggregator's",
         "does NOT hold",
     ]
 
@@ -226,9 +226,9 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     assert "PARTY, or --since" in complaint(sottovoce(*prove))
     until = ("--until", survey.checkpoints[4])
     assert "PARTY, or --since" in complaint(sottovoce(*prove, "party-1", *until))
-    assert "--since: what it asks" in complaint(sottovoce(*prove, "party-1", *since))
+    assert "--since: takes neither" in complaint(sottovoce(*prove, "party-1", *since))
     variant = ("--variant", "own.py:Own")
-    assert "--since: what it asks" in complaint(sottovoce(*prove, *since, *variant))
+    assert "--since: takes neither" in complaint(sottovoce(*prove, *since, *variant))
     for options in ((), since, last, (*since, *last, "--report", survey.extension)):
         says = complaint(sottovoce(*check, *options))
         assert says == "an extension is checked with --since FILE and --checkpoint FILE"
@@ -246,7 +246,7 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     says = complaint(sottovoce("prove", tmp_path / "nothing", *since))
     assert "no readable header" in says
     says = complaint(sottovoce("check", survey.transcript, *since, *last))
-    assert says == f"--since: {survey.transcript} is no extension"
+    assert says == f"--since: {survey.transcript} is not an extension"
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_what_is_unbounded(tmp_path: Path) -> None:
 def test_a_transcript_of_a_variant_of_ones_own(rounds: Recorded) -> None:
     for command in (("audit", rounds.path), ("prove", rounds.path, "party-01")):
         refused = complaint(sottovoce(*command))
-        assert "variant 'roll-call' is none of" in refused
+        assert "no variant 'roll-call'; expected one of" in refused
         assert "pass --variant PATH.py:Class" in refused
     # The aggregator draws: the seed in the header makes that verifiable.
     found = sottovoce("audit", rounds.path, "--variant", ROLL_CALL, "--json").json
@@ -208,7 +208,7 @@ def test_what_a_transcript_names_is_never_run(name: str, quick: Recorded, tmp_pa
     path = tmp_path / "hostile.svt"
     path.write_bytes(forgery.write())
     said = complaint(sottovoce("audit", path))
-    assert "is none of rr-independent" in said
+    assert "expected one of rr-independent" in said
     assert "run!" not in said
 
 

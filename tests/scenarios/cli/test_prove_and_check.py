@@ -16,7 +16,7 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import encode_receipt, problems_of
 from protocol.variants import BUILT_IN
-from scenarios.cli.attacks import example
+from scenarios.cli.example_variants import example
 from scenarios.files.checkpoints import (
     checkpoint_path,
     evidence_of,
@@ -186,7 +186,7 @@ def test_a_fork_is_evidence(tmp_path: Path) -> None:
     said = sottovoce("check", evidence)
     assert (said.code, said.out) == (
         1,
-        "this proves nothing: signatures that do not fit, or no contradiction\n",
+        "this proves nothing: a signature is not valid, or there is no contradiction\n",
     )
 
 
@@ -195,7 +195,7 @@ def test_without_a_contradiction_no_evidence_is_written(survey: Survey, tmp_path
     verify = ("verify", survey.transcript, "--evidence", path)
     assert sottovoce(*verify, "--checkpoint", survey.checkpoint).code == 0
     assert not path.exists()
-    assert complaint(sottovoce(*verify)).startswith("--evidence: it takes a --checkpoint")
+    assert complaint(sottovoce(*verify)).startswith("--evidence: expected --checkpoint too")
 
 
 def test_checkpoints_and_evidence_come_back_as_they_were(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_name_that_occurs_twice_is_refused(survey: Survey, tmp_path: Path, nam
 
 
 def test_without_the_report_its_kind_and_round_are_the_receipts_word(survey: Survey) -> None:
-    claimed = "which message is of which kind and round is what the receipt says"
+    claimed = "the kind and round of each message are as the receipt says"
     assert f"{claimed}; --report compares one" in sottovoce(*survey.check()).out.splitlines()
     assert sottovoce(*survey.check("--json")).json["compared"] is None
 
@@ -315,18 +315,18 @@ def test_a_report_of_another_round_is_told_apart(rounds: Path) -> None:
     options = ("--checkpoint", rounds / "a.checkpoint.json", "--report", rounds / "report")
     said = sottovoce("check", rounds / "sound.receipt", *options)
     assert said.code == 0, said.out
-    assert "and round is what the receipt says, but for the one given" in said.out
+    assert "and round of each message are as the receipt says, but for the one given" in said.out
     assert sottovoce("check", rounds / "sound.receipt", *options, "--json").json["compared"] is True
     for variant in ((), ("--variant", "privkvm")):
         said = sottovoce("check", rounds / "lying.receipt", *options, *variant)
         assert said.code == 1
-        assert "report is not a report of the round that the receipt says" in said.out
+        assert "report is not a report of the round in the receipt" in said.out
         assert ("pass --variant" in said.out) == (not variant)
     # A variant's own message of that kind goes before another's.
     said = sottovoce("check", rounds / "sound.receipt", *options, "--variant", f"{OWN}:RollCall")
     assert said.code == 0
     without = ("check", rounds / "sound.receipt", *options[:2], "--variant", "privkvm")
-    assert "it takes a --report" in complaint(sottovoce(*without))
+    assert "expected --report too" in complaint(sottovoce(*without))
 
 
 def test_without_a_head_no_key_is_shown(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_force_of_a_run_moves_a_real_survey_aside(out: Path, command: tuple[str,
 
 
 def test_force_takes_a_folder() -> None:
-    assert complaint(sottovoce(*QUICK, "--force")) == "--force: it takes an --out"
+    assert complaint(sottovoce(*QUICK, "--force")) == "--force: expected --out too"
 
 
 def test_a_simulation_replaces_a_simulation(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
         pytest.param(
             "transcript.checkpoint.json",
             b"{}",
-            "is the checkpoint of a record that is not here",
+            "is the checkpoint of a transcript that is not here",
             id="a checkpoint alone",
         ),
         pytest.param(
@@ -297,7 +297,7 @@ def test_a_record_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"t.svt": REAL, "t.svt.partial": SIMULATED}
 
 
-MOVED = "has been moved or deleted while it was written, and so got neither its name"
+MOVED = "was moved or deleted while it was written, so it got neither its name"
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -426,9 +426,9 @@ def test_no_output_replaces_what_is_kept(
         "charter.json",
     }
     for name in before:
-        why = "is a transcript" if "transcript.svt" in name else "is for its owner alone"
+        why = "is a transcript" if "transcript.svt" in name else "only its owner may read it"
         said = sottovoce(*OUTPUTS[output], kept / name)
-        assert complaint(said).startswith(f"{kept / name}: {why}, ")
+        assert complaint(said).startswith(f"{kept / name}: {why}")
     assert contents(kept) == before
 
 
@@ -464,7 +464,7 @@ def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> 
     (tmp_path / "way").mkdir()
     path = tmp_path / "way" / ".." / "out" / name
     said = sottovoce(*QUICK, "--out", tmp_path / "out", "--synthetic", path)
-    assert complaint(said) == f"--synthetic {path}: is what --out writes; write elsewhere"
+    assert complaint(said) == f"--synthetic {path}: --out writes this file; give another name"
     assert contents(tmp_path) == {}
 
 
@@ -777,9 +777,7 @@ def test_a_file_of_a_party_with_a_second_name_is_refused(
     path.hardlink_to(kept)
     answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
     said = sottovoce(*answer, "127.0.0.1:1")
-    assert complaint(said) == (
-        f"{path}: has another name too, and what is written here would be written there"
-    )
+    assert complaint(said) == (f"{path}: has another name too, which would be written to as well")
     assert kept.read_bytes() == b""
 
 

@@ -25,8 +25,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("", "missing required field"),
         ("title = = 1", "Invalid value"),
         ("more = 1\n" + PLAN, "unknown field `more`"),
-        ("p = 0.5\n" + PLAN, "p or epsilon, one of them"),
-        (PLAN.replace("epsilon = 2.0", ""), "p or epsilon, one of them"),
+        ("p = 0.5\n" + PLAN, "expected either p or epsilon"),
+        (PLAN.replace("epsilon = 2.0", ""), "expected either p or epsilon"),
         (PLAN.replace("epsilon = 2.0", "epsilon = inf"), "expected a positive finite number"),
         (PLAN.replace("epsilon = 2.0", "epsilon = 0.0"), "Expected `float"),
         (PLAN.replace("epsilon = 2.0", "p = 1.0"), "Expected `float"),
@@ -37,8 +37,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PLAN.replace('"Health"', '""'), "title of a survey is empty"),
         (PLAN.replace('["no", "yes"]', '["no"]'), "fewer than 2 categories"),
         (PLAN.replace('"age"', '"smokes"'), "smokes"),
-        ('variant = "no-such"\n' + PLAN, "is none of rr-independent"),
-        ('variant = "evil.py:X"\n' + PLAN, "is none of rr-independent"),
+        ('variant = "no-such"\n' + PLAN, "expected one of rr-independent"),
+        ('variant = "evil.py:X"\n' + PLAN, "expected one of rr-independent"),
     ],
 )
 def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), "say who takes part"),
-        (("--count", 3, "--party", "x"), "say who takes part"),
+        ((), "expected --party ID"),
+        (("--count", 3, "--party", "x"), "expected --party ID"),
         (("--count", 0), "not in the range"),
         (("--party", "X", "--party", "y"), "party id 'X'"),
         (("--party", "record", "--party", "y"), "reserved"),
-        (("--party", "x", "--party", "x"), "a name is repeated"),
-        (("--party", "x", "--party", "aggregator"), "or is the aggregator's"),
+        (("--party", "x", "--party", "x"), "expected distinct names"),
+        (("--party", "x", "--party", "aggregator"), "other than the aggregator's"),
         (("--count", 3, "--days", 99999999), "not in the range"),
     ],
 )
@@ -127,7 +127,7 @@ def test_the_folder_of_somebody_else(keys: Path, tmp_path: Path) -> None:
     assert "is anna's, not the aggregator's" in complaint(said)
     connect = ("--connect", "127.0.0.1:1", "--records", records)
     said = sottovoce("answer", keys / "aggregator", *connect)
-    assert "is the aggregator's, who has no answers" in complaint(said)
+    assert "is the aggregator's; expected a party's folder" in complaint(said)
     assert "no such file" in complaint(sottovoce("answer", tmp_path, *connect))
     assert not (tmp_path / "out").exists()
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from protocol.estimators.dependence.association import naive_test
-from scenarios.reproductions.rrba.association import rejections, sampled_counts
+from scenarios.reproductions.rrba.association import sampled_counts
 from scenarios.reproductions.rrba.baselines import laplace_scale, laplace_tables, mcindep
+from tests.scenarios.reproductions.test_association_mc import rate_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 LEVEL = 0.05
@@ -67,18 +68,18 @@ def test_the_noise_has_its_law(scale: Any) -> None:
 def test_mcindep_has_its_size_where_the_naive_test_has_not() -> None:
     noisy = noisy_tables(LAW, n=2000, epsilon=EPSILON)
     test = functools.partial(mcindep, noisy, 2000, EPSILON, generator(4), ways=2, draws=99)
-    assert abs(rejections(test()).rate - LEVEL) < FOUR_ERRORS
-    assert rejections(naive_test(noisy, 2000, ways=2)).rate > 3 * LEVEL
+    assert abs(rate_of(test()) - LEVEL) < FOUR_ERRORS
+    assert rate_of(naive_test(noisy, 2000, ways=2)) > 3 * LEVEL
     # Compared with less noise than there is, tables look dependent.
     quiet = mcindep(noisy, 2000, 10 * EPSILON, generator(4), ways=2, draws=99)
-    assert rejections(quiet).rate > LEVEL + 2 * FOUR_ERRORS
+    assert rate_of(quiet) > LEVEL + 2 * FOUR_ERRORS
 
 
 def test_mcindep_finds_dependence() -> None:
     dependent = LAW + 0.05 * np.array([[1, -1], [-1, 1]])
     noisy = noisy_tables(dependent, n=2000, epsilon=EPSILON)[:300]
     found = mcindep(noisy, 2000, EPSILON, generator(4), ways=2, draws=99)
-    assert rejections(found).rate > 0.9
+    assert rate_of(found) > 0.9
     assert found.test == "mcindep"
 
 
@@ -86,7 +87,7 @@ def test_mcindep_of_three_attributes() -> None:
     law = np.multiply.outer(LAW, [0.5, 0.5])
     noisy = noisy_tables(law, n=4000, epsilon=EPSILON)
     found = mcindep(noisy, 4000, EPSILON, generator(5), ways=3, draws=99)
-    assert abs(rejections(found).rate - LEVEL) < FOUR_ERRORS
+    assert abs(rate_of(found) - LEVEL) < FOUR_ERRORS
 
 
 def test_small_tables_are_accepted_by_the_rule_alone() -> None:

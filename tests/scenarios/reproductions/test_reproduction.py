@@ -296,7 +296,7 @@ def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path
 @pytest.mark.parametrize("name", ["quickstart", "{own}:ordinary"])
 def test_by_messages_is_for_reproductions(own: Path, name: str) -> None:
     said = sottovoce("run", name.format(own=own), "--by-messages")
-    assert "is no reproduction" in complaint(said)
+    assert "is not a reproduction" in complaint(said)
 
 
 def test_by_messages_that_is_not_heeded_is_told(own: Path) -> None:

@@ -21,21 +21,9 @@ from scenarios.reproductions.ind_joint.curves import CURVES, Design
 from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
+from tests.scenarios.reproduced import measured, reproduce
 
 SCENARIOS = {s.name: s for s in (*ind_joint.SCENARIOS, *ind_joint_figures.SCENARIOS)}
-
-
-def reproduce(name: str, *, seed: int = 1, by_messages: bool = False, **given: Any) -> Reproduced:
-    scenario = SCENARIOS[name]
-    context = Context(seed=seed, by_messages=by_messages)
-    done = scenario.run(scenario.configure(given), context)
-    assert isinstance(done, Reproduced)
-    return done
-
-
-def measured(row: Row) -> dict[str, float]:
-    assert isinstance(row.measured, dict)
-    return row.measured
 
 
 # Section 3.3
@@ -124,8 +112,9 @@ def test_table_1_with_sampling_has_the_error_of_a_run() -> None:
 # Figures
 
 
-def figure(number: int, **given: Any) -> list[Row]:
-    return list(reproduce("ind-joint-figures", figure=number, runs=20, **given).rows)
+def figure(number: int, *, seed: int = 1, **given: Any) -> list[Row]:
+    context = Context(seed=seed)
+    return list(reproduce("ind-joint-figures", context, figure=number, runs=20, **given).rows)
 
 
 def test_all_figures_are_there() -> None:
@@ -240,7 +229,7 @@ def test_figures_of_adult_with_age() -> None:
 
 
 def test_example_by_messages() -> None:
-    done = reproduce("ind-joint-example", by_messages=True)
+    done = reproduce("ind-joint-example", Context(by_messages=True))
     assert done.runs == 1
     assert done.outcome is not None
     assert len(done.outcome.endings) == 10
@@ -253,7 +242,7 @@ def test_example_by_messages() -> None:
 
 
 def test_figures_by_messages() -> None:
-    done = reproduce("ind-joint-figures", by_messages=True, figure=4, mode="exact")
+    done = reproduce("ind-joint-figures", Context(by_messages=True), figure=4, mode="exact")
     assert "sampled" in done.notes[0]
     assert done.rows[0].settings["mode"] == "sampled"
     assert all(row.standard_error for row in done.rows[1:])
@@ -263,14 +252,14 @@ def test_figures_by_messages() -> None:
     values = done.outcome.estimate.table("A", "B").values
     table = np.array([list(measured(row).values()) for row in done.rows[1:]])
     np.testing.assert_allclose(table, values, atol=1e-12)
-    (point,) = reproduce("ind-joint-figures", by_messages=True, figure=7).rows
+    (point,) = reproduce("ind-joint-figures", Context(by_messages=True), figure=7).rows
     assert measured(point)["rr_ind_joint_mse"] == pytest.approx(measured(done.rows[0])["mse"])
-    together = reproduce("ind-joint-figures", by_messages=True)
+    together = reproduce("ind-joint-figures", Context(by_messages=True))
     assert [row.settings["figure"] for row in together.rows] == [1, 2, 3, 4]
 
 
 def test_adult_by_messages() -> None:
-    done = reproduce("ind-joint-table-1", by_messages=True, parties=20, mode="exact")
+    done = reproduce("ind-joint-table-1", Context(by_messages=True), parties=20, mode="exact")
     assert done.runs == 1
     assert done.outcome is not None
     assert len(done.outcome.endings) == 20
@@ -281,11 +270,11 @@ def test_adult_by_messages() -> None:
         estimate = done.outcome.estimate.table(*pair).values
         error = np.mean((estimate - truth.distribution(pair)) ** 2)
         assert measured(row)["rr_ind_joint_mse"] == pytest.approx(error)
-    ages = reproduce("ind-joint-figures", by_messages=True, parties=20, figure=12)
+    ages = reproduce("ind-joint-figures", Context(by_messages=True), parties=20, figure=12)
     assert ages.outcome is not None
     assert ages.outcome.variant.survey.names == ("sex", "age")
     with pytest.raises(UsageError, match="more than the 32561 records"):
-        reproduce("ind-joint-table-1", by_messages=True, parties=40_000)
+        reproduce("ind-joint-table-1", Context(by_messages=True), parties=40_000)
 
 
 # Parameters and pictures

@@ -23,25 +23,10 @@ from scenarios.reproductions.marginals.figures import (
     drawn_estimate,
     statistics,
 )
-from scenarios.running.loading import find_scenario
-from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
+from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
-
-
-def reproduce(name: str, *, seed: int = 1, by_messages: bool = False, **given: Any) -> Reproduced:
-    scenario = find_scenario(name)
-    context = Context(seed=seed, by_messages=by_messages)
-    done = scenario.run(scenario.configure(given), context)
-    assert isinstance(done, Reproduced)
-    return done
-
-
-def measured(row: Row) -> dict[str, float]:
-    assert isinstance(row.measured, dict)
-    return row.measured
-
 
 # Draws
 
@@ -177,7 +162,7 @@ def test_wald_statistics_are_chi_squared_where_pairs_are_independent() -> None:
 
 @pytest.mark.parametrize("name", ["marginals-figure-6", "marginals-figure-7"])
 def test_by_messages_the_experiment_runs_once(name: str) -> None:
-    done = reproduce(name, by_messages=True, n=30_000)
+    done = reproduce(name, Context(by_messages=True), n=30_000)
     assert done.runs == 1
     assert done.outcome is not None
     assert done.outcome.variant.name == "inp-ht"

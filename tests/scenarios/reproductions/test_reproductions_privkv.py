@@ -32,9 +32,10 @@ from scenarios.reproductions.privkv.shared import (
 )
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
-from scenarios.running.reproduction import Reproduced, Row
+from scenarios.running.reproduction import Row
 from scenarios.running.scenario import Context
 from tests.raw_data import RAW, needs
+from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
 
@@ -46,19 +47,6 @@ TOWN = Population(
     shares=np.array([[0.3, 0.4], [0.2, 0.1]]),
     values=np.array([[-0.5, 1.0], [-1.0, 0.2]]),
 )
-
-
-def reproduce(name: str, *, seed: int = 1, by_messages: bool = False, **given: Any) -> Reproduced:
-    scenario = find_scenario(name)
-    context = Context(seed=seed, by_messages=by_messages)
-    done = scenario.run(scenario.configure(given), context)
-    assert isinstance(done, Reproduced)
-    return done
-
-
-def measured(row: Row) -> dict[str, float]:
-    assert isinstance(row.measured, dict)
-    return row.measured
 
 
 # Draws
@@ -224,7 +212,7 @@ def test_rows_of_the_tables(name: str, setting: str, values: Any, printed: Any) 
         for method in METHODS:
             assert 0.35 < figures[method] / row.printed[method] < 2.8
     assert reproduce(name, runs=4).rows == done.rows
-    other = reproduce(name, runs=1, seed=2).rows[0]
+    other = reproduce(name, Context(seed=2), runs=1).rows[0]
     assert isinstance(other.standard_error, dict)
     assert np.isnan(list(other.standard_error.values())).all()
     assert not any(figure.differs for figure in other.figures())

@@ -6,17 +6,18 @@ import pytest
 
 from scenarios.reproductions.privkv.printed_tables import TABLE_4, TABLE_5
 from scenarios.running.errors import UsageError
-from tests.scenarios.reproductions.test_reproductions_privkv import reproduce
+from scenarios.running.scenario import Context
+from tests.scenarios.reproduced import reproduce
 
 
 def test_table_2_is_not_run_by_messages() -> None:
     with pytest.raises(UsageError, match=r"privkv-table-2: .*by messages"):
-        reproduce("privkv-table-2", by_messages=True)
+        reproduce("privkv-table-2", Context(by_messages=True))
 
 
 @pytest.mark.parametrize(("number", "row"), [(4, 4), (5, 4)])
 def test_one_row_is_run_by_messages(number: int, row: int) -> None:
-    found = reproduce(f"privkv-table-{number}", by_messages=True)
+    found = reproduce(f"privkv-table-{number}", Context(by_messages=True))
     (only,) = found.rows
     assert found.outcome is not None
     assert found.outcome.counted == 100
@@ -30,7 +31,7 @@ def test_one_row_is_run_by_messages(number: int, row: int) -> None:
 
 
 def test_means_of_keys_are_run_by_messages() -> None:
-    found = reproduce("privkv-figures", by_messages=True, figure=6)
+    found = reproduce("privkv-figures", Context(by_messages=True), figure=6)
     assert found.outcome is not None
     assert len(found.rows) == 50
     # The most frequent keys have the nearest means.
@@ -38,4 +39,4 @@ def test_means_of_keys_are_run_by_messages() -> None:
         assert isinstance(row.measured, dict)
         assert abs(row.measured["privkv"] - row.measured["true"]) < 0.25
     with pytest.raises(UsageError, match="by messages, expected one of 4, 5, 6"):
-        reproduce("privkv-figures", by_messages=True, figure=7)
+        reproduce("privkv-figures", Context(by_messages=True), figure=7)

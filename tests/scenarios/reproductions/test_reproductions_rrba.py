@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ from scenarios.reproductions.rrba import shared as rrba_setting
 from scenarios.reproductions.rrba.printed import TABLE_5, TABLE_6
 from scenarios.reproductions.rrba.shared import Cell, nearest_cell, network
 from scenarios.running.errors import UsageError
-from scenarios.running.loading import find_scenario
-from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
+from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 BIF = """network unknown {{ }}
@@ -47,35 +45,22 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(name: str, context: Context, **given: Any) -> Reproduced:
-    scenario = find_scenario(name)
-    done = scenario.run(scenario.configure(given), context)
-    assert isinstance(done, Reproduced)
-    assert done.reproduction == name
-    json.dumps(done.result(), allow_nan=False)
-    return done
-
-
-def found(row: Row) -> dict[str, float]:
-    return {figure.name: figure.measured for figure in row.figures()}
-
-
 # Figure 4
 
 
 def test_figure_4_has_the_epsilons_of_the_randomizers() -> None:
-    done = run("rrba-figure-4", Context(), least=0.02)
+    done = reproduce("rrba-figure-4", Context(), least=0.02)
     for row in done.rows:
-        p, measured = row.settings["p"], found(row)
-        assert measured["claimed"] == pytest.approx(math.log(1 / (1 - p)))
+        p, found = row.settings["p"], measured(row)
+        assert found["claimed"] == pytest.approx(math.log(1 / (1 - p)))
         for size in (4, 16):
             epsilon = KeepUniform.with_keep(size, p=p).epsilon
-            assert measured[f"uniform, {size} cells"] == pytest.approx(epsilon)
+            assert found[f"uniform, {size} cells"] == pytest.approx(epsilon)
         skewed = KeepElseTable.with_table(p=p, table=[0.02, 0.38, 0.6], mix=0.0)
-        assert measured["least cell 0.02"] == pytest.approx(skewed.epsilon)
-        assert min(measured.values()) == measured["claimed"]
+        assert found["least cell 0.02"] == pytest.approx(skewed.epsilon)
+        assert min(found.values()) == found["claimed"]
     with pytest.raises(UsageError, match="nothing is sent"):
-        run("rrba-figure-4", Context(by_messages=True))
+        reproduce("rrba-figure-4", Context(by_messages=True))
 
 
 # Figures 5 and 6
@@ -110,7 +95,7 @@ def test_the_pooled_interval_is_as_narrow_after_so_many_reports() -> None:
 def test_figures_5_and_6_have_every_setting(data: Path) -> None:
     told: list[tuple[int, int]] = []
     context = Context(data=data, progress=lambda done, total: told.append((done, total)))
-    five = run("rrba-figure-5", context, runs=3, network="survey")
+    five = reproduce("rrba-figure-5", context, runs=3, network="survey")
     assert told == [(place, 8) for place in range(1, 9)]
     assert [(row.settings["listed"], row.settings["block"]) for row in five.rows] == [
         (listed, size)
@@ -119,17 +104,17 @@ def test_figures_5_and_6_have_every_setting(data: Path) -> None:
     ]
     assert {row.settings["network"] for row in five.rows} == {"survey"}
     assert five.rows[0].settings["cell"] == "A = rare"
-    again = run("rrba-figure-5", Context(data=data), runs=3, network="survey")
+    again = reproduce("rrba-figure-5", Context(data=data), runs=3, network="survey")
     assert again.rows == five.rows
-    other = run("rrba-figure-5", Context(data=data, seed=2), runs=3, network="survey")
+    other = reproduce("rrba-figure-5", Context(data=data, seed=2), runs=3, network="survey")
     assert other.rows != five.rows
-    six = run("rrba-figure-6", Context(data=data), runs=2)
+    six = reproduce("rrba-figure-6", Context(data=data), runs=2)
     assert len(six.rows) == 6 * 4 * 4
     assert list(dict.fromkeys(row.settings["p"] for row in six.rows)) == list(
         rrba_convergence.FIGURE_6_P
     )
     # Blocks of randomized answers hardly ever meet the rule if few answers are kept.
-    low, high = found(six.rows[3]), found(six.rows[-1])
+    low, high = measured(six.rows[3]), measured(six.rows[-1])
     assert low["within"] < 0.1 < 0.5 < high["within"]
     assert low["tuples"] > 40_000
     assert low["tuples, running mean"] < low["tuples"]
@@ -137,11 +122,11 @@ def test_figures_5_and_6_have_every_setting(data: Path) -> None:
 
 def test_a_survey_by_messages_stops_by_the_printed_rule(data: Path) -> None:
     for name in ("rrba-figure-5", "rrba-figure-6"):
-        done = run(name, Context(data=data, by_messages=True))
+        done = reproduce(name, Context(data=data, by_messages=True))
         assert done.outcome is not None
         assert done.outcome.variant.name == "rrba"
         (row,) = done.rows
-        first = found(row)["first"]
+        first = measured(row)["first"]
         assert first % rrba_convergence.SIZES[0] == 0
         assert 36 <= first < 3600
         assert done.outcome.counted == first
@@ -166,11 +151,11 @@ def test_the_tables_of_the_alternative_have_their_v(ways: int) -> None:
 
 
 def test_table_4_tells_good_tests_from_bad_ones() -> None:
-    done = run("rrba-table-4", Context(), runs=150, draws=99)
+    done = reproduce("rrba-table-4", Context(), runs=150, draws=99)
     rows = {(row.settings["ways"], row.settings["method"]): row for row in done.rows}
     assert len(rows) == 3 * len(rrba_independence.METHODS)
-    accepts = {key: found(row)["accepts a right H0"] for key, row in rows.items()}
-    finds = {key: found(row)["rejects a wrong H0"] for key, row in rows.items()}
+    accepts = {key: measured(row)["accepts a right H0"] for key, row in rows.items()}
+    finds = {key: measured(row)["rejects a wrong H0"] for key, row in rows.items()}
     for ways in (2, 3, 4):
         for method in ("MCIndep", "RRBA", "RRBA, noise-aware", "RRBA at the true epsilon"):
             assert accepts[ways, method] > 0.88
@@ -178,7 +163,7 @@ def test_table_4_tells_good_tests_from_bad_ones() -> None:
             assert finds[ways, method] > 0.95
         # At an epsilon of 0.25 no report says enough.
         assert finds[ways, "RRBA at the true epsilon"] < 0.2
-        epsilon = found(rows[ways, "RRBA"])["epsilon"]
+        epsilon = measured(rows[ways, "RRBA"])["epsilon"]
         assert epsilon == pytest.approx(math.log1p(2**ways / 0.1))
     assert accepts[4, "RRBA, naive"] < 0.3
     assert accepts[4, "Laplace, paper's scale"] < 0.3
@@ -192,12 +177,12 @@ def test_table_4_tells_good_tests_from_bad_ones() -> None:
 
 
 def test_table_4_by_messages_tests_the_reports_of_live_parties() -> None:
-    done = run("rrba-table-4", Context(by_messages=True), n=1000, block=100, v=0.6)
+    done = reproduce("rrba-table-4", Context(by_messages=True), n=1000, block=100, v=0.6)
     assert done.outcome is not None
     assert done.outcome.counted == 1000
     (row,) = done.rows
-    assert found(row)["p-value"] < 1e-6
-    assert found(row)["epsilon"] == pytest.approx(math.log1p(40))
+    assert measured(row)["p-value"] < 1e-6
+    assert measured(row)["epsilon"] == pytest.approx(math.log1p(40))
 
 
 # Tables 5 and 6, Figure 7
@@ -240,7 +225,7 @@ def test_a_report_s_covariance_has_the_trace_that_is_summed() -> None:
 
 @pytest.mark.parametrize("name", ["rrba-table-5", "rrba-table-6", "rrba-figure-7"])
 def test_tables_of_errors_have_every_row(name: str, data: Path) -> None:
-    done = run(name, Context(data=data), runs=4, n=600, tables=2)
+    done = reproduce(name, Context(data=data), runs=4, n=600, tables=2)
     keys = [(r.settings["network"], r.settings["ways"], r.settings["method"]) for r in done.rows]
     assert keys == [
         (network, ways, method)
@@ -248,7 +233,7 @@ def test_tables_of_errors_have_every_row(name: str, data: Path) -> None:
         for ways in (2, 3, 4)
         for method in rrba_errors.METHODS
     ]
-    again = run(name, Context(data=data), runs=4, n=600, tables=2)
+    again = reproduce(name, Context(data=data), runs=4, n=600, tables=2)
     assert again.rows == done.rows
     if name != "rrba-figure-7":
         printed = {"rrba-table-5": TABLE_5, "rrba-table-6": TABLE_6}[name]
@@ -260,8 +245,8 @@ def test_tables_of_errors_have_every_row(name: str, data: Path) -> None:
         }
         assert second.printed is not None
         assert second.printed["l2, raw"] == printed.l2["Laplace", "survey"][0]  # type: ignore[index]
-        assert found(second)["epsilon"] == pytest.approx(printed.epsilon)
-        assert found(first)["epsilon"] > printed.epsilon
+        assert measured(second)["epsilon"] == pytest.approx(printed.epsilon)
+        assert measured(first)["epsilon"] > printed.epsilon
         assert all(row.remark for row in done.rows)
         illegible = [row for row in done.rows if "not legible in our copy" in row.remark]
         assert len(illegible) == (6 if name == "rrba-table-5" else 0)
@@ -269,12 +254,12 @@ def test_tables_of_errors_have_every_row(name: str, data: Path) -> None:
 
 def test_errors_by_messages_are_those_of_live_parties(data: Path) -> None:
     context = Context(data=data, by_messages=True)
-    done = run("rrba-table-6", context, n=800, block=100)
+    done = reproduce("rrba-table-6", context, n=800, block=100)
     assert done.outcome is not None
     assert done.outcome.counted == 800
-    figures = found(done.rows[0])
+    figures = measured(done.rows[0])
     assert 0 < figures["l2, raw"] < 3 * figures["root of expected squared l2"]
-    assert run("rrba-figure-7", context, n=800, block=100).rows == done.rows
+    assert reproduce("rrba-figure-7", context, n=800, block=100).rows == done.rows
 
 
 # At equal true epsilon
@@ -283,12 +268,12 @@ def test_errors_by_messages_are_those_of_live_parties(data: Path) -> None:
 def test_the_uniform_table_and_one_group_win_at_equal_epsilon(data: Path) -> None:
     told: list[tuple[int, int]] = []
     context = Context(data=data, progress=lambda done, total: told.append((done, total)))
-    done = run("rrba-honest", context, runs=60, n=2000)
+    done = reproduce("rrba-honest", context, runs=60, n=2000)
     assert told == [(place, len(done.rows)) for place in range(1, len(done.rows) + 1)]
     of_tables: dict[tuple[Any, Any], dict[float, float]] = {}
     of_groups: dict[tuple[Any, Any], dict[str, float]] = {}
     for row in done.rows:
-        setting, error = row.settings, found(row)["squared error"]
+        setting, error = row.settings, measured(row)["squared error"]
         if setting["at equal"] == "epsilon" and "mix" in setting:
             key = (setting["table"], setting["epsilon"])
             of_tables.setdefault(key, {})[setting["mix"]] = error
@@ -296,7 +281,7 @@ def test_the_uniform_table_and_one_group_win_at_equal_epsilon(data: Path) -> Non
             key = (setting["network"], setting["epsilon"])
             of_groups.setdefault(key, {})[setting["answers"]] = error
         else:
-            assert found(row)["uniform at this epsilon"] < 1.2 * error
+            assert measured(row)["uniform at this epsilon"] < 1.2 * error
     assert len(of_tables) == 8
     for errors in of_tables.values():
         assert set(errors) == set(rrba_honest.MIXES)
@@ -308,10 +293,10 @@ def test_the_uniform_table_and_one_group_win_at_equal_epsilon(data: Path) -> Non
 
 
 def test_one_group_by_messages(data: Path) -> None:
-    done = run("rrba-honest", Context(data=data, by_messages=True), n=600, block=100)
+    done = reproduce("rrba-honest", Context(data=data, by_messages=True), n=600, block=100)
     assert done.outcome is not None
     assert done.outcome.counted == 600
-    figures = found(done.rows[0])
+    figures = measured(done.rows[0])
     assert 0.2 < figures["squared error"] / figures["in closed form"] < 3
 
 
@@ -333,5 +318,5 @@ def test_all_of_them_draw_themselves(data: Path) -> None:
         ("rrba-figure-7", {"runs": 3, "n": 400, "tables": 1}),
         ("rrba-honest", {"runs": 2, "n": 400}),
     ):
-        done = run(name, Context(data=data), **given)
+        done = reproduce(name, Context(data=data), **given)
         assert rendered(plot_of(name, done), ".svg").startswith(b"<?xml")

@@ -17,7 +17,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA, PrivKVVariant, RRClusters, RRIndependent, RRJoint
 from protocol.variants.keyvalue.records import key_records, key_survey
 from scenarios import simulate
-from scenarios.cli.attacks import read_survey
+from scenarios.cli.example_variants import read_survey
 from scenarios.datasets import DatasetError
 from scenarios.datasets.adult import adult, adult_with_age
 from scenarios.datasets.networks import survey_network

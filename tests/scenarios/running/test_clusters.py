@@ -150,7 +150,7 @@ def test_synthetic_records_are_as_many_and_of_the_survey(adjust: str, tmp_path: 
 def test_a_reproduction_has_nothing_to_draw_from(tmp_path: Path) -> None:
     said = sottovoce("run", "rr-figure-1", "--synthetic", tmp_path / "s.csv")
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "estimates no distribution" in said.err
+    assert "estimates no joint distribution" in said.err
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_bad_parameters_are_one_line(settings: tuple[str, ...], words: str) -> N
 def test_tables_apart_have_nothing_to_draw_from(name: str, tmp_path: Path) -> None:
     said = sottovoce("run", name, "--synthetic", tmp_path / "s.csv")
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "estimates no distribution" in said.err
+    assert "estimates no joint distribution" in said.err
 
 
 @pytest.mark.parametrize("counted", ["attributes", "pairs"])

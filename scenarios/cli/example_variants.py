@@ -1,4 +1,4 @@
-"""What ``sottovoce attack`` attacks: a small survey and parameters for every variant."""
+"""A small survey and parameters for every variant, for ``sottovoce attack``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ HABITS = Survey(
 """The survey that is attacked unless another is given."""
 
 LIKINGS = key_survey("Likings", ("tea", "coffee"), ((-1.0, 1.0), (-1.0, 0.0, 1.0)))
-"""The same for variants that ask about keys with values."""
+"""The survey for variants that ask about keys with values."""
 
 RESPONDENTS = 4
-"""How many take part in a whole run: few, so that each shows."""
+"""The respondents of a whole run: few, so that each one shows."""
 
 EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -52,10 +52,10 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "privkvm": {"epsilon": 2.0, "rounds": 2},
     }
 )
-"""The parameters of the project's own variants; those that are not here have defaults."""
+"""The parameters of built-in variants that do not have defaults for all."""
 
 COPIES: Mapping[str, int] = MappingProxyType({"rrba": 1024})
-"""How many respondents share a run, where the largest number would take too long."""
+"""The respondents who share a run, for variants whose largest number would take too long."""
 
 
 class _SurveyFile(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def read_survey(path: Path | str) -> Survey:
     """A survey from a TOML file with ``title`` and ``[[attributes]]``; a plan has both.
 
     Raises:
-        UsageError: not there, no TOML, or not a survey; says which field.
+        UsageError: the file is not valid TOML, or not a survey; names the field.
     """
     try:
         read = msgspec.toml.decode(Path(path).read_bytes(), type=_SurveyFile)
@@ -83,9 +83,9 @@ def example(
 
     Args:
         cls: the variant's class.
-        settings: parameters as text, which win over the example's. ``p`` and ``epsilon`` are for
-            ``with_keep`` and ``with_epsilon``, where the class has these and no such field.
-        survey: instead of the default one.
+        settings: parameters as text, instead of the example's. ``p`` and ``epsilon`` go to
+            ``with_keep`` and ``with_epsilon`` if the class has these and no such field.
+        survey: what to ask, instead of an example.
 
     Raises:
         UsageError: a parameter is unknown, missing, or out of range; it says which.
@@ -115,7 +115,7 @@ def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:
     makers = {"p": "with_keep", "epsilon": "with_epsilon"}
     short = next((name for name in makers if name in given and name not in fields), None)
     if missing and short is None and hasattr(cls, "with_keep") and "p" not in fields:
-        # A user's own variant, made like the project's.
+        # A user's own variant, made like the built-in ones.
         short, given = "p", {**given, "p": 0.6}
     with parameters_checked():
         if short is not None:
@@ -149,10 +149,10 @@ def _number(name: str, value: Any) -> float:
 
 
 def _value(text: str) -> Any:
-    """A text as msgspec takes it: an object or an array is JSON."""
+    """A text for msgspec to convert; an object or an array is JSON."""
     if text[:1] not in ("{", "["):
         return text
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{text!r}: no JSON: {error}") from error
+        raise UsageError(f"{text!r}: not valid JSON: {error}") from error

@@ -1,0 +1,131 @@
+"""Arguments and options that several commands take, and what they print alike."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from scenarios.running.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FOLDER.name = "folder"
+
+
+class Amount(click.FloatRange):
+    """A number within bounds; NaN is refused, though it is beyond no bound."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+def _digest(ctx: click.Context, param: click.Parameter, text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        content = bytes.fromhex(text)
+    except ValueError:
+        content = b""
+    if len(content) != 32:
+        raise UsageError(f"--digest {text!r}: expected 64 hexadecimal digits")
+    return content
+
+
+def _settings(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    given = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {text!r}: expected NAME=VALUE")
+        given[name] = value
+    return given
+
+
+def set_option(
+    complete: Callable[[click.Context, click.Parameter, str], list[CompletionItem]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--set NAME=VALUE``; the command gets ``settings``, texts by name."""
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_settings,
+        shell_complete=complete,
+        help="Set a parameter; repeat for each.",
+    )
+
+
+transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))
+digest_option = click.option(
+    "--digest",
+    metavar="HEX",
+    callback=_digest,
+    help="The digest published elsewhere, 64 hexadecimal digits: the transcript must have it.",
+)
+checkpoint_option = click.option(
+    "--checkpoint",
+    type=FILE,
+    help="A checkpoint published elsewhere: the transcript must extend it.",
+)
+variant_option = click.option(
+    "--variant",
+    metavar="PATH.py:Class",
+    help="The class of a variant of your own; a built-in one is found by its name.",
+)
+delta_option = click.option(
+    "--delta",
+    type=Amount(min=0, max=1, min_open=True, max_open=True),
+    required=True,
+    help="The probability with which epsilon may not hold.",
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=1,
+    show_default=True,
+    help="Decides all randomness: the same seed gives the same result.",
+)
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Move the record of a real survey in the folder of --out aside, with its checkpoint and "
+    "result, into a new folder in it. Without --force the command stops there: such a record is "
+    "never replaced.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."
+)
+
+
+def print_json(values: object) -> None:
+    """Print values as JSON and nothing else."""
+    click.echo(json.dumps(values, indent=1, allow_nan=False))
+
+
+def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> None:
+    """Print the parts of a report.
+
+    Args:
+        parts: of the report.
+        soft_wrap: leave long lines to the terminal to wrap, instead of fitting tables into it.
+    """
+    from rich.console import Console
+
+    console = Console(soft_wrap=soft_wrap)
+    for part in parts:
+        console.print(part)
