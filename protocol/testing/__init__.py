@@ -9,15 +9,18 @@ from protocol.testing.contracts import (
     contract,
     under_faults,
 )
+from protocol.testing.randomizers import check_randomizer, lawful
 from protocol.testing.schedules import Schedule, check_under_faults, schedules_of
 
 __all__ = [
     "Schedule",
     "attacked",
     "check_attack",
+    "check_randomizer",
     "check_under_faults",
     "check_variant",
     "contract",
+    "lawful",
     "schedules_of",
     "under_faults",
 ]
