@@ -38,6 +38,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "likelihood": marginals.likelihood,
         "em": marginals.expectation_maximization,
         "attack": judging.attacked,
+        "attack-draws": judging.drawn,
         "literal-sum": sums.literal,
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.attack.attack import attack
+from protocol.attack.draws import attack_randomizer
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import LedgerWriter
@@ -241,6 +242,31 @@ def attacked() -> Benchmark:
             ),
         ),
         repeats=3,
+    )
+
+
+def drawn() -> Benchmark:
+    """A million draws of 16-ary randomized response, attacked by their law; the floor draws them.
+
+    Aim: 60 ms.
+    """
+    keep = KeepUniform.with_epsilon(16, epsilon=1.0)
+    codes = np.zeros(TRIALS, np.uint8)
+    stream = Stream(secret_of(1)).derive("benchmark")
+    return Benchmark(
+        title=f"{TRIALS:,} draws of 16-ary randomized response (aim: 60 ms)",
+        unit="trial",
+        units=TRIALS,
+        product=Side(
+            name="attack_randomizer",
+            run=lambda: elapsed(lambda: attack_randomizer(keep, trials=TRIALS)),
+        ),
+        floors=(
+            Side(
+                name="randomize alone", run=lambda: elapsed(lambda: keep.randomize(codes, stream))
+            ),
+        ),
+        repeats=5,
     )
 
 

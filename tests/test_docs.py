@@ -119,6 +119,8 @@ def write_files(page: str, folder: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    # A page's own files are imported as in a reader's folder.
+    monkeypatch.syspath_prepend(tmp_path)
     # The picture is made by a process of its own, which has to find the packages as well.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path

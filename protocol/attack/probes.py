@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -146,6 +146,26 @@ def _proved(
         for side in (-1, 1)
     }
     trials = {False: int((~bits).sum()), True: int(bits.sum())}
+    probe = proved(counts, trials, level=level, delta=delta)
+    return msgspec.structs.replace(probe, bound=sort.bound, event=guess.words, runs=sort.runs)
+
+
+def proved(
+    counts: Mapping[tuple[bool, int], int],
+    trials: Mapping[bool, int],
+    *,
+    level: float,
+    delta: float,
+) -> Probe:
+    """What guesses prove.
+
+    Args:
+        counts: of the trials of the first (False) and the second input (True) how many were guessed
+            to be of the first (-1) and of the second (1).
+        trials: how many there were of each.
+        level: the chance that it is wrong.
+        delta: at which epsilon is bounded.
+    """
     right = counts[True, 1] + counts[False, -1]
     made = sum(counts.values())
     side = 1 if counts[True, 1] + counts[False, 1] >= made / 2 else -1
@@ -164,11 +184,9 @@ def _proved(
         )
     return Probe(
         pair="",
-        bound=sort.bound,
+        bound=math.inf,
         lower=lower,
-        event=guess.words,
-        trials=int(tested.sum()),
-        runs=sort.runs,
+        trials=sum(trials.values()),
         guesses=made,
         right=right,
         first=clopper_pearson(counts[spoken, side], trials[spoken], alpha=level),

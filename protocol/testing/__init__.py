@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.attack.draws import attack_randomizer
 from protocol.testing.contracts import (
     attacked,
     check_attack,
@@ -14,6 +15,7 @@ from protocol.testing.schedules import Schedule, check_under_faults, schedules_o
 
 __all__ = [
     "Schedule",
+    "attack_randomizer",
     "attacked",
     "check_attack",
     "check_randomizer",

@@ -1,0 +1,108 @@
+"""Attacks a randomizer's own draws: its law says which reports speak loudest, and they are counted.
+
+Nothing is learned, for the event that proves most follows from the law; the trials come from
+``randomize`` itself, so a randomizer that draws by another law than it states is found.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+
+from protocol.attack.bounds import provable
+from protocol.attack.probes import Probe, Tried, proved
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.randomizers import OutputClass, Randomizer
+from protocol.randomizers.asking import epsilon_of, known
+from protocol.wire.arrays import smallest_dtype
+
+TRIALS = 1_000_000
+"""How many reports are drawn by default, of the one or the other input."""
+
+ALPHA = 1e-9
+"""The largest probability that a randomizer whose epsilon is right is accused."""
+
+EVENT = "the reports with the largest likelihood ratio"
+
+
+def attack_randomizer(
+    randomizer: Randomizer,
+    inputs: tuple[int, int] | None = None,
+    *,
+    trials: int = TRIALS,
+    alpha: float = ALPHA,
+    delta: float = 0.0,
+    seed: int = 1,
+) -> Probe:
+    """Attack the reports of a randomizer whose law is known.
+
+    Args:
+        randomizer: what is attacked.
+        inputs: the two inputs that are told apart; by default 0 and the one farthest from it.
+        trials: how many reports are drawn, the input of each by a fair coin.
+        alpha: the chance of a false accusation.
+        delta: epsilon is bounded at this delta. Above 0, draws are taken to be independent.
+        seed: decides everything.
+
+    Raises:
+        UnsupportedEventError: the randomizer does not bring its law, or contradicts it.
+        ValueError: numbers out of range, or inputs that are not two of the randomizer's.
+    """
+    bound = epsilon_of(randomizer)
+    draw = known(randomizer)
+    first, second = inputs if inputs is not None else (0, draw.farthest(0))
+    if first == second or not (0 <= first < draw.size and 0 <= second < draw.size):
+        raise ValueError(f"inputs {first} and {second}: expected two below {draw.size}")
+    if trials < 2:
+        raise ValueError(f"{trials} trials: expected at least 2")
+    stream = Stream(secret_of(seed)).derive("attack a randomizer")
+    coins = np.frombuffer(stream.derive("coins").bytes(-(-trials // 8)), np.uint8)
+    bits = np.unpackbits(coins, count=trials)
+    codes = np.array([first, second], smallest_dtype(draw.size))[bits]
+    reports = draw.randomize(codes, stream.derive("draws"))
+    law = draw.law(first, second)
+    classes = draw.classify(reports, first, second).astype(np.intp)
+    classes *= 2
+    classes += bits
+    table = np.bincount(classes, minlength=2 * len(law)).reshape(len(law), 2)
+    sides = np.array(_sides(law))
+    counts = {
+        (bool(bit), side): int(table[sides == side, bit].sum())
+        for bit in (0, 1)
+        for side in (-1, 1)
+    }
+    totals = table.sum(axis=0)
+    probe = proved(
+        counts, {False: int(totals[0]), True: int(totals[1])}, level=alpha / 2, delta=delta
+    )
+    most = provable(trials, alpha=alpha / 2, delta=delta)
+    return msgspec.structs.replace(
+        probe,
+        pair=f"{first} or {second}",
+        bound=bound,
+        event=EVENT,
+        tried=(Tried("draws", trials, 0, bound, most),),
+    )
+
+
+def _sides(law: tuple[OutputClass, ...]) -> list[int]:
+    """Which input each class of reports speaks for: 1 the second, -1 the first, 0 neither loudly.
+
+    Where a class can come from one input alone, only such classes count.
+    """
+    odds = [_odds(part) for part in law]
+    loudest = max(odds)
+    if loudest <= Fraction(1, 2):
+        return [0] * len(law)
+    return [
+        0 if one < loudest else 1 if part.second > part.first else -1
+        for one, part in zip(odds, law, strict=True)
+    ]
+
+
+def _odds(part: OutputClass) -> Fraction:
+    """How likely the likelier input is after such a report, both equally likely before."""
+    whole = part.first + part.second
+    return Fraction(max(part.first, part.second), 1) / whole if whole else Fraction(0)
