@@ -11,7 +11,7 @@ from protocol.audit.ledger import Account, Ledger
 from protocol.messages import PartyId
 
 MOST_JUDGED = 256
-"""So many different accounts are composed; of the others their pure figures are taken."""
+"""Maximum number of different accounts that are composed; the others count by pure figures."""
 
 
 class WorstRespondent(msgspec.Struct, frozen=True):

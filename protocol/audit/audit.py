@@ -21,7 +21,7 @@ from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, RECORD, Closed, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.variant import Claim, Variant
+from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Header, Sent
@@ -44,14 +44,12 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         completeness: who took part.
         ledger: what the observer learned.
         replay: whether the published result follows; None if nothing was published.
-        replays: whether the words of parties follow that let the auditor have their keys and
-            records.
+        replays: of each party that disclosed its keys and records, whether what it said follows.
         estimate: what the result says.
-        claims: what the variant's authors claim of its privacy.
         checks: the claims, and what the configuration promises, beside what the record shows.
         partial: the record could not be read whole, so the ledger may lack something.
-        simulated: the record names its seed, so whoever holds it can undo every randomization.
-        remarks: what parties said that is malformed, and was survived.
+        simulated: the record holds its seed, so whoever has it can undo every randomization.
+        remarks: malformed messages of parties, which do not make the record unsound.
         findings: what is wrong.
     """
 
@@ -62,7 +60,6 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     replay: Replay | None
     replays: tuple[Replay, ...]
     estimate: Estimate | None
-    claims: tuple[Claim, ...]
     checks: tuple[ClaimCheck, ...]
     partial: bool
     simulated: bool
@@ -100,7 +97,8 @@ def audit(
         folds: what else is to take its steps, in the same pass.
 
     Raises:
-        SurveyError: no readable header, one of another variant, or a member who was not there.
+        SurveyError: the header cannot be read or is of another variant, or a member named is not
+            on the roster.
     """
     verification = verify(chunks(), digest=digest, checkpoint=checkpoint)
     header = verification.header
@@ -132,7 +130,7 @@ def audit(
         try:
             estimate = charter.variant.estimate(published)
         except (ProtocolError, ValueError) as error:
-            text = f"the published result is no result: {error}"
+            text = f"the published result cannot be read: {error}"
             findings.append(Finding(text, (reading.last_entry,), AGGREGATOR))
         findings += _of_replay(replay)
     for other in replays.values():
@@ -148,7 +146,6 @@ def audit(
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
         estimate=estimate,
-        claims=charter.variant.claims(),
         checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
         partial=(
             reading.stopped is not None
@@ -210,7 +207,11 @@ def _of_replay(replay: Replay) -> list[Finding]:
 
 
 class _Reading(Fold):
-    """What one pass over the entries collects."""
+    """What one pass over the entries collects.
+
+    Attributes:
+        garbled: an envelope could not be decoded, so its sender is unknown.
+    """
 
     def __init__(
         self, charter: Charter, observer: PartyId, disclosed: Iterable[Disclosure], held: Held
@@ -224,11 +225,10 @@ class _Reading(Fold):
         self._last: Step | None = None
         self._number = 0
         self.garbled = False
-        """Whether something was sent that cannot be decoded, so that nobody knows by whom."""
 
     @property
     def unread(self) -> Finding | None:
-        """Why not all steps were taken, if so."""
+        """Why reading stopped before the end; None if it did not."""
         if self.stopped is None:
             return None
         return Finding(f"could not finish: {self.stopped}", (self._number,))
@@ -250,7 +250,7 @@ class _Reading(Fold):
             self.remarks.append(Finding(malformed[-1], (step.number,), step.envelope.sender))
 
     def published(self) -> Message | None:
-        """The aggregator's last word, if it is a result."""
+        """The aggregator's last message, if it is a published result."""
         envelope = None if self._last is None else self._last.envelope
         if self._last is None or envelope is None or envelope.recipient != RECORD:
             return None

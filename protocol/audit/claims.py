@@ -1,4 +1,4 @@
-"""What is claimed of a variant's privacy, beside what the record shows; it passes no verdict."""
+"""What is claimed of a variant's privacy, beside what the record shows."""
 
 from __future__ import annotations
 

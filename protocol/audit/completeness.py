@@ -14,10 +14,10 @@ from protocol.surveys.limits import Held
 from protocol.transcript.entries import Delivered, Departed, Refused, Sent
 
 REASONS = 1_000
-"""How many different reasons of refusals are told apart."""
+"""Maximum number of different reasons of refusal that are counted apart."""
 
 OTHER_REASONS = "other reasons"
-"""The reason of all refusals after these."""
+"""The reason under which all further refusals are counted."""
 
 _BYTES_PER_NAME = 8
 
@@ -54,7 +54,7 @@ class Completeness(msgspec.Struct, frozen=True):
         parties: how many the roster has.
         counted: how many of them were counted with what the estimate is made of, in whichever
             round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
-            variant leaves out answers that do not fit what it asked; these are not told apart.
+            variant leaves out answers that do not fit what it asked; these count here.
         closings: every gather of the aggregator.
         departed: who of the roster left otherwise than by closing its link, and why.
         refused: how often something was refused, by reason; of many, the first ``REASONS``.
@@ -93,11 +93,7 @@ class CompletenessWriter:
         self._declined: dict[PartyId, int] = {}
 
     def add(self, step: Step) -> None:
-        """Take the next step.
-
-        Raises:
-            TooMuchError: more is held than there may be.
-        """
+        """Take the next step, as ``Fold.add``."""
         entry, envelope = step.entry, step.envelope
         match entry:
             case Sent() if envelope is not None:

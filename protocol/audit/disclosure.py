@@ -1,7 +1,4 @@
-"""What members let an auditor have of their own: keys, randomness, records; and what stands for it.
-
-It opens no file. What is here never shows in a repr.
-"""
+"""What members disclose to an auditor: keys, randomness, records. No ``repr`` shows any of it."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ class WithheldError(LocalProtocolError):
 
 
 class WithheldStream(Stream):
-    """Stands for a stream whose key is not known: whoever draws from it fails."""
+    """Stands for a stream that was not disclosed: drawing from it raises ``WithheldError``."""
 
     __slots__ = ()
 
@@ -43,7 +40,7 @@ class WithheldStream(Stream):
 
 
 class WithheldIdentity(Identity):
-    """Stands for an identity key that is not known: whoever uses it fails."""
+    """Stands for an identity that was not disclosed: using it raises ``WithheldError``."""
 
     __slots__ = ()
 
@@ -59,7 +56,7 @@ class WithheldIdentity(Identity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disclosure:
-    """What a member lets the auditor have. It never shows.
+    """What a member discloses to the auditor.
 
     Args:
         member: who it is.

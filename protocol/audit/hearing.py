@@ -51,11 +51,7 @@ class Hearing:
         return self._seen.get(member, Seen())
 
     def add(self, step: Step) -> None:
-        """Take the next step.
-
-        Raises:
-            TooMuchError: more is held than there may be.
-        """
+        """Take the next step, as ``Fold.add``."""
         envelope, message = step.envelope, step.message
         if envelope is None or message is None:
             return

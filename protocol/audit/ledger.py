@@ -37,7 +37,7 @@ from protocol.surveys.limits import Held
 from protocol.transcript.entries import Refused, Sent
 
 REMARKS = 20
-"""How many remarks on what is malformed are kept."""
+"""Maximum number of remarks about malformed messages."""
 
 REFUSED = -1
 """The ``seq`` of a charge for something that was refused at the switch."""
@@ -142,14 +142,10 @@ class LedgerWriter:
         self._derived_until = dict.fromkeys(self._seen_by, 0)
         self.malformed: list[str] = []
         self.summed: PrivacyEvent = Public()
-        """What a contribution to a secure sum tells in the end, by the latest on record."""
+        """What a contribution to a secure sum tells in the end, by the latest one on record."""
 
     def add(self, step: Step) -> None:
-        """Take the next step.
-
-        Raises:
-            TooMuchError: more is held than there may be.
-        """
+        """Take the next step, as ``Fold.add``."""
         if isinstance(step.entry, Sent) and step.envelope is not None:
             self._sent(step.envelope, step.message, step.malformed)
         elif isinstance(step.entry, Refused):
@@ -224,7 +220,7 @@ class LedgerWriter:
             return event_of(variant, message, seen)
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
-            why = f"what it reveals cannot be told ({type(error).__name__})"
+            why = f"what it reveals is unknown ({type(error).__name__})"
             self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
             return Plain(variant.survey.names)
 
@@ -248,10 +244,10 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
     Attributes are taken for the same where they have one name.
 
     Raises:
-        ValueError: no ledger.
+        ValueError: there is no ledger.
     """
     if not ledgers:
-        raise ValueError("no ledger to add up")
+        raise ValueError("expected at least one ledger")
     trails: dict[PartyId, list[Charge]] = {}
     sizes: dict[str, int] = {}
     for ledger in ledgers:

@@ -35,7 +35,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
             together, if all categories were equally likely before.
         chance: that likelihood without any report.
         exact: whether ``success`` is the very figure, and not a bound.
-        method: how it was computed, in words.
+        method: how ``success`` was computed, in words.
     """
 
     attribute: str

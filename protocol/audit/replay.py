@@ -1,8 +1,7 @@
 """Replays a member's role from a record: the same envelopes must lead to the same words.
 
 It needs no clock: the closings on record say who was counted, and what is not closed on record is
-heard in the order of delivery. Where entries come from, and whose keys there are, is the caller's
-affair.
+heard in the order of delivery.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.wire.codec import encode_envelope
 
 TOLERANCE = 1e-12
-"""How far, relatively, derived floats may be apart: platforms round sums differently."""
-
+"""Maximum relative difference of derived floats: platforms round sums differently."""
 
 DECLINED = "it declined, which may follow from a budget that is not on record"
 """Why the words of a party that may have had a budget do not follow."""
@@ -49,14 +47,14 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         member: whose words they are.
-        follows: whether what it said follows from what it was told; None if that cannot be told,
-            because it depends on what is not on record.
+        follows: whether what it said follows from what it heard; None if that depends on what is
+            not on record.
         result: what the replayed role published.
-        compared: how many of its envelopes are as they must be.
+        compared: how many of its envelopes match.
         differences: where it differs.
-        tolerated: what is the same but for derived floats that differ by less than ``TOLERANCE``.
-        unsaid: how many more envelopes a party would have said whose link had ended before.
-        why: what it is that is not on record, if that is why it cannot be told.
+        tolerated: envelopes that match but for derived floats within ``TOLERANCE``.
+        unsaid: how many more envelopes the member would have sent if its link had not ended.
+        why: if ``follows`` is None, what is not on record.
     """
 
     member: PartyId
@@ -88,11 +86,7 @@ class ReplayWriter:
         self._departed: dict[PartyId, str] = {}
 
     def add(self, step: Step) -> None:
-        """Take the next step.
-
-        Raises:
-            TooMuchError: more is held than there may be.
-        """
+        """Take the next step, as ``Fold.add``."""
         entry, envelope = step.entry, step.envelope
         match entry:
             case Sent() if envelope is not None:
@@ -308,7 +302,7 @@ class _Role:
         round_ = NO_ROUND if waiting.round is None else waiting.round
         topic = (waiting.kind.kind(), round_)
         if not isinstance(closed, Closed) or (closed.of, closed.round) != topic:
-            raise RemoteProtocolError("the record closes something else here")
+            raise RemoteProtocolError("the record has another closing here")
         found = []
         for sender in self._charter.roster.members_in(closed.counted):
             envelope = self._find(waiting, self._heard.get(sender, deque()))

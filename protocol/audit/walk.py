@@ -1,6 +1,6 @@
 """One walk over a transcript: every envelope and message is decoded once, for all who judge them.
 
-What is under way is kept here and nowhere else, and counted: of a hostile file it is bounded.
+What is under way is kept only here. It is counted, so that a hostile file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.codec import Codec, decode_envelope
 
 BLOCK = 1_000
-"""How many steps are handed on together, at most."""
+"""Maximum number of steps in a block."""
 
 BLOCK_BYTES = 2**20
-"""Up to how many bytes of envelopes; the last one may exceed them."""
+"""Number of bytes of envelopes at which a block ends."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Fold:
-    """Something that takes all steps of a walk, and stops where it would have to hold too much.
+    """Takes all steps of a walk, and stops where it would have to hold too much.
 
     Attributes:
         stopped: why it did not take all of them, if so.
@@ -64,7 +64,7 @@ class Fold:
 
 
 class _Said(NamedTuple):
-    """What is under way."""
+    """An envelope under way, and the number of its entry."""
 
     number: int
     envelope: Envelope

@@ -277,8 +277,7 @@ class Recorder:
             raise LocalProtocolError("the transcript is closed")
 
     def _append(self, entry: Entry) -> None:
-        if not self._open:
-            self._check_open()
+        self._check_open()
         encoded = self._encode(entry)
         self._at = entry.at
         content = self._content

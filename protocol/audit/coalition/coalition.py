@@ -1,4 +1,4 @@
-"""Who conspires, and which envelopes they see; what follows from them is judged elsewhere."""
+"""Who conspires, and which envelopes they see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 
 
 class Coalition(msgspec.Struct, frozen=True, dict=True):
-    """Some that put together what they know.
+    """Members, taps and keys whose knowledge is put together.
 
     Args:
         members: parties, the aggregator, who hosts the switch and sees whatever passes, or
@@ -67,23 +67,24 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         )
 
     def check(self, names: Collection[PartyId]) -> None:
-        """Refuse strangers.
+        """Check that everybody named is on the roster.
 
         Args:
             names: of the members of the roster.
 
         Raises:
-            SurveyError: it says who is not on the roster, or that nobody is named.
+            SurveyError: somebody is not on the roster, a tap is between a member and itself, or the
+                coalition is empty.
         """
         if not (self.members or self.taps or self.keys):
-            raise SurveyError("a coalition of nobody")
+            raise SurveyError("the coalition is empty: name a member, a tap or a key")
         parties = [name for name in self.members if name != RECORD]
         for name in (*parties, *(end for pair in self.taps for end in pair), *self.keys):
             if name not in names:
                 raise SurveyError(f"{name!r} is not on the roster of {len(names)} members")
         for x, y in self.taps:
             if x == y:
-                raise SurveyError(f"a tap between {x!r} and itself")
+                raise SurveyError(f"tap {x}-{y}: expected two different members")
 
     def __str__(self) -> str:
         parts = [", ".join(self.members)] if self.members else []

@@ -1,4 +1,4 @@
-"""What a coalition was found to know of secure sums, as values; how it is found is elsewhere."""
+"""What a coalition was found to know of secure sums, as values."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
 
 LISTED_MASKS = 2_000
-"""Of more masks than these a finding gives the number alone."""
+"""Maximum number of masks that a finding lists; of more it gives only the number."""
 
 _ENTRIES = 20
 
@@ -60,10 +60,10 @@ def judge_sessions(
     that the totals of two sessions may be subtracted. The ledgers add up.
 
     Raises:
-        SurveyError: no session, or the coalition names somebody who is on no roster.
+        SurveyError: there is no session, or the coalition names somebody who is on no roster.
     """
     if not sessions:
-        raise SurveyError("no session to judge")
+        raise SurveyError("expected at least one session")
     names = dict.fromkeys(name for charter, _ in sessions for name, _ in charter.roster.members)
     coalition.check(names)
     readings = []

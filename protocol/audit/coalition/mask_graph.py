@@ -26,6 +26,7 @@ Flags = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
 NOBODY = -1
+"""The place of somebody who is not on record, or not among the parties."""
 
 
 class SumRecord:
@@ -142,12 +143,10 @@ class Shares(NamedTuple):
     """Whose shares of each party's secrets are known, by that party and its row, (n, k).
 
     Args:
-        pooled: by those in the coalition, or whose keys it has: they open shares of both secrets.
         own: of the own mask's seed.
         pairwise: of the mask key.
     """
 
-    pooled: Flags
     own: Flags
     pairwise: Flags
 
@@ -209,10 +208,10 @@ def shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> Shares:
     handed = record.dealt_seen[record.hoods] & their_dealt
     pooled = theirs & (sealed | handed)
     if not unmasks:
-        return Shares(pooled, pooled, pooled)
+        return Shares(pooled, pooled)
     revealed = record.unmasked_seen[record.hoods] & their_dealt
     survived = record.theirs(record.survivors)
-    return Shares(pooled, pooled | (revealed & survived), pooled | (revealed & ~survived))
+    return Shares(pooled | (revealed & survived), pooled | (revealed & ~survived))
 
 
 def known_of(

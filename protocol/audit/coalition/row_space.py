@@ -19,7 +19,7 @@ Places = NDArray[np.int64]
 _Row = dict[int, Fraction]
 
 SEARCHED = 12
-"""Of up to so many sums that hang together, all combinations are searched for small sets."""
+"""Maximum number of connected sums of which all combinations are searched for small sets."""
 
 
 class RowSpace(NamedTuple):
@@ -52,11 +52,11 @@ def row_space(sets: Sequence[Places], parties: int) -> RowSpace:
         sets: places below ``parties``, each place at most once in a set.
 
     Raises:
-        ValueError: a place that there is not.
+        ValueError: a place is out of range.
     """
     sets = [np.unique(places) for places in sets if len(places)]
     if any(places[0] < 0 or places[-1] >= parties for places in sets):
-        raise ValueError(f"a place outside 0 to {parties - 1}")
+        raise ValueError(f"place out of range: expected 0 to {parties - 1}")
     labels = _refined(sets, parties)
     rows = [np.unique(labels[places]).tolist() for places in sets]
     reduced = _reduced(rows)

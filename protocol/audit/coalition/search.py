@@ -35,7 +35,7 @@ from protocol.audit.coalition.row_space import RowSpace, row_space
 from protocol.sharing.graph import neighbourhoods
 
 TRIED = 50_000
-"""Up to so many coalitions, times parties, all are tried."""
+"""Maximum number of coalitions, times parties, for trying them all."""
 
 
 class Choice(NamedTuple):
@@ -88,6 +88,7 @@ class _Search:
         for record in self.records:
             active |= record.contributed | record.dealt.any(axis=1)
         self.active = np.flatnonzero(active)
+        self.nobody = np.zeros(parties, np.bool_)
 
     def known(self, record: SumRecord, chosen: Flags) -> Known:
         return known_of(record, chosen, chosen, unmasks=True, threshold=self.threshold)
@@ -178,8 +179,7 @@ class _Siege:
     """What it takes to expose each party of a sum, as more and more others are chosen."""
 
     def __init__(self, record: SumRecord, task: _Search) -> None:
-        nobody = np.zeros(task.parties, np.bool_)
-        known = task.known(record, nobody)
+        known = task.known(record, task.nobody)
         self._record = record
         self._masks = known.unknown
         self._free = known.seen & ~known.under_own & known.unknown.any(axis=1)
@@ -187,11 +187,11 @@ class _Siege:
         self._holders = np.zeros_like(known.unknown)
         self._missing = np.full(task.parties, task.parties)
         if record.profile == "sparse":
-            shares = shares_of(record, nobody, unmasks=True)
+            shares = shares_of(record, task.nobody, unmasks=True)
             self._holders = record.theirs(record.dealt) & ~shares.pairwise
             self._missing = task.threshold - shares.pairwise.sum(axis=1)
         self._holders_left = self._holders.sum(axis=1)
-        self._chosen = nobody
+        self._chosen = task.nobody.copy()
 
     def take(self, places: Sequence[int]) -> None:
         """Count these among the chosen."""
@@ -233,8 +233,7 @@ class _Siege:
 def _cutting(task: _Search) -> Choice | None:
     """Cut the graph of a single sum in which nobody can be exposed; None if it is irregular."""
     (record,) = task.records
-    nobody = np.zeros(task.parties, np.bool_)
-    known = task.known(record, nobody)
+    known = task.known(record, task.nobody)
     alive = known.seen
     if not (
         all(np.array_equal(alive, total) for total in record.totals)
@@ -279,8 +278,7 @@ def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
     """Whether so few parties cannot put together anybody's mask key."""
     if record.profile == "literal":
         return True
-    nobody = np.zeros(task.parties, np.bool_)
-    shares = shares_of(record, nobody, unmasks=True)
+    shares = shares_of(record, task.nobody, unmasks=True)
     missing = task.threshold - shares.pairwise.sum(axis=1)
     return bool((missing[record.deals & ~known.mask_keys] > task.size).all())
 
@@ -370,7 +368,7 @@ def _shrinking(task: _Search) -> Choice:
     sets = [p for p in (*space.determined, *space.mixed) if len(p) > task.size]
     candidates = [tuple(min(sets, key=len)[: task.size].tolist())] if sets else []
     for record in task.records:
-        known = task.known(record, np.zeros(task.parties, np.bool_))
+        known = task.known(record, task.nobody)
         masks = np.where(known.seen, known.unknown.sum(axis=1), task.parties)
         place = int(np.argmin(masks))
         hood = record.hoods[place][known.unknown[place]]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.instructions import Instructions, Row, survivors_among
 from protocol.audit.coalition.mask_graph import NOBODY, SumRecord
 from protocol.audit.walk import Step
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
@@ -17,6 +18,7 @@ from protocol.session.charter import Charter
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.messages import (
+    PART_BYTES,
     Deal,
     Dealt,
     Graph,
@@ -35,63 +37,58 @@ _READ = (Join, Graph, Deal, Dealt, Upload, Survivors, Unmask, Totals, Partial, P
 _KNOWN = frozenset(_READ)
 _BY_AGGREGATOR = frozenset((Graph, Dealt, Survivors, Totals, Partials))
 _TOLD = (Dealt, Totals, Partials)
-"""Of what a party is told, that which a coalition knows once it has been delivered to a member."""
+"""The kinds that a coalition knows once they have been delivered to one of its members."""
 
 _CONTRIBUTIONS = (Upload.kind(), Partial.kind())
 _KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
 
 MASKS = 2**22
-"""The most masks of all sums of a record together, but for one sum, of however many it is."""
+"""Maximum number of masks over all sums of a record; a single sum may have any number."""
 
 COUNTS = 64
-"""How many closings of one sum that count different parties are told apart."""
+"""Maximum number of different sets of counted parties that are kept for one sum."""
 
 _REMARKS = 20
 _NAMED = 5
 
 
-class _Pending(NamedTuple):
-    """A message under way to a member of the coalition, without what it says."""
+_Row = tuple[NDArray[Any], ...]
+"""What one instruction says to a party, in the order of ``_NOTED``."""
+
+_NOTED: dict[type[Message], tuple[str, ...]] = {
+    Graph: ("hoods", "joined", "foreign"),
+    Dealt: ("dealt",),
+    Survivors: ("survivors",),
+}
+"""Instructions, of which a party takes one each, and where a ``SumRecord`` has what they say."""
+
+_NOTHING, _SAID, _DELIVERED = range(3)
+
+
+class _UnderWay(NamedTuple):
+    """A message under way, by the number of its entry.
+
+    Args:
+        known: whether the coalition knows it once it is delivered.
+        stages: of an instruction: how far those of its kind have come, by place.
+        row: what it says, if something else is noted.
+    """
 
     record: SumRecord
     kind: type[Message]
     place: int
-
-
-class Terms(NamedTuple):
-    """How the sums of a variant are shared.
-
-    Args:
-        profile: of the sums, if the variant says.
-        neighbours: of every party; None if the variant does not say.
-        threshold: how many shares give a secret; None likewise.
-    """
-
-    profile: Profile
-    neighbours: int | None
-    threshold: int | None
-
-
-def terms_of(charter: Charter) -> Terms:
-    """How the sums of a survey are shared, by the ``SecureSum`` among its variant's parameters."""
-    variant: Variant = charter.variant
-    for field in msgspec.structs.fields(variant):
-        sums = getattr(variant, field.name)
-        if isinstance(sums, SecureSum):
-            try:
-                degree = sums.degree(len(charter.roster.parties))
-            except ValueError:
-                break
-            return Terms(sums.profile, degree.neighbours, degree.threshold)
-    return Terms("sparse", None, None)
+    known: bool
+    stages: NDArray[np.uint8] | None
+    row: _Row | None
 
 
 class SumReader:
     """Collects what is on record of secure sums, in one pass.
 
-    A party that joins again begins the next sum: all its messages belong to the latest. Of what a
-    party is told once, that counts which is delivered to it first. What is kept is a few numbers
-    per party and neighbour, and no message.
+    A party that joins again begins the next sum: all its messages belong to the latest. Of several
+    instructions of one kind the first that is delivered counts, for a party never looks at another;
+    if none is delivered, the first that is sent. What is kept is a few numbers per party and
+    neighbour, and of an instruction under way what it says.
 
     Args:
         charter: the survey.
@@ -102,13 +99,24 @@ class SumReader:
         self._charter = charter
         self._coalition = coalition
         self._places = {name: place for place, name in enumerate(charter.roster.parties)}
-        self._terms = terms_of(charter)
+        # How the sums are shared, if the variant says: by the ``SecureSum`` among its parameters.
+        self._profile: Profile = "sparse"
+        self._neighbours: int | None = None
+        self._threshold: int | None = None
+        variant: Variant = charter.variant
+        values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))
+        sums = next((value for value in values if isinstance(value, SecureSum)), None)
+        if sums is not None:
+            with contextlib.suppress(ValueError):
+                degree = sums.degree(len(charter.roster.parties))
+                self._neighbours, self._threshold = degree.neighbours, degree.threshold
+                self._profile = sums.profile
         names = set(charter.codec.names)
         self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
         self._latest = np.full(len(self._places), NOBODY, np.int64)
         self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
-        self._pending: dict[int | None, _Pending] = {}
-        self._instructions = Instructions()
+        self._under_way: dict[int | None, _UnderWay] = {}
+        self._stages: dict[tuple[int, type[Message]], NDArray[np.uint8]] = {}
         self._left_out = 0
         self._remarks: list[str] = []
         self.records: list[SumRecord] = []
@@ -122,8 +130,8 @@ class SumReader:
     @property
     def threshold(self) -> int:
         """How many shares give a secret; if nobody says, the fewest that any sum allows for."""
-        if self._terms.threshold is not None:
-            return self._terms.threshold
+        if self._threshold is not None:
+            return self._threshold
         # Of k neighbours it takes more than half.
         return min((record.neighbours for record in self.records), default=0) // 2 + 1
 
@@ -134,11 +142,15 @@ class SumReader:
         if isinstance(step.entry, Sent):
             self._sent(step.envelope, step.message, step.malformed, step.number)
             return
-        pending = self._pending.pop(step.said, None)
-        if pending is not None:
-            _see(*pending, step.number)
-        if step.envelope.sender == AGGREGATOR:
-            self._instructions.deliver(step.envelope.seq)
+        came = self._under_way.pop(step.said, None)
+        if came is None:
+            return
+        if came.known:
+            _see(came.record, came.kind, came.place, step.number)
+        if came.stages is not None and came.stages[came.place] != _DELIVERED:
+            came.stages[came.place] = _DELIVERED
+            if came.row is not None:
+                _put(came.record, came.kind, came.place, came.row)
 
     def _sent(
         self, envelope: Envelope, message: Message | None, malformed: str, number: int
@@ -161,7 +173,7 @@ class SumReader:
                 self._note_garbled(place)
             return
         if type(message) not in _KNOWN:
-            return  # A kind of another dialogue under the same name.
+            return  # Another dialogue's kind of the same name.
         if isinstance(message, Closed):
             if (sender, recipient) == (AGGREGATOR, RECORD):
                 self._closed(message, number)
@@ -178,25 +190,26 @@ class SumReader:
             why = "before any graph, or in one sum too many"
             self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} {why}")
             return
-        self._note(record, message, envelope, place, number)
         kind = type(message)
-        if self._coalition.overhears(envelope):
+        overheard = self._coalition.overhears(envelope)
+        known = not overheard and kind in _TOLD and self._coalition.receives(envelope.recipient)
+        if known:
+            self._under_way[number] = _UnderWay(record, kind, place, known, None, None)
+        self._note(record, message, envelope, place, number)
+        if overheard:
             _see(record, kind, place, number)
-        elif kind in _TOLD and self._coalition.receives(envelope.recipient):
-            self._pending[number] = _Pending(record, kind, place)
 
     def _record(self, place: int, message: Message) -> SumRecord | None:
         index = max(0, int(self._latest[place]))
-        neighbours = self._terms.neighbours
+        neighbours = self._neighbours
         if neighbours is None and isinstance(message, Graph):
             neighbours = len(message.there)
         while neighbours is not None and len(self.records) <= index < self._most_sums(neighbours):
-            profile = self._terms.profile
-            self.records.append(SumRecord(len(self._places), neighbours, profile=profile))
+            self.records.append(SumRecord(len(self._places), neighbours, profile=self._profile))
         return self.records[index] if index < len(self.records) else None
 
     def _most_sums(self, neighbours: int) -> int:
-        """How many sums are told apart: who joins again begins the next, and may do so for ever."""
+        """Maximum number of sums: a party can join, and so begin the next one, without end."""
         return max(1, MASKS // max(1, len(self._places) * neighbours))
 
     def _note(
@@ -237,10 +250,7 @@ class SumReader:
         row = self._row_of(record, message, place)
         if row is None:
             return
-        index = self.records.index(record)
-        if self._instructions.say(
-            record, type(message), row, index=index, place=place, seq=envelope.seq
-        ):
+        if self._instruct(record, type(message), row, place, number):
             self._remark(
                 f"{envelope.recipient} was sent a second {envelope.kind!r} that says something "
                 f"else (entry {number}): what was delivered to it first counts"
@@ -254,8 +264,27 @@ class SumReader:
                     "them there knows its masks with them, so they are counted as known"
                 )
 
-    def _row_of(self, record: SumRecord, message: Message, place: int) -> Row | None:
-        """What a party is told, as it is noted; None if it cannot be that."""
+    def _instruct(
+        self, record: SumRecord, kind: type[Message], row: _Row, place: int, number: int
+    ) -> bool:
+        """Note an instruction, unless one is noted already; whether that says something else."""
+        key = self.records.index(record), kind
+        if key not in self._stages:
+            self._stages[key] = np.zeros(record.parties, np.uint8)
+        stages = self._stages[key]
+        if stages[place] == _NOTHING:
+            stages[place] = _SAID
+            _put(record, kind, place, row)
+        noted = [getattr(record, name)[place] for name in _NOTED[kind]]
+        same = all(map(np.array_equal, noted, row))
+        if stages[place] == _SAID:
+            known = number in self._under_way
+            later = None if same else row
+            self._under_way[number] = _UnderWay(record, kind, place, known, stages, later)
+        return not same
+
+    def _row_of(self, record: SumRecord, message: Message, place: int) -> _Row | None:
+        """What an instruction says, as it is noted; None if it does not fit the sum."""
         match message:
             case Graph() if len(message.names) == record.neighbours:
                 named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
@@ -267,7 +296,7 @@ class SumReader:
             case Dealt():
                 return (message.dealt.astype(np.bool_),)
             case Survivors():
-                return (survivors_among(record.hoods[place], place, message.parts),)
+                return (_survivors_among(record.hoods[place], place, message.parts),)
             case _:
                 return None
 
@@ -345,3 +374,27 @@ def _see(record: SumRecord, kind: type[Message], place: int, number: int) -> Non
 def _tell_total(record: SumRecord, number: int) -> None:
     if not record.total_seen:
         record.total_seen, record.total_at = True, number
+
+
+def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:
+    for name, values in zip(_NOTED[kind], row, strict=True):
+        getattr(record, name)[place] = values
+
+
+def _survivors_among(
+    hood: NDArray[np.int32], place: int, parts: NDArray[np.uint8]
+) -> NDArray[np.bool_]:
+    """Which neighbours a party was told have uploaded; none if that is not said.
+
+    Whether it is under the root that was signed is for that party to check before it unmasks.
+    """
+    there = hood >= 0
+    number, bit = np.divmod(hood[there], 8 * PART_BYTES)
+    own = place // (8 * PART_BYTES)
+    sent = np.zeros(max(own, int(number.max(initial=0))) + 1, np.bool_)
+    sent[number] = sent[own] = True
+    row = np.cumsum(sent) - 1
+    among = np.zeros(len(hood), np.bool_)
+    if row[-1] + 1 == len(parts):
+        among[there] = np.unpackbits(parts, axis=1, bitorder="little")[row[number], bit]
+    return among

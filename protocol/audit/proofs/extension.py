@@ -121,7 +121,7 @@ class _Reading:
         )
 
     def _astray(self, checkpoint: SignedCheckpoint) -> NotExtendedError:
-        """Why a checkpoint is none of the record's."""
+        """Why a checkpoint is not on the record."""
         statement, there = checkpoint.statement, len(self._statements)
         which = f"checkpoint {statement.number}"
         if statement.number < there:

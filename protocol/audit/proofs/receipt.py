@@ -42,7 +42,7 @@ from protocol.transcript.verification import Verification, verify
 
 
 class NotCountedError(ProtocolError):
-    """There is nothing to give a receipt for; ``party`` and the reason."""
+    """No report of ``party`` was counted, or the record cannot prove it."""
 
     def __init__(self, party: PartyId, reason: str) -> None:
         super().__init__(f"no receipt for {party!r}: {reason}")

@@ -101,4 +101,4 @@ def test_a_variant_that_cannot_judge_what_is_on_record() -> None:
     account = writer.ledger(AGGREGATOR).accounts[ONE]
     assert account.trail[0].event == Plain(SURVEY.names)
     assert account.loss == PureAccountant().judge(Plain(SURVEY.names))
-    assert any("what it reveals cannot be told (IndexError)" in text for text in writer.malformed)
+    assert any("what it reveals is unknown (IndexError)" in text for text in writer.malformed)

@@ -223,7 +223,7 @@ def test_a_closing_of_something_else_is_found(of: str) -> None:
     assert isinstance(closed, Closed)
     forged = codec.encode(Closed(of, closed.round, closed.awaited, closed.counted))
     replay = replayed(setting, retold(entries, envelope, forged))
-    assert "the record closes something else here" in str(replay.differences[0])
+    assert "the record has another closing here" in str(replay.differences[0])
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])

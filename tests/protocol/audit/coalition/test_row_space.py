@@ -95,5 +95,5 @@ def test_many_components_are_quick_and_exact() -> None:
 
 @pytest.mark.parametrize("member", [-1, 10])
 def test_places_that_there_are_not(member: int) -> None:
-    with pytest.raises(ValueError, match="a place outside 0 to 9"):
+    with pytest.raises(ValueError, match="place out of range: expected 0 to 9"):
         sets_of((member,))
