@@ -42,11 +42,6 @@ class Mailbox(Generic[T]):
         """Whether writers should wait."""
         return len(self._items) >= self._capacity and not self._closed
 
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more is taken in."""
-        return self._closed
-
     def put(self, item: T) -> None:
         """Add an item; dropped if the mailbox is closed."""
         if not self._closed:

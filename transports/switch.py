@@ -10,7 +10,6 @@ import trio
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.exchange import Delivery, Exchange
-from protocol.wire.codec import encode_envelope
 from transports.base import Limits
 from transports.mailbox import Mailbox
 
@@ -109,7 +108,9 @@ class Switch:
         now = trio.current_time() - self._start
         try:
             if envelope.seq >= self._allowance and member != AGGREGATOR:
-                self._refuse_flood(member, envelope, encoded)
+                reason = f"more than {self._allowance} envelopes of one party"
+                self.exchange.refuse(member, reason, now=now)
+                raise RemoteProtocolError(reason)
             ruling = self.exchange.accept(member, envelope, now=now, encoded=encoded)
         except RemoteProtocolError as refusal:
             self.detach(member, f"refused: {refusal}")
@@ -192,12 +193,6 @@ class Switch:
         self._missing.discard(member)
         if not self._missing:
             self._all_here.set()
-
-    def _refuse_flood(self, member: PartyId, envelope: Envelope, encoded: bytes | None) -> None:
-        reason = f"more than {self._allowance} envelopes of one party"
-        content = encoded or encode_envelope(envelope)
-        self.exchange.refuse(member, reason, content, now=self.now)
-        raise RemoteProtocolError(reason)
 
     def _deliver_due(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, Envelope, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
@@ -194,7 +194,7 @@ class TcpHub(MemoryHub):
             why = _why_ended(error)
             if member is None:
                 self.refused += 1
-                self._switch.exchange.refuse("", why, b"", now=self._switch.now)
+                self._switch.exchange.refuse("", why, now=self._switch.now)
             else:
                 self._switch.detach(member, why)
             if not isinstance(error, trio.TooSlowError | trio.EndOfChannel):
@@ -242,28 +242,22 @@ class TcpHub(MemoryHub):
     async def _incoming(self, connection: Connection, member: PartyId) -> None:
         switch = self._switch
         while True:
-            for payload in await self._payloads(connection, member):
+            try:
+                while not len(connection):
+                    await connection.fill()
+            except RemoteProtocolError as error:
+                switch.exchange.refuse(member, str(error), now=switch.now)
+                raise
+            for payload in connection.take():
                 if payload == GOODBYE:
                     return
-                envelope = self._envelope(payload, member)
+                try:
+                    envelope = decode_envelope(payload)
+                except RemoteProtocolError as error:
+                    switch.exchange.refuse(member, str(error), now=switch.now)
+                    raise
                 if switch.relay_nowait(member, envelope, payload) is not None:
                     await switch.relay(member, envelope, payload)
-
-    async def _payloads(self, connection: Connection, member: PartyId) -> list[bytes]:
-        try:
-            while not len(connection):
-                await connection.fill()
-        except RemoteProtocolError as error:
-            self._switch.exchange.refuse(member, str(error), b"", now=self._switch.now)
-            raise
-        return connection.take()
-
-    def _envelope(self, payload: bytes, member: PartyId) -> Envelope:
-        try:
-            return decode_envelope(payload)
-        except RemoteProtocolError as error:
-            self._switch.exchange.refuse(member, str(error), payload, now=self._switch.now)
-            raise
 
     async def _outgoing(self, connection: Connection, port: Mailbox[Delivery]) -> None:
         most = self._switch.limits.write

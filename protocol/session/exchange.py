@@ -139,7 +139,7 @@ class Exchange:
         try:
             self._check(link, envelope, expected)
         except RemoteProtocolError as refusal:
-            self.refuse(link, str(refusal), encoded or encode_envelope(envelope), now=now)
+            self.refuse(link, str(refusal), now=now)
             raise
         recipient = envelope.recipient
         fate = PASS if recipient == RECORD else self._fate(envelope)
@@ -181,17 +181,16 @@ class Exchange:
         if self._recorder is not None and envelope.sender != SWITCH:
             self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
 
-    def refuse(self, link: str, reason: str, content: bytes, *, now: float) -> None:
-        """Record what was refused, of a member's link or of a connection without one.
+    def refuse(self, link: str, reason: str, *, now: float) -> None:
+        """Record that something was refused, of a member's link or of a connection without one.
 
-        Strangers cannot fill the record: after ``STRANGERS`` of them, no more are written down.
+        What it was stays out: it may be an honest party's report, and the record is for others to
+        read. Strangers cannot fill the record: after ``STRANGERS`` of them, no more are written
+        down.
         """
         self._strangers += link == ""
-        if link:
-            # It may be an honest party's report, and the record is for others to read.
-            content = b""
         if self._recorder is not None and (link or self._strangers <= STRANGERS):
-            self._recorder.refused(link, reason, content, now=now)
+            self._recorder.refused(link, reason, b"", now=now)
 
     def leave(self, member: PartyId, reason: str, *, now: float) -> list[Delivery]:
         """A member is gone for good (or never came).

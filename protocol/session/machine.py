@@ -320,7 +320,8 @@ class Machine:
                     f"recipient {recipient!r} is not another member of the roster"
                 )
         if self._records is not None:
-            self._charge(send.message)
+            event = event_of(self.charter.variant, send.message, self._seen)
+            self._spent = self._afford(event, f"{send.message.kind()!r} costs")
         body = charter.codec.encode(send.message)
         kind = send.message.kind()
         seq = self._seq
@@ -334,14 +335,7 @@ class Machine:
             for envelope in envelopes:
                 self._said.append(encode_envelope(envelope))
 
-    def _charge(self, message: Message) -> None:
-        event = event_of(self.charter.variant, message, self._seen)
-        self._spent = self._afforded(event, f"{message.kind()!r} costs")
-
-    def _afford(self, event: PrivacyEvent) -> None:
-        self._afforded(event, "what is asked for costs")
-
-    def _afforded(self, event: PrivacyEvent, what: str) -> Loss:
+    def _afford(self, event: PrivacyEvent, what: str = "what is asked for costs") -> Loss:
         """What will have been spent with this event; refuses what is not left."""
         loss = self.charter.accountant.judge(event)
         spent = total((self._spent, loss))

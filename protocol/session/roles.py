@@ -124,14 +124,6 @@ class Seen:
         return message if type(message) is kind else None
 
 
-def _anything(event: PrivacyEvent) -> None:
-    """``afford`` of a member without a budget."""
-
-
-def _unread(text: str) -> None:
-    """Drops a notice."""
-
-
 class Me:
     """A role's own side: who it is, its keystream, and what it can do.
 
@@ -153,8 +145,8 @@ class Me:
         *,
         session: bytes,
         identity: Identity | None = None,
-        afford: Callable[[PrivacyEvent], None] = _anything,
-        notice: Callable[[str], None] = _unread,
+        afford: Callable[[PrivacyEvent], object] = lambda event: None,
+        notice: Callable[[str], object] = lambda text: None,
     ) -> None:
         self.id = name
         self.roster = roster

@@ -69,7 +69,7 @@ async def contribute(
         raise RemoteProtocolError(
             f"{hood.respondents} respondents, at most {most} possible", field="Graph.respondents"
         )
-    dtype = dtype_of(most)
+    dtype = smallest_dtype(most + 1)
     held = values.astype(dtype)
     shares = zero_shares(len(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)
@@ -132,8 +132,3 @@ async def collect(
     await me.broadcast(parties, Partials(values))
     totals = sum_modulo(values, respondents + 1).astype(np.int64)
     return Sum(totals, parties, respondents, (), meeting.hoods)
-
-
-def dtype_of(respondents: int) -> np.dtype[np.unsignedinteger]:
-    """The type of numbers modulo n + 1, for at most this many respondents."""
-    return smallest_dtype(respondents + 1)

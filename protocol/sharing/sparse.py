@@ -279,11 +279,15 @@ async def collect(
         for name, upload in uploads.items()
         for row in np.flatnonzero(upload.rejected).tolist()
     }
-    opened = _Opened(me, meeting, context=context, root=root)
+    k = degree.neighbours
+    revealed = np.zeros((len(meeting.names), k, REVEALED), np.uint8)
     for name, unmask in unmasks.items():
-        if not opened.add(name, unmask):
+        rows = _revealed(me, name, unmask, neighbours=k, context=context, root=root)
+        if rows is None:
             accused.add(name)
-    recovered = opened.recover(delivered, uploaded, degree=degree, accused=accused)
+        else:
+            revealed[places[name]] = rows
+    recovered = _recover(me, meeting, delivered, uploaded, revealed, degree=degree, accused=accused)
     total = np.zeros(cells, f"<u{bits // 8}")
     for upload in uploads.values():
         total += upload.values
@@ -329,79 +333,70 @@ def _cancel(
             total += pair_mask(seed, len(total), place=place, other=other, bits=bits)
 
 
-class _Opened:
-    """The shares that parties reveal to the aggregator."""
+def _revealed(
+    me: Me, name: PartyId, unmask: Unmask, *, neighbours: int, context: bytes, root: bytes
+) -> NDArray[np.uint8] | None:
+    """What a party reveals, (k, bytes), a row for each neighbour; None if it does not hold."""
+    if not me.roster.verify(name, unmask.signature, _signed(context, root)):
+        return None
+    try:
+        secret = me.agree(me.roster.key(name))
+        edge = Edge(me.id, name, edge_key(secret, context=context))
+        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=root)
+    except (RemoteProtocolError, ValueError):
+        return None
+    rows = np.frombuffer(content, np.uint8)
+    return rows.reshape(-1, REVEALED) if rows.size == neighbours * REVEALED else None
 
-    def __init__(self, me: Me, meeting: Meeting, *, context: bytes, root: bytes) -> None:
-        n, k = meeting.hoods.shape
-        self._me = me
-        self._meeting = meeting
-        self._context = context
-        self._root = root
-        self._places = {name: place for place, name in enumerate(meeting.names)}
-        self._revealed = np.zeros((n, k, REVEALED), np.uint8)
-        self._there = np.zeros((n, k), np.bool_)
 
-    def add(self, name: PartyId, unmask: Unmask) -> bool:
-        """Take what a party reveals; False if it is not what it should be."""
-        me = self._me
-        if not me.roster.verify(name, unmask.signature, _signed(self._context, self._root)):
-            return False
-        try:
-            secret = me.agree(me.roster.key(name))
-            edge = Edge(me.id, name, edge_key(secret, context=self._context))
-            content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=self._root)
-        except (RemoteProtocolError, ValueError):
-            return False
-        rows = np.frombuffer(content, np.uint8)
-        if rows.size != self._revealed[0].size:
-            return False
-        place = self._places[name]
-        self._revealed[place] = rows.reshape(-1, REVEALED)
-        self._there[place] = self._revealed[place].any(axis=1)
-        return True
+def _recover(
+    me: Me,
+    meeting: Meeting,
+    delivered: Delivered,
+    uploaded: NDArray[np.bool_],
+    revealed: NDArray[np.uint8],
+    *,
+    degree: Degree,
+    accused: set[PartyId],
+) -> dict[int, bytes]:
+    """By place, the secret of everybody who has dealt: the one that is to be known.
 
-    def recover(
-        self,
-        delivered: Delivered,
-        uploaded: NDArray[np.bool_],
-        *,
-        degree: Degree,
-        accused: set[PartyId],
-    ) -> dict[int, bytes]:
-        """By place, the secret of everybody who has dealt: the one that is to be known.
+    Args:
+        revealed: (parties, k, bytes), by who reveals and its row; zeros where there is nothing.
+        accused: who is to blame, added to.
 
-        Raises:
-            ProtocolError: too few valid shares of a secret; it says whose, and who is to blame.
-        """
-        names, hoods = self._meeting.names, self._meeting.hoods
-        back = mirror(np.arange(degree.neighbours), degree.neighbours)
-        dealers = np.flatnonzero(delivered.dealt)
-        chosen = np.zeros((len(dealers), degree.threshold), np.int64)
-        shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
-        for i, place in enumerate(dealers.tolist()):
-            hood = hoods[place]
-            revealed, there = self._revealed[hood, back], self._there[hood, back]
-            kind = OWN if uploaded[place] else PAIRWISE
-            good = opens(
-                delivered.commitments[place, :, kind],
-                salts=revealed[:, SECRET_BYTES:],
-                shares=revealed[:, :SECRET_BYTES],
-                context=commitment_context(self._me.session, kind),
+    Raises:
+        ProtocolError: too few valid shares of a secret; it says whose, and who is to blame.
+    """
+    names = meeting.names
+    back = mirror(np.arange(degree.neighbours), degree.neighbours)
+    dealers = np.flatnonzero(delivered.dealt)
+    chosen = np.zeros((len(dealers), degree.threshold), np.int64)
+    shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
+    for i, place in enumerate(dealers.tolist()):
+        hood = meeting.hoods[place]
+        given = revealed[hood, back]
+        there = given.any(axis=1)
+        kind = OWN if uploaded[place] else PAIRWISE
+        good = opens(
+            delivered.commitments[place, :, kind],
+            salts=given[:, SECRET_BYTES:],
+            shares=given[:, :SECRET_BYTES],
+            context=commitment_context(me.session, kind),
+        )
+        accused.update(names[other] for other in hood[there & ~good].tolist())
+        rows = np.flatnonzero(there & good)
+        if len(rows) < degree.threshold:
+            silent = ", ".join(names[other] for other in hood[~(there & good)][:5].tolist())
+            blamed = ", ".join(name for name in names if name in accused)
+            raise ProtocolError(
+                f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
+                f"{names[place]}'s secret; no valid share from {silent}"
+                + (f"; accused: {blamed}" if blamed else "")
             )
-            accused.update(names[other] for other in hood[there & ~good].tolist())
-            rows = np.flatnonzero(there & good)
-            if len(rows) < degree.threshold:
-                silent = ", ".join(names[other] for other in hood[~(there & good)][:5].tolist())
-                blamed = ", ".join(name for name in names if name in accused)
-                raise ProtocolError(
-                    f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
-                    f"{names[place]}'s secret; no valid share from {silent}"
-                    + (f"; accused: {blamed}" if blamed else "")
-                )
-            chosen[i] = rows[: degree.threshold]
-            shares[i] = revealed[chosen[i], :SECRET_BYTES]
-        secrets = reconstruct(shares, chosen)
-        return {
-            place: secret.tobytes() for place, secret in zip(dealers.tolist(), secrets, strict=True)
-        }
+        chosen[i] = rows[: degree.threshold]
+        shares[i] = given[chosen[i], :SECRET_BYTES]
+    secrets = reconstruct(shares, chosen)
+    return {
+        place: secret.tobytes() for place, secret in zip(dealers.tolist(), secrets, strict=True)
+    }

@@ -46,6 +46,7 @@ from protocol.sharing.messages import (
     sparse_kinds,
 )
 from protocol.sharing.sparse import REVEALED, Sum, Summed
+from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import Kind
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
@@ -109,7 +110,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         shape = Shape(cells, parties, respondents, self.degree(parties).neighbours)
         if self.profile == "literal":
-            content = cells * literal.dtype_of(respondents).itemsize
+            content = cells * smallest_dtype(respondents + 1).itemsize
             return (
                 *shared_kinds(shape, content=content, commitments=1),
                 *literal_kinds(shape),

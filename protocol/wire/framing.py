@@ -31,21 +31,12 @@ class FrameReader:
     It holds at most one unfinished frame and what the last ``feed`` brought.
 
     Args:
-        cap: the largest payload allowed, in bytes.
+        cap: the largest payload allowed, in bytes; it may be changed between frames.
     """
 
     def __init__(self, cap: int) -> None:
-        self._cap = cap
+        self.cap = cap
         self._buffer = bytearray()
-
-    @property
-    def cap(self) -> int:
-        """The largest payload allowed, in bytes; it may be changed between frames."""
-        return self._cap
-
-    @cap.setter
-    def cap(self, cap: int) -> None:
-        self._cap = cap
 
     @property
     def in_frame(self) -> bool:
@@ -68,11 +59,11 @@ class FrameReader:
         content = b""
         while held - start >= PREFIX_BYTES:
             (length,) = _LENGTH.unpack_from(buffer, start)
-            if length > self._cap:
+            if length > self.cap:
                 if payloads:
                     break
                 raise RemoteProtocolError(
-                    f"a frame of {length} B, at most {self._cap} allowed", field="frame"
+                    f"a frame of {length} B, at most {self.cap} allowed", field="frame"
                 )
             end = start + PREFIX_BYTES + length
             if held < end:

@@ -21,7 +21,6 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyI
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.roster import Identity
-from protocol.sharing.literal import dtype_of
 from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (
     Begin,
@@ -37,6 +36,7 @@ from protocol.sharing.messages import (
 )
 from protocol.sharing.sparse import OWN, PAIRWISE, SECRET_BYTES
 from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope
 
 Shares = dict[tuple[PartyId, int], dict[int, bytes]]
@@ -265,7 +265,7 @@ class Eavesdropper:
     ) -> tuple[NDArray[np.int64], int]:
         modulus = self.respondents + 1
         variant: Any = self.charter.variant
-        dtype = dtype_of(len(self.charter.roster.parties) * variant.max_records)
+        dtype = smallest_dtype(len(self.charter.roster.parties) * variant.max_records + 1)
         total = np.sum(summed, axis=0)
         inside = set(parties)
         boxes = {(dealer, to): np.frombuffer(c, dtype) for dealer, to, c in self.boxes()}

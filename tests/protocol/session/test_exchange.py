@@ -268,7 +268,7 @@ def test_due_times_of_a_pair_never_fall(
 def test_a_bare_exchange_keeps_no_record() -> None:
     exchange = Exchange(CHARTER)
     exchange.attach(ONE)
-    exchange.refuse("10.0.0.9:4000", "not a frame", b"GET /", now=0.0)
+    exchange.refuse("10.0.0.9:4000", "not a frame", now=0.0)
     with pytest.raises(RemoteProtocolError):
         exchange.accept(ONE, msgspec.structs.replace(GOOD, seq=3), now=0.0)
     assert notices_of(exchange.leave(ONE, "x", now=0.0)) == [(AGGREGATOR, Left(ONE, "x"))]
