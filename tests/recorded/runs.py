@@ -13,6 +13,7 @@ from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Declined, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
+from protocol.session.fates import PASS, Fate, FateRule
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
@@ -147,6 +148,22 @@ def recorded(
     if isinstance(records, int):
         records = answers(variant.survey, records)
     return Run(setting_of(variant, records, seed=seed, parties=parties), **options)
+
+
+def fate_of(
+    fate: Fate, sender: str | None = None, kind: str | None = None, *, seq: int | None = None
+) -> FateRule:
+    """This fate for a sender's envelopes, those of a kind or those of a number."""
+
+    def decide(envelope: Envelope) -> Fate:
+        concerned = (
+            sender in (None, envelope.sender)
+            and kind in (None, envelope.kind)
+            and seq in (None, envelope.seq)
+        )
+        return fate if concerned else PASS
+
+    return decide
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -6,9 +6,10 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
-from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.fates import Fate, Verdict
+from tests.recorded.runs import fate_of
 from transports.base import Limits
 from transports.memory import open_memory
 from transports.switch import Switch
@@ -108,11 +109,8 @@ async def test_a_flood_is_cut_off() -> None:
 
 
 async def test_delayed_envelopes_are_not_overtaken(autojump_clock: object) -> None:
-    def late(envelope: Envelope) -> Fate:
-        return Fate(delay=5.0) if envelope.seq == 0 else PASS
-
     post = Post(None)
-    switch = Switch(Exchange(post.charter, fate=late))
+    switch = Switch(Exchange(post.charter, fate=fate_of(Fate(delay=5.0), seq=0)))
     async with open_memory(switch) as hub, hub.connect(A) as a, hub.connect(B) as b:
         first, second, third = post.parcels(A, B, range(3))
         await a.send(first)
@@ -175,10 +173,7 @@ async def test_room_that_is_not_used_is_passed_on(autojump_clock: object) -> Non
     c, d = PartyId("party-3"), PartyId("party-4")
     post = Post(Limits(mailbox=1))
 
-    def losing(envelope: Envelope) -> Fate:
-        return Fate(Verdict.DROP) if envelope.sender == c else PASS
-
-    switch = Switch(Exchange(post.charter, fate=losing), Limits(mailbox=1))
+    switch = Switch(Exchange(post.charter, fate=fate_of(Fate(Verdict.DROP), c)), Limits(mailbox=1))
     async with (
         open_memory(switch) as hub,
         hub.connect(A) as a,

@@ -17,18 +17,9 @@ from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport
 from tests.every_variant import BITS, FILMS, PARTIES, Example, examples
 from tests.protocol.sessions import Turn, Word, answers, talk
+from tests.recorded.runs import fate_of
 
 EXAMPLES = examples()
-
-
-def losing(kind: str, sender: str) -> FateRule:
-    """What a party says of a kind does not arrive."""
-
-    def decide(envelope: Envelope) -> Fate:
-        lost = envelope.kind == kind and envelope.sender == sender
-        return Fate(Verdict.DROP, 0.0) if lost else PASS
-
-    return decide
 
 
 def run(variant: Variant, fate: FateRule = deliver_all) -> Rehearsal:
@@ -67,7 +58,7 @@ def test_whose_report_was_lost_is_not_counted(example: Example) -> None:
         # Among so few, one that vanishes has to be allowed for.
         sums = type(variant.sums)(corrupt=0.0, dropped=0.2)
         variant = type(variant)(**{**fields(variant), "sums": sums})
-    done = run(variant, losing(kind_of(variant), "party-2"))
+    done = run(variant, fate_of(Fate(Verdict.DROP), "party-2", kind_of(variant)))
     found = completeness(done)
     assert found.counted == variant.estimate(done.published).n == PARTIES - 1
     assert found.parties == PARTIES
@@ -80,7 +71,7 @@ def fields(variant: Variant) -> dict[str, object]:
 @pytest.mark.parametrize("dependence", ["rr", "rr-debiased"])
 def test_who_was_heard_of_dependences_alone_is_not_counted(dependence: str) -> None:
     variant = RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence=dependence)
-    found = completeness(run(variant, losing("Report", "party-3")))
+    found = completeness(run(variant, fate_of(Fate(Verdict.DROP), "party-3", "Report")))
     assert [(c.kind, c.awaited, c.counted) for c in found.closings] == [
         ("PilotReport", PARTIES, PARTIES),
         ("Report", PARTIES, PARTIES - 1),

@@ -19,7 +19,7 @@ from protocol.variants import RRIndependent, SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
-from tests.recorded.runs import recorded, replay_member
+from tests.recorded.runs import fate_of, recorded, replay_member
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
@@ -100,11 +100,7 @@ def test_other_randomness_does_not_lead_to_the_same_report() -> None:
 @pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.CRASH])
 @EVERY
 def test_a_party_whose_link_ends_said_what_follows(example: Example, verdict: Verdict) -> None:
-    def decide(envelope: Envelope) -> Fate:
-        lost = envelope.sender == ONE and envelope.seq == 0
-        return Fate(verdict, 0.0) if lost else PASS
-
-    run = recorded(*example, parties=PARTIES, fate=decide)
+    run = recorded(*example, parties=PARTIES, fate=fate_of(Fate(verdict), ONE, seq=0))
     for name in run.charter.roster.parties:
         replay = run.replay(name)
         assert replay.follows is True, (name, replay.differences)

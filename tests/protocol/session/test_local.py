@@ -28,19 +28,9 @@ from tests.protocol.sessions import (
     rehearsed,
     talk,
 )
-from tests.recorded.runs import Run
+from tests.recorded.runs import Run, fate_of
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
-
-
-def fate_of(verdict: Fate, *, sender: str | None = None, kind: str | None = None) -> FateRule:
-    """A rule about one sender's envelopes, or one kind's."""
-
-    def decide(envelope: Envelope) -> Fate:
-        concerned = sender in (None, envelope.sender) and kind in (None, envelope.kind)
-        return verdict if concerned else PASS
-
-    return decide
 
 
 def run_talk(
@@ -200,8 +190,7 @@ def test_nothing_overtakes_what_is_late() -> None:
     assert outcome.published == Word("bcd")
 
     def only_early(envelope: Envelope) -> Fate:
-        late = envelope.kind == "Turn" and envelope.seq < 3
-        return Fate(delay=5.0) if late else PASS
+        return Fate(delay=5.0) if envelope.kind == "Turn" and envelope.seq < 3 else PASS
 
     charter = charter_of(talk(party=speak, aggregator=listen))
     holdings = {name: answers(SURVEY, 1) for name in charter.roster.parties}

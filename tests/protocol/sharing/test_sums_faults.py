@@ -29,7 +29,7 @@ from tests.protocol.sharing.test_sums import (
     survivors_of,
     vanishing,
 )
-from tests.recorded.runs import Run
+from tests.recorded.runs import Run, fate_of
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 8))
 ONE, TWO, THREE = PARTIES[:3]
@@ -133,10 +133,7 @@ def test_an_upload_that_is_late_is_not_in_it_and_stays_masked() -> None:
     """Its masks with others are taken out by then; its own mask is what protects it."""
     charter, holdings = held(SPARSE, everyone=False)
 
-    def late(item: Envelope) -> Fate:
-        return Fate(delay=100.0) if (item.sender, item.kind) == (TWO, "Upload") else PASS
-
-    trial = rehearsed(charter, holdings, fate=late)
+    trial = rehearsed(charter, holdings, fate=fate_of(Fate(delay=100.0), TWO, "Upload"))
     exact(trial, holdings, [name for name in PARTIES if name != TWO])
     assert [e.kind for e in trial.said() if e.sender == TWO] == ["Join", "Deal", "Upload"]
 

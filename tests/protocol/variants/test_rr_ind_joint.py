@@ -10,9 +10,9 @@ import pytest
 
 from protocol.errors import PrivacyError, SurveyError
 from protocol.estimators.joint import JointEstimate
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD
 from protocol.session.exchange import Exchange
-from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.fates import Fate, Verdict
 from protocol.session.local import run_locally
 from protocol.session.variant import build, parameters_of
 from protocol.simulation.setting import setting_of
@@ -34,6 +34,7 @@ from tests.protocol.sessions import (
     machine_of,
     words_of,
 )
+from tests.recorded.runs import fate_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 BOTH = ("smokes", "drinks")
@@ -138,10 +139,7 @@ def test_who_vanishes_is_counted_out() -> None:
     charter = charter_of(variant, 5)
     records = answers(SURVEY, 5)
 
-    def crash(item: Envelope) -> Fate:
-        lost = item.sender == PartyId("party-2")
-        return Fate(Verdict.CRASH) if lost else PASS
-
+    crash = fate_of(Fate(Verdict.CRASH), "party-2")
     result = everywhere(charter, holdings_of(charter, records), fate=crash).published
     assert isinstance(result, Pooled)
     rows, counts = np.unique(np.delete(records.codes, 1, axis=0), axis=0, return_counts=True)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from protocol.accounting.events import Derived, Plain, Public
 from protocol.errors import LocalProtocolError, PrivacyError, QuorumError, SurveyError
 from protocol.estimators.joint import Block
-from protocol.messages import AGGREGATOR, Declined, Envelope, PartyId
+from protocol.messages import AGGREGATOR, Declined, PartyId
 from protocol.randomizers import KeepUniform, MatrixRandomizer
-from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.fates import Fate, Verdict
 from protocol.session.roles import Seen
 from protocol.session.variant import Variant, build, parameters_of
 from protocol.sharing.sums import SecureSum
@@ -43,6 +43,7 @@ from tests.protocol.sessions import (
     rehearsed,
     words_of,
 )
+from tests.recorded.runs import fate_of
 
 ONE = PartyId("party-1")
 BOTH = (RRIndependent, RRJoint)
@@ -271,12 +272,9 @@ def test_too_few_parties_publish_nothing() -> None:
     variant = msgspec.structs.replace(RRJoint.with_keep(SURVEY, 0.5), quorum=3)
     charter = charter_of(variant)
 
-    def lose(item: Envelope) -> Fate:
-        return Fate(Verdict.CRASH) if item.sender == ONE else PASS
-
     holdings = holdings_of(charter, answers(SURVEY, 3))
     with pytest.raises(QuorumError) as caught:
-        assert rehearsed(charter, holdings, fate=lose).published
+        assert rehearsed(charter, holdings, fate=fate_of(Fate(Verdict.CRASH), ONE)).published
     assert caught.value.missing == (ONE,)
 
 

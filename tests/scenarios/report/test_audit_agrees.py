@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, Envelope, Message
-from protocol.session.fates import PASS, Fate, Verdict, deliver_all
+from protocol.messages import AGGREGATOR, Message
+from protocol.session.fates import Fate, Verdict, deliver_all
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.reader import TranscriptReader
@@ -27,7 +27,7 @@ from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery
-from tests.recorded.runs import Run, recorded, written
+from tests.recorded.runs import Run, fate_of, recorded, written
 from tests.scenarios.command import sottovoce
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)
@@ -44,11 +44,6 @@ class Unreadable(RRIndependent, frozen=True):
         raise ValueError("no idea")
 
 
-def losing(envelope: Envelope) -> Fate:
-    lost = envelope.kind == "Report" and envelope.sender == LOST
-    return Fate(Verdict.DROP, 0.0) if lost else PASS
-
-
 @functools.cache
 def run_of(
     variant: Variant = SIMPLE,
@@ -59,7 +54,7 @@ def run_of(
     signed: bool = True,
     lossy: bool = False,
 ) -> Run:
-    fate = losing if lossy else deliver_all
+    fate = fate_of(Fate(Verdict.DROP), LOST, "Report") if lossy else deliver_all
     return recorded(variant, seed=seed, seeded=seeded, unsigned=unsigned, signed=signed, fate=fate)
 
 

@@ -11,9 +11,9 @@ import pytest
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Derived, OneOf, Plain, Public, Randomized
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, QuorumError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomizers.keyvalue import PrivKVM
-from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.fates import Fate, Verdict
 from protocol.session.roles import Seen
 from protocol.surveys.records import Records
 from protocol.testing import contract
@@ -42,6 +42,7 @@ from tests.protocol.sessions import (
     rehearsed,
     words_of,
 )
+from tests.recorded.runs import fate_of
 
 FILMS = key_survey("films", ("heat", "ran", "solaris"), ((-0.5, 0.5), (1.0,), (-1.0, 0.0, 1.0)))
 RECORDS = answers(FILMS, 7)
@@ -156,13 +157,13 @@ def test_the_ledger_has_every_rounds_budget() -> None:
 
 
 def test_a_party_that_misses_a_round_is_left_out_of_it() -> None:
-    def fate(envelope: Envelope) -> Fate:
-        lost = envelope.kind == "KeyReport" and envelope.sender == ONE and envelope.seq == 1
-        return Fate(Verdict.DROP) if lost else PASS
-
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
     charter = charter_of(variant, parties=7)
-    outcome = rehearsed(charter, holdings_of(charter, RECORDS), fate=fate)
+    outcome = rehearsed(
+        charter,
+        holdings_of(charter, RECORDS),
+        fate=fate_of(Fate(Verdict.DROP), ONE, "KeyReport", seq=1),
+    )
     estimate = variant.estimate(outcome.published)
     assert estimate.counts.sum(axis=(1, 2)).tolist() == [7, 6, 7]
     assert outcome.follows()
@@ -170,23 +171,18 @@ def test_a_party_that_misses_a_round_is_left_out_of_it() -> None:
 
 
 def test_a_party_whose_first_report_is_late_is_told_so() -> None:
-    def fate(envelope: Envelope) -> Fate:
-        late = envelope.kind == "KeyReport" and envelope.sender == ONE
-        return Fate(delay=500.0) if late else PASS
-
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
     charter = charter_of(variant, parties=7)
-    outcome = rehearsed(charter, holdings_of(charter, RECORDS), fate=fate)
+    outcome = rehearsed(
+        charter, holdings_of(charter, RECORDS), fate=fate_of(Fate(delay=500.0), ONE, "KeyReport")
+    )
     estimate = variant.estimate(outcome.published)
     assert estimate.counts.sum(axis=(1, 2)).tolist() == [6, 6, 6]
     assert outcome.endings[ONE] == "done"
 
 
 def test_too_few_in_a_later_round_is_no_survey() -> None:
-    def fate(envelope: Envelope) -> Fate:
-        again = envelope.kind == "KeyReport" and envelope.seq == 1
-        return Fate(Verdict.DROP) if again else PASS
-
+    fate = fate_of(Fate(Verdict.DROP), kind="KeyReport", seq=1)
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0, quorum=2)
     charter = charter_of(variant, parties=3)
     with pytest.raises(QuorumError, match="KeyReport"):

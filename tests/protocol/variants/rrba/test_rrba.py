@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS
 from protocol.errors import PrivacyError, ProtocolError
 from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
-from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.fates import Fate, Verdict
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
@@ -33,7 +33,8 @@ from tests.protocol.sessions import (
     rehearsed,
     words_of,
 )
-from tests.recorded.runs import Run
+from tests.protocol.sharing.test_sums import vanishing
+from tests.recorded.runs import Run, fate_of
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 WIDE = Survey(
@@ -199,10 +200,7 @@ def test_a_last_block_that_is_not_full(tail: str, blocks: int) -> None:
 def test_who_vanishes_is_not_counted_and_the_others_go_on() -> None:
     charter = charter_of(ADAPTIVE, parties=10)
 
-    def crash(item: Envelope) -> Fate:
-        gone = item.sender in (ONE, PartyId("party-6")) and item.kind == "Answers"
-        return Fate(Verdict.CRASH) if gone else PASS
-
+    crash = vanishing({ONE: "Answers", PartyId("party-6"): "Answers"})
     outcome = everywhere(charter, holdings_of(charter, answers(WIDE, 10)), fate=crash)
     result = result_of(outcome)
     assert (result.answered, result.blocks) == (8, 3)
@@ -272,9 +270,7 @@ def test_too_few_answers_publish_nothing() -> None:
     variant = msgspec.structs.replace(UNIFORM, quorum=3)
     charter = charter_of(variant, parties=4)
 
-    def crash(item: Envelope) -> Fate:
-        return Fate(Verdict.CRASH) if item.kind == "Answers" else PASS
-
+    crash = fate_of(Fate(Verdict.CRASH), kind="Answers")
     with pytest.raises(ProtocolError, match="0 parties sent valid answers, at least 3 needed"):
         assert rehearsed(charter, holdings_of(charter, answers(SURVEY, 4)), fate=crash).published
 
