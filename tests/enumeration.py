@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block
-from protocol.randomizers import (
-    KeepUniform,
-    MatrixRandomizer,
-    split_codes,
-)
+from protocol.randomizers import KeepUniform, MatrixRandomizer, split_codes
 from protocol.surveys.survey import Attribute, Survey
 
 Floats = NDArray[np.float64]

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from protocol.accounting.events import PrivacyEvent
-from protocol.messages import (
-    AGGREGATOR,
-    Message,
-    PartyId,
-)
+from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from tests.protocol.sessions import (
-    Role,
-    Word,
-    charter_of,
-    envelope,
-    machine_of,
-    talk,
-    words_of,
-)
+from tests.protocol.sessions import Role, Word, charter_of, envelope, machine_of, talk, words_of
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 ALL = (ONE, TWO, THREE)

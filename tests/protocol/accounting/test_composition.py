@@ -29,12 +29,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers import (
-    KeepElseTable,
-    KeepUniform,
-    MatrixRandomizer,
-    Randomizer,
-)
+from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, Randomizer
 from tests.enumeration import matrix
 from tests.protocol.accounting.test_losses import SKEWED, keep, losses
 

@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import QuorumError, RemoteProtocolError
 from protocol.estimators.joint import Block
-from protocol.messages import (
-    AGGREGATOR,
-    NO_ROUND,
-    Closed,
-    Declined,
-    Left,
-    Message,
-    PartyId,
-)
+from protocol.messages import AGGREGATOR, NO_ROUND, Closed, Declined, Left, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.sharing.messages import Tagged
@@ -31,21 +23,9 @@ from protocol.simulation.setting import setting_of
 from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
 from protocol.variants.reports.reports import Ask
 from tests.protocol.lockstep import Lockstep
-from tests.protocol.sessions import (
-    Numbers,
-    Turn,
-    Word,
-)
+from tests.protocol.sessions import Numbers, Turn, Word
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE
-from tests.protocol.talks import (
-    THREE,
-    TWO,
-    hear,
-    party,
-    reasons,
-    said,
-    started,
-)
+from tests.protocol.talks import THREE, TWO, hear, party, reasons, said, started
 from tests.protocol.variants.clusters.test_rr_clusters import THREEFOLD, dependent
 
 FLOOD = EARLY_PER_SENDER + 1

@@ -8,10 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import (
-    Plain,
-    Public,
-)
+from protocol.accounting.events import Plain, Public
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import Walk
 from protocol.errors import LocalProtocolError
@@ -34,14 +31,7 @@ from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import encode_envelope
-from tests.protocol.sessions import (
-    SURVEY,
-    Turn,
-    Word,
-    charter_of,
-    envelope,
-    talk,
-)
+from tests.protocol.sessions import SURVEY, Turn, Word, charter_of, envelope, talk
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SMOKES = KeepUniform.with_keep(2, p=0.7)

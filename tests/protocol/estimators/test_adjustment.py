@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.errors import SurveyError
-from protocol.estimators.adjustment import (
-    Adjusted,
-    AdjustedEstimate,
-    Target,
-    adjust_records,
-)
+from protocol.estimators.adjustment import Adjusted, AdjustedEstimate, Target, adjust_records
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.joint import Block, JointEstimate

@@ -12,23 +12,9 @@ import pytest
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
-from protocol.randomizers import (
-    KeepUniform,
-    join_codes,
-    randomize_columns,
-    split_codes,
-)
+from protocol.randomizers import KeepUniform, join_codes, randomize_columns, split_codes
 from protocol.surveys.survey import Survey
-from tests.enumeration import (
-    AB,
-    BLOCKS,
-    Floats,
-    dense_law,
-    every_outcome,
-    keep,
-    summing,
-    survey_of,
-)
+from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, summing, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 # The estimate against enumeration of everything that can be reported

@@ -11,18 +11,8 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.randomizers import (
-    randomize_columns,
-)
-from tests.enumeration import (
-    AB,
-    BLOCKS,
-    dense_law,
-    every_outcome,
-    keep,
-    summing,
-    survey_of,
-)
+from protocol.randomizers import randomize_columns
+from tests.enumeration import AB, BLOCKS, dense_law, every_outcome, keep, summing, survey_of
 
 
 @pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b")])

@@ -8,10 +8,7 @@ import pytest
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.tables import Table
-from tests.enumeration import (
-    keep,
-    survey_of,
-)
+from tests.enumeration import keep, survey_of
 
 
 def small_table() -> Table:

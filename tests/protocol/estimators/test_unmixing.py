@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.randomizers import (
-    Randomizer,
-)
-from tests.enumeration import (
-    AB,
-    NONE_ALIKE,
-    ROWS,
-    keep,
-    matrix,
-    summing,
-)
+from protocol.randomizers import Randomizer
+from tests.enumeration import AB, NONE_ALIKE, ROWS, keep, matrix, summing
 
 
 @settings(deadline=None, max_examples=50)

@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers import (
-    KeepUniform,
-    MatrixRandomizer,
-)
+from protocol.randomizers import KeepUniform, MatrixRandomizer
 from tests.scripted import Scripted, crossed
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 

@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.accounting.events import PrivacyEvent, Public
-from protocol.errors import (
-    PrivacyError,
-    QuorumError,
-)
+from protocol.errors import PrivacyError, QuorumError
 from protocol.messages import (
     AGGREGATOR,
     NO_ROUND,
@@ -32,15 +29,7 @@ from protocol.session.roles import EARLY_PER_SENDER, Me, Seen
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.wire.codec import Kind
-from tests.protocol.sessions import (
-    SURVEY,
-    Turn,
-    Word,
-    charter_of,
-    envelope,
-    machine_of,
-    talk,
-)
+from tests.protocol.sessions import SURVEY, Turn, Word, charter_of, envelope, machine_of, talk
 from tests.protocol.talks import (
     ALL,
     ONE,

@@ -21,26 +21,11 @@ from protocol.errors import (
     RemoteProtocolError,
     UnsupportedEventError,
 )
-from protocol.messages import (
-    AGGREGATOR,
-    Closed,
-    Declined,
-    Left,
-    Message,
-    PartyId,
-)
+from protocol.messages import AGGREGATOR, Closed, Declined, Left, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from tests.protocol.sessions import (
-    Turn,
-    Word,
-    answers,
-    charter_of,
-    machine_of,
-    talk,
-    words_of,
-)
+from tests.protocol.sessions import Turn, Word, answers, charter_of, machine_of, talk, words_of
 from tests.protocol.talks import (
     ALL,
     ONE,

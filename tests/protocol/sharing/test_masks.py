@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
 
-from protocol.sharing.masks import (
-    MAX_MODULUS,
-    Bits,
-    expand_mask,
-    sum_modulo,
-    zero_shares,
-)
+from protocol.sharing.masks import MAX_MODULUS, Bits, expand_mask, sum_modulo, zero_shares
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, PartyId
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.samples import (
-    CODEC,
-    MESSAGES,
-    words,
-)
+from tests.protocol.samples import CODEC, MESSAGES, words
 from tests.protocol.sessions import SESSION
 
 pack = msgspec.msgpack.encode
