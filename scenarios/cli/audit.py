@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import click
-import msgspec
 
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
@@ -237,6 +235,7 @@ def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Compo
         UsageError: it is not installed, or cannot be asked at this delta.
     """
     from protocol.accounting.pld import opinion
+    from scenarios.report.terminal.privacy import seconded
 
     if worst is None:
         return ()
@@ -244,16 +243,7 @@ def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Compo
         found = opinion(worst.pairs, delta)
     except (ImportError, ValueError) as error:
         raise UsageError(f"--pld: {error}") from error
-    cells = f", with losses in cells of {found.interval:.1g}" if found.interval else ""
-    least = "infinite" if math.isinf(found.lower) else f"at least {found.lower:.6g}"
-    return (
-        msgspec.structs.replace(
-            worst.composition,
-            epsilon=found.epsilon,
-            method=f"second opinion, by dp-accounting: {least}{cells}",
-            tight=False,
-        ),
-    )
+    return (seconded(worst.composition, found),)
 
 
 def _notes(found: Audit) -> tuple[str, ...]:

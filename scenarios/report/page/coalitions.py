@@ -1,11 +1,15 @@
-"""The picture of what a coalition can take apart."""
+"""The pictures of what a coalition can take apart."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from protocol.audit.coalition.finding import CoalitionFinding
-from scenarios.report.page import diagrams
+from markupsafe import Markup
+
+from protocol.audit.coalition.finding import CoalitionFinding, Component
+from scenarios.report.formatting import count
+from scenarios.report.page.svg import element, picture, text
 
 DRAWN = 48
 """Up to so many parties are drawn one by one, more as groups; and so many groups at most."""
@@ -26,31 +30,120 @@ def graph(found: CoalitionFinding, key: str) -> dict[str, object]:
     groups = sorted(drawn.components, key=lambda part: len(part.parties))
     insiders = found.coalition.members
     if sum(len(part.parties) for part in groups) <= DRAWN:
-        parties = [
-            diagrams.Party(name=name, group=place, determined=part.determined)
-            for place, part in enumerate(groups)
-            for name in part.parties
-        ]
+        drawing = masks(key, insiders, groups, drawn.masks)
+        legend = "A line is a mask that it does not know; parties that lines connect are one group."
+    elif len(groups) > 1:
+        drawing = around(key, insiders, groups[:DRAWN], more=max(len(groups) - DRAWN, 0))
         legend = (
-            "A line is a mask that it does not know; parties that lines connect are one group. "
-            f"{_SHAPES}"
+            "Around it are the groups of parties whose masks hang together, the larger the more of "
+            "them."
         )
-        picture = diagrams.masks(key, insiders, parties, drawn.masks, width=_WIDTH)
-        return {"pictures": (picture,), "legend": legend}
-    shown = [
-        diagrams.Component(
-            label=part.parties[0] if len(part.parties) == 1 else f"{len(part.parties):,} parties",
-            size=len(part.parties),
-            determined=part.determined,
-        )
-        for part in groups[:DRAWN]
-    ]
-    if len(groups) == 1:
+    else:
         return {}  # The lead says it all.
-    more = len(groups) - len(shown)
-    legend = (
-        "Around it are the groups of parties whose masks hang together, the larger the more of "
-        f"them. {_SHAPES}"
+    return {"pictures": (drawing,), "legend": f"{legend} {_SHAPES}"}
+
+
+def masks(
+    key: str,
+    insiders: Sequence[str],
+    groups: Sequence[Component],
+    pairs: Sequence[tuple[str, str]],
+) -> Markup:
+    """Every honest party on a circle, groups together, and the masks between them.
+
+    Args:
+        key: what its ids begin with.
+        insiders: who conspires.
+        groups: the honest parties.
+        pairs: by name, of parties that share a mask which the coalition does not know.
+    """
+    parties = [(name, group) for group in groups for name in group.parties]
+    # A gap between groups as wide as a party.
+    slots = len(parties) + (len(groups) if len(groups) > 1 else 0)
+    named = len(parties) <= 24
+    radius, centre = _WIDTH * (0.33 if named else 0.45), _WIDTH / 2
+    places: dict[str, tuple[float, float]] = {}
+    marks: list[Markup] = []
+    slot = 0
+    for name, group in parties:
+        slot += bool(places) and name == group.parties[0]
+        angle = 2 * math.pi * slot / max(slots, 1) - math.pi / 2
+        slot += 1
+        x, y = centre + radius * math.cos(angle), centre + radius * math.sin(angle)
+        places[name] = x, y
+        marks.append(_dot(x, y, 7, determined=group.determined, alone=len(group.parties) == 1))
+        if named:
+            out = radius + 14
+            tx, ty = centre + out * math.cos(angle), centre + out * math.sin(angle)
+            side = (
+                " middle" if abs(math.cos(angle)) < 0.3 else " end" if math.cos(angle) < 0 else ""
+            )
+            room = (_WIDTH - 2 * out) / 2 + out * (1 - abs(math.cos(angle))) - 4
+            marks.append(text(tx, ty + 4, name, f"tag{side}", room=room, size=11))
+    lines = [
+        element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="mask")
+        for a, b in pairs
+        if a in places and b in places
+        for (x1, y1), (x2, y2) in [(places[a], places[b])]
+    ]
+    description = (
+        f"{count(len(parties), 'honest party', 'honest parties')} in "
+        f"{count(len(groups), 'group')} on a circle, a line between "
+        "two that share a mask which the coalition does not know. Tables below hold the same."
     )
-    picture = diagrams.coalition(key, insiders, shown, more=more, width=_WIDTH)
-    return {"pictures": (picture,), "legend": legend}
+    parts = [*lines, *marks, *_insiders(insiders, centre, _WIDTH * 0.11)]
+    title = "Masks that the coalition does not know"
+    return picture(key, title, description, (_WIDTH, _WIDTH), parts, class_="graph")
+
+
+def around(key: str, insiders: Sequence[str], groups: Sequence[Component], *, more: int) -> Markup:
+    """Groups of honest parties around the coalition, as large as they are.
+
+    Args:
+        key: what its ids begin with.
+        insiders: who conspires.
+        groups: the honest parties, the smallest group first.
+        more: how many groups are not drawn.
+    """
+    radius, centre = _WIDTH * 0.34, _WIDTH / 2
+    largest = max((len(group.parties) for group in groups), default=1)
+    parts: list[Markup] = []
+    for i, group in enumerate(groups):
+        size = len(group.parties)
+        angle = 2 * math.pi * i / len(groups) - math.pi / 2
+        x, y = centre + radius * math.cos(angle), centre + radius * math.sin(angle)
+        room = min(_WIDTH * 0.11, 2.4 * radius / max(len(groups), 3))
+        r = max(5.0, room * math.sqrt(size / largest))
+        parts.append(element("line", x1=centre, y1=centre, x2=x, y2=y, class_="known"))
+        parts.append(_dot(x, y, r, determined=group.determined, alone=size == 1))
+        if len(groups) <= 12:
+            label = group.parties[0] if size == 1 else f"{size:,} parties"
+            below = math.sin(angle) > -0.2
+            at = y + r + 14 if below else y - r - 6
+            parts.append(text(x, at, label, "tag middle", room=_WIDTH * 0.26, size=11))
+    description = (
+        f"{count(len(groups), 'group')} of honest parties around the coalition"
+        + (f", {more:,} more not drawn" if more else "")
+        + ". Tables below hold the same."
+    )
+    parts += _insiders(insiders, centre, _WIDTH * 0.11)
+    title = "Groups whose masks hang together"
+    return picture(key, title, description, (_WIDTH, _WIDTH), parts, class_="graph")
+
+
+def _dot(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Markup:
+    """A group or party: exposed ones are diamonds, so that colour is not all that tells them."""
+    if determined and alone:
+        points = f"{x:.1f},{y - r - 2:.1f} {x + r + 2:.1f},{y:.1f} {x:.1f},{y + r + 2:.1f} "
+        return element("polygon", points=f"{points}{x - r - 2:.1f},{y:.1f}", class_="exposed")
+    return element("circle", cx=x, cy=y, r=r, class_="determined" if determined else "hidden")
+
+
+def _insiders(names: Sequence[str], centre: float, r: float) -> list[Markup]:
+    more = len(names) - 3
+    lines = [*names[:3], *([f"and {more} more"] if more > 0 else [])]
+    parts = [element("circle", cx=centre, cy=centre, r=r, class_="insiders")]
+    for i, line in enumerate(lines):
+        y = centre + 4 + 13 * (i - (len(lines) - 1) / 2)
+        parts.append(text(centre, y, line, "inside middle", room=2 * r - 8, size=11))
+    return parts

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from markupsafe import Markup
+
 from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.formatting import NONE, count, cut, size
-from scenarios.report.page import diagrams
-from scenarios.report.page.diagrams import Arrow, Step
+from scenarios.report.page.svg import element, picture, text
 from scenarios.report.rounds import Flow, Round
 from scenarios.report.statement.parts import Bar, Cell, Grid, Section, rest
 
@@ -36,6 +38,13 @@ class _Fold:
             return f"Round {self.first:,}"
         return f"Rounds {self.first:,} to {self.last:,}"
 
+    @property
+    def note(self) -> str:
+        """What is not drawn of it, or how many rounds it is."""
+        alike = self.last - self.first + 1
+        more = rest(len(self.flows), ARROWS, "kinds")
+        return more or (f"{alike:,} alike" if alike > 1 else "")
+
 
 def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, object]]:
     """The traffic as tables, and what its template draws beside them."""
@@ -43,7 +52,6 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")
     short = ("parties", "aggregator", "record")
-    drawn = _drawn(folds)
     flows: dict[tuple[str, int, int], list[int]] = {}
     for round_ in rounds:
         for flow in round_.flows:
@@ -87,10 +95,10 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     section = Section(key="traffic", title="What was said", lead=lead, grids=grids)
     return section, {
         "pictures": (
-            diagrams.sequence("wide", lifelines, drawn, width=_WIDE),
-            diagrams.sequence("narrow", short, drawn, width=_NARROW),
+            _sequence("wide", lifelines, folds, _WIDE),
+            _sequence("narrow", short, folds, _NARROW),
         )
-        if drawn
+        if folds
         else (),
         "happened": happened[:NOTES],
         "more": rest(len(happened), NOTES, "notes"),
@@ -132,36 +140,77 @@ def _place(members: tuple[str, ...]) -> int:
     return _PLACES.get(members[0], 0) if members else 0
 
 
-def _drawn(folds: Sequence[_Fold]) -> tuple[Step, ...]:
-    """The rounds that are drawn: the first, and the last few if there are too many."""
-    if len(folds) <= STEPS:
-        return tuple(map(_step, folds))
-    head, tail = folds[: STEPS - TAIL], folds[-TAIL:]
-    gap = Step(name=f"{len(folds) - STEPS:,} more, not drawn", arrows=())
-    return (*map(_step, head), gap, *map(_step, tail))
+def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width: int) -> Markup:
+    """Who said what to whom, from top to bottom: the first rounds, and the last if there are many.
 
-
-def _step(fold: _Fold) -> Step:
-    arrows = []
-    for flow in fold.flows[:ARROWS]:
-        start, end = _ends(flow)
-        lost = 0 if flow.delivered is None else flow.messages - flow.delivered
-        arrows.append(
-            Arrow(
-                start=start,
-                end=end,
-                kind=flow.kind,
-                count=f"{flow.messages:,} · {size(flow.bytes)}",
-                lost=f"{lost:,} lost" if lost > 0 else "",
-            )
-        )
-    more = rest(len(fold.flows), ARROWS, "kinds")
-    alike = fold.last - fold.first + 1
-    return Step(
-        name=fold.name,
-        arrows=tuple(arrows),
-        note=more or (f"{alike:,} alike" if alike > 1 else ""),
+    Args:
+        key: what its ids begin with.
+        lifelines: the sides, from left to right.
+        folds: the rounds.
+        width: of the picture; it is as tall as it needs to be.
+    """
+    left_out = len(folds) - STEPS
+    head, tail = (folds, ()) if left_out <= 0 else (folds[: STEPS - TAIL], folds[-TAIL:])
+    margin = min(64.0, width * 0.14)
+    spread = (width - 2 * margin) / (len(lifelines) - 1)
+    xs = [margin + spread * i for i in range(len(lifelines))]
+    parts: list[Markup] = []
+    y = 46.0
+    steps = [(fold.name, fold.note, fold.flows[:ARROWS]) for fold in head]
+    if tail:
+        steps.append((f"{left_out:,} more, not drawn", "", ()))
+        steps += [(fold.name, fold.note, fold.flows[:ARROWS]) for fold in tail]
+    for name, note, flows in steps:
+        parts.append(element("line", x1=0, x2=width, y1=y, y2=y, class_="band"))
+        parts.append(text(8, y + 17, name, "round", room=width * 0.5))
+        if note:
+            parts.append(text(width - 8, y + 17, note, "note end", room=width * 0.48))
+        y += 26
+        for flow in flows:
+            y += 20
+            parts += _arrow(flow, xs, y)
+            y += 20
+        y += 10
+    lines = []
+    for x, name in zip(xs, lifelines, strict=True):
+        lines.append(element("line", x1=x, x2=x, y1=34, y2=y, class_="life"))
+        box = 2 * margin - 2
+        lines.append(element("rect", x=x - box / 2, y=4, width=box, height=28, rx=4, class_="side"))
+        lines.append(text(x, 23, name, "who middle", room=box - 6))
+    title = "Sequence diagram"
+    description = (
+        "Arrows between " + ", ".join(lifelines) + ", round by round from top to bottom. "
+        "The table below it holds the same."
     )
+    return picture(key, title, description, (width, y + 4), [*lines, *parts], class_="sequence")
+
+
+def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
+    """Messages of one kind from one side to another."""
+    start, end = (xs[place] for place in _ends(flow))
+    missing = 0 if flow.delivered is None else flow.messages - flow.delivered
+    lost = " lost" if missing > 0 else ""
+    below = f"{flow.messages:,} · {size(flow.bytes)}" + (f", {missing:,} lost" if lost else "")
+    if start == end:
+        # Among themselves: out and back on the one side that has room.
+        out = 26.0 if start < xs[-1] else -26.0
+        path = f"M{start:.1f} {y - 7:.1f}h{out:.0f}v12h{-out + math.copysign(6, out):.0f}"
+        head = start, y + 5, -math.copysign(1, out)
+        room = abs(xs[-1] - xs[0]) / (len(xs) - 1) - 34
+        at, middle = start + out + math.copysign(6, out), "" if out > 0 else " end"
+    else:
+        side = math.copysign(1, end - start)
+        path = f"M{start:.1f} {y:.1f}H{end - 6 * side:.1f}"
+        head = end, y, side
+        room, at, middle = abs(end - start) - 6, (start + end) / 2, " middle"
+    x, tip, way = head
+    points = f"{x:.1f},{tip:.1f} {x - 8 * way:.1f},{tip - 4:.1f} {x - 8 * way:.1f},{tip + 4:.1f}"
+    return [
+        element("path", d=path, class_=f"arrow{lost}"),
+        element("polygon", points=points, class_=f"head{lost}"),
+        text(at, y - 5, flow.kind, f"kind{middle}", room=room),
+        text(at, y + 14, below, f"count{middle}{lost}", room=room, size=11),
+    ]
 
 
 def _rows(fold: _Fold, short: Sequence[str]) -> list[tuple[Cell, ...]]:

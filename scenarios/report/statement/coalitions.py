@@ -12,7 +12,6 @@ from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, Worst
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
 from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
-from scenarios.report.statement.checks import has_sum
 from scenarios.report.statement.parts import Grid, Section, rest, some
 from scenarios.report.statement.replays import is_exact
 
@@ -25,21 +24,21 @@ def coalition(
     finding: CoalitionFinding,
     lead: str,
     *,
+    key: str = "coalition",
+    title: str = "What a coalition knows",
     notes: Iterable[str] = (),
     unbounded: Collection[str] = (),
     partial: bool = False,
-    key: str = "coalition",
-    title: str = "What a coalition knows",
 ) -> Section:
     """What those who conspire can tell of the others.
 
     Args:
         finding: what they can tell.
         lead: the answer.
+        key, title: of the section.
         notes: what a reader has to know of what was asked.
         unbounded: why no epsilon bounds something, where a reader is told elsewhere.
         partial: the record could not be read whole, so they may know more.
-        key, title: of the section.
     """
     said = [f"in it: {_named(finding.coalition)}", *notes]
     for place, each in enumerate(finding.sums[:SUMS], 1):
@@ -69,30 +68,11 @@ def coalition(
     )
 
 
-def worst_coalition(
-    worst: WorstCoalition,
-    lead: str,
-    *,
-    notes: Iterable[str] = (),
-    unbounded: Collection[str] = (),
-    partial: bool = False,
-) -> Section:
-    """The most damaging coalition that was found, and how; as ``coalition``."""
-    title = "The worst coalition found"
-    if not has_sum(worst.finding):
-        return Section(key="worst", title=title, lead=lead)
+def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
+    """How the most damaging coalition was found, and whether another one may do more damage."""
     surely = "none does more damage" if worst.exact and not partial else "there may be worse"
     size = count(len(worst.coalition.members) - 1, "party", "parties")
-    search = f"of all coalitions of the aggregator and {size}, {surely}: {worst.search}"
-    return coalition(
-        worst.finding,
-        lead,
-        notes=(search, *notes),
-        unbounded=unbounded,
-        partial=partial,
-        key="worst",
-        title=title,
-    )
+    return f"of all coalitions of the aggregator and {size}, {surely}: {worst.search}"
 
 
 def _named(conspiring: Coalition) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scenarios.report.formatting import count, cut
-from scenarios.report.statement.checks import checks_of
-from scenarios.report.statement.coalitions import coalition, linkage, worst_coalition
+from scenarios.report.statement.checks import checks_of, has_sum
+from scenarios.report.statement.coalitions import coalition, how_found, linkage
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check, Section, rest
 from scenarios.report.statement.privacy import claims, ledger, trail
@@ -50,26 +50,27 @@ def statement(judged: Judged) -> Statement:
         claims(judged, answers["Claims"]),
     ]
     # Why nothing bounds a figure is said once.
-    unbounded = audit.ledger.unbounded
-    if judged.coalition is not None:
+    told, partial = audit.ledger.unbounded, audit.partial
+    if (found := judged.coalition) is not None:
+        notes = judged.coalition_notes
+        sections.append(
+            coalition(found, answers["Coalition"], notes=notes, unbounded=told, partial=partial)
+        )
+    if (worst := judged.worst) is not None:
+        title, lead = "The worst coalition found", answers["The worst coalition"]
+        notes = how_found(worst, partial=partial), *judged.worst_notes
         sections.append(
             coalition(
-                judged.coalition,
-                answers["Coalition"],
-                notes=judged.coalition_notes,
-                unbounded=unbounded,
-                partial=audit.partial,
+                worst.finding,
+                lead,
+                key="worst",
+                title=title,
+                notes=notes,
+                unbounded=told,
+                partial=partial,
             )
-        )
-    if judged.worst is not None:
-        sections.append(
-            worst_coalition(
-                judged.worst,
-                answers["The worst coalition"],
-                notes=judged.worst_notes,
-                unbounded=unbounded,
-                partial=audit.partial,
-            )
+            if has_sum(worst.finding)
+            else Section(key="worst", title=title, lead=lead)
         )
     sections.append(linkage(judged.linkage, answers["Linkage"]))
     if judged.account is not None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 from rich.text import Text
 
 from protocol.accounting.composition import Composition
@@ -16,7 +17,6 @@ from protocol.randomizers import KeepUniform
 
 Figure = Composition | Amplification
 
-_PLD = "dp-accounting"
 _LISTED = 20
 
 
@@ -47,9 +47,7 @@ def composed_values(
             "pld": second
             if isinstance(second, str)
             else {
-                **_values(exact),
-                "epsilon": _finite(second.epsilon),
-                "method": _method(second),
+                **_values(seconded(exact, second)),
                 "lower": _finite(second.lower),
                 "interval": second.interval,
             },
@@ -81,10 +79,16 @@ def composed_report(
     yield from _lines("exact", exact)
     if isinstance(second, str):
         yield Text(f"pld: {second}", style="bold")
-        return
-    shown = Text(f"pld: epsilon {second.epsilon:.8g} at delta {second.delta:g}", style="bold")
-    yield shown.append(f", at least {second.lower:.8g}", style="not bold")
-    yield from _grounds(exact.relation, exact.assumption, _method(second))
+    else:
+        yield from _lines("pld", seconded(exact, second))
+
+
+def seconded(exact: Composition, second: Opinion) -> Composition:
+    """What an exact figure is of, as the second opinion has it, which brackets the true one."""
+    least = "infinite" if math.isinf(second.lower) else f"at least {second.lower:.8g}"
+    cells = f", with losses in cells of {second.interval:.2g}" if second.interval else ""
+    method = f"second opinion, by dp-accounting: {least}{cells}"
+    return msgspec.structs.replace(exact, epsilon=second.epsilon, method=method, tight=False)
 
 
 def shuffled_values(
@@ -116,13 +120,8 @@ def shuffled_report(
 
 
 def _values(figure: Figure) -> dict[str, Any]:
-    return {
-        "epsilon": figure.epsilon,
-        "delta": figure.delta,
-        "relation": figure.relation,
-        "assumption": figure.assumption,
-        "method": figure.method,
-    }
+    names = "delta", "relation", "assumption", "method"
+    return {"epsilon": _finite(figure.epsilon), **{name: getattr(figure, name) for name in names}}
 
 
 def _finite(value: float) -> float | None:
@@ -132,14 +131,6 @@ def _finite(value: float) -> float | None:
 
 def _lines(name: str, figure: Figure) -> Iterator[Text]:
     yield Text(f"{name}: epsilon {figure.epsilon:.8g} at delta {figure.delta:g}", style="bold")
-    yield from _grounds(figure.relation, figure.assumption, figure.method)
-
-
-def _grounds(relation: str, assumption: str, method: str) -> Iterator[Text]:
-    yield Text(f"  between  {relation}", style="dim")
-    yield Text(f"  assumes  {assumption}", style="dim")
-    yield Text(f"  method   {method}", style="dim")
-
-
-def _method(second: Opinion) -> str:
-    return f"{_PLD}, losses rounded up to multiples of {second.interval:.2g}"
+    yield Text(f"  between  {figure.relation}", style="dim")
+    yield Text(f"  assumes  {figure.assumption}", style="dim")
+    yield Text(f"  method   {figure.method}", style="dim")

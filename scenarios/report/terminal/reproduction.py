@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.running.errors import printable
+from scenarios.report.terminal.text import plain
 from scenarios.running.reproduction import TOLERANCE, Compared, Reproduced, Row
 
 MARK = "*"
@@ -22,7 +22,7 @@ def reproduction_report(done: Reproduced, *, seconds: float) -> Iterator[Rendera
     names = dict.fromkeys(name for row in done.rows for name in row.settings)
     varying = [name for name in names if len({row.shown(name) for row in done.rows}) > 1]
     common = _words(done.rows[0], [n for n in names if n not in varying]) if done.rows else ""
-    yield _text(done.reproduction + (f": {common}" if common else ""), style="italic")
+    yield plain(done.reproduction + (f": {common}" if common else ""), style="italic")
     remarks: dict[str, int] = {}
     figures = [figure for row in done.rows for figure in row.figures()]
     if any(figure.name for figure in figures):
@@ -32,32 +32,32 @@ def reproduction_report(done: Reproduced, *, seconds: float) -> Iterator[Rendera
     for words, number in remarks.items():
         yield _hanging(f"[{number}] ", words)
     if any(figure.differs for figure in figures):
-        yield _text(
+        yield plain(
             f"{MARK} measured and printed differ by more than {TOLERANCE} standard errors (s.e.) "
             "and by more than rounding"
         )
     for note in done.notes:
-        yield _text(note)
+        yield plain(note)
     times = "once" if done.runs == 1 else f"{done.runs:,} runs each"
-    yield _text(f"{times}, in {seconds:.1f} s")
+    yield plain(f"{times}, in {seconds:.1f} s")
     outcome = done.outcome
     if outcome is not None:
-        yield _text(
+        yield plain(
             f"by messages: estimated from {outcome.counted:,} of {len(outcome.endings):,} parties, "
             f"over {outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
         )
-        yield _text(f"digest {outcome.digest.hex()}")
+        yield plain(f"digest {outcome.digest.hex()}")
 
 
 def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Table:
     """Every setting a column; for rows of one figure."""
     table = Table()
     for name in settings:
-        table.add_column(_text(name), overflow="fold")
+        table.add_column(plain(name), overflow="fold")
     _add_columns(table)
     for row in rows:
         for figure in row.figures():
-            shown = (_text(row.shown(name)) for name in settings)
+            shown = (plain(row.shown(name)) for name in settings)
             table.add_row(*shown, *_cells(figure), _footnote(row, remarks))
     return table
 
@@ -68,10 +68,10 @@ def _stacked(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, in
     table.add_column("figure", overflow="fold")
     _add_columns(table)
     for row in rows:
-        words = _text(_words(row, settings), style="bold")
+        words = plain(_words(row, settings), style="bold")
         table.add_row(words, *[""] * 4, _footnote(row, remarks))
         for figure in row.figures():
-            name = Padding(_text(figure.name), (0, 0, 0, 2))
+            name = Padding(plain(figure.name), (0, 0, 0, 2))
             table.add_row(name, *_cells(figure), "")
         table.add_section()
     return table
@@ -119,10 +119,5 @@ def _hanging(mark: str, words: str) -> RenderableType:
     table = Table.grid()
     table.add_column(width=len(mark), no_wrap=True)
     table.add_column()
-    table.add_row(Text(mark), _text(words))
+    table.add_row(Text(mark), plain(words))
     return table
-
-
-def _text(content: str, style: str = "") -> Text:
-    """Text as it is: neither markup nor control characters do anything."""
-    return Text(printable(content), style=style)

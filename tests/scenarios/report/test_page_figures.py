@@ -7,29 +7,32 @@ import re
 
 import pytest
 
+from protocol.audit.coalition.finding import Component
+from protocol.messages import PartyId
 from scenarios.report.formatting import count, cut, epsilon, odds, percent, ratio, size
-from scenarios.report.page.diagrams import Component, Mark, Party, coalition, intervals, masks
+from scenarios.report.page.coalitions import around, masks
+from scenarios.report.page.diagrams import Mark, intervals
 from tests.pages import Page, independent, page_of, style_of
 
 
+def named(*names: str) -> tuple[PartyId, ...]:
+    return tuple(map(PartyId, names))
+
+
 def test_only_a_party_alone_whose_figures_follow_is_drawn_as_exposed() -> None:
-    parties = [
-        Party(name="alone-known", group=0, determined=True),
-        Party(name="alone-hidden", group=1, determined=False),
-        Party(name="one", group=2, determined=True),
-        Party(name="other", group=2, determined=True),
+    groups = [
+        Component(named("alone-known"), True),
+        Component(named("alone-hidden"), False),
+        Component(named("one", "other"), True),
     ]
-    read = Page(masks("key", ["aggregator"], parties, [("one", "other")], width=400))
+    read = Page(masks("key", ["aggregator"], groups, [("one", "other")]))
     shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon", "line")]
     assert shapes == ["mask", "exposed", "hidden", "determined", "determined", "insiders"]
-    groups = [
-        Component(label="alone", size=1, determined=True),
-        Component(label="alone", size=1, determined=False),
-        Component(label="many", size=900, determined=True),
-    ]
-    read = Page(coalition("key", ["aggregator"], groups, more=7, width=400))
+    groups[-1] = Component(named(*map(str, range(900))), True)
+    read = Page(around("key", ["aggregator"], groups, more=7))
     shapes = [a["class"] for tag, a in read.elements if tag in ("circle", "polygon")]
     assert shapes == ["exposed", "hidden", "determined", "insiders"]
+    assert "900 parties" in read.said
     assert "7 more not drawn" in read.said
 
 
@@ -50,8 +53,8 @@ def test_names_are_cut_only_where_there_is_no_room() -> None:
 
 def test_masks_are_drawn_between_parties_of_long_names() -> None:
     names = [f"a-party-of-a-very-long-name-{i}" for i in range(3)]
-    parties = [Party(name=name, group=0, determined=True) for name in names]
-    read = Page(masks("key", ["aggregator"], parties, [(names[0], names[2])], width=400))
+    groups = [Component(named(*names), True)]
+    read = Page(masks("key", ["aggregator"], groups, [(names[0], names[2])]))
     assert len(read.tags("line")) == 1
 
 
