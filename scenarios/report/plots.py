@@ -86,7 +86,7 @@ def plot_of(name: str, done: Finished | Reproduced) -> Plot:
     """What draws a run's result: a reproduction's own plot, if it has one.
 
     Raises:
-        UsageError: there is no row, or ``dependence`` in ``extra`` is not what ``DependenceMap``
+        UsageError: there are no rows, or ``dependence`` in ``extra`` is not what ``DependenceMap``
             says.
     """
     if isinstance(done, Reproduced):
@@ -120,15 +120,15 @@ def plot_rows(
         title: above all.
 
     Raises:
-        ValueError: no row, or ``x`` is no number in any.
+        ValueError: there are no rows, or ``x`` is not a number in any.
     """
     if not rows:
-        raise ValueError("there is no row to draw")
+        raise ValueError("expected at least one row to draw")
     varying = _varying(rows)
     along = _longest(rows, varying) if x is None else x
     others = [name for name in varying if name != along] if by is None else list(by)
     if x is not None and not any(_is_number(row.settings.get(x)) for row in rows):
-        raise ValueError(f"{x!r} is no setting whose values are numbers")
+        raise ValueError(f"x={x!r}: expected a setting whose values are numbers")
     names = tuple(dict.fromkeys(figure.name for row in rows for figure in row.figures()))
     paneled, coloured = (others[:1], others[1:]) if len(others) > 1 else ([], others)
     panels, colours = ({_key(row, some) for row in rows} for some in (paneled, coloured))

@@ -91,7 +91,7 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
     """The columns and rows that a SELECT gives.
 
     Raises:
-        UsageError: SQLite's complaint, or that this is no question.
+        UsageError: SQLite's complaint, or the question is not a SELECT.
     """
     try:
         cursor = database.execute(question)

@@ -65,7 +65,7 @@ def judged_values(judged: Judged) -> dict[str, Any]:
 
 
 def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
-    return [{"about": c.about, "state": c.state, "says": c.says} for c in checks]
+    return [_picked(check, "about", "state", "says") for check in checks]
 
 
 def _privacy_values(audit: Audit) -> dict[str, Any]:
@@ -131,15 +131,8 @@ def _composition_values(composition: Composition) -> dict[str, Any]:
 
 
 def _replay_values(replay: Replay) -> dict[str, Any]:
-    return {
-        "member": replay.member,
-        "follows": replay.follows,
-        "compared": replay.compared,
-        "tolerated": msgspec.to_builtins(replay.tolerated),
-        "differences": msgspec.to_builtins(replay.differences),
-        "unsaid": replay.unsaid,
-        "why": replay.why or None,
-    }
+    names = "member", "follows", "compared", "tolerated", "differences", "unsaid"
+    return {**_picked(replay, *names), "why": replay.why or None}
 
 
 def _audit_values(audit: Audit) -> dict[str, Any]:
@@ -203,17 +196,11 @@ def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
 def verification_values(verification: Verification) -> dict[str, Any]:
     """What verifying found."""
     digest = verification.digest
+    names = "intact", "complete", "torn", "compared", "published"
     return {
-        "intact": verification.intact,
+        **_picked(verification, *names, "entries", "messages", "undelivered"),
         "checks": _checks_values(checks_of_file(verification)),
-        "complete": verification.complete,
-        "torn": verification.torn,
-        "compared": verification.compared,
-        "published": verification.published,
         "digest": digest.hex() if digest else None,
-        "entries": verification.entries,
-        "messages": verification.messages,
-        "undelivered": verification.undelivered,
         "signed": {
             "parties": verification.signed,
             "by": len(verification.signed_by),
@@ -224,10 +211,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
         },
         "extends_checkpoint": verification.extends,
         "equivocation": verification.equivocation is not None,
-        "faults": [
-            {"rule": f.rule, "message": f.message, "offset": f.offset, "entry": f.entry}
-            for f in verification.faults
-        ],
+        "faults": msgspec.to_builtins(verification.faults),
     }
 
 
@@ -241,11 +225,8 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
         notes: what a reader has to know of what was asked.
     """
     return {
-        "members": list(finding.coalition.members),
-        "taps": [list(pair) for pair in finding.coalition.taps],
-        "keys": list(finding.coalition.keys),
-        "smallest": finding.smallest,
-        "searched": finding.searched,
+        **_picked(finding.coalition, "members", "taps", "keys"),
+        **_picked(finding, "smallest", "searched", "remarks"),
         "exposed": _set_values(finding.exposed),
         "determined": _sets_values(finding.determined),
         "mixed": _sets_values(finding.mixed),
@@ -256,36 +237,26 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
         "sums": [_sum_values(found) for found in finding.sums],
         "record_epsilon": _finite(finding.ledger.record_epsilon),
         "unbounded": list(finding.ledger.unbounded),
-        "remarks": list(finding.remarks),
         "notes": list(notes),
     }
 
 
 def _sum_values(found: SumFinding) -> dict[str, Any]:
     parts = sorted(found.components, key=lambda part: len(part.parties))
+    listed = [
+        {
+            **_set_values(part.parties),
+            "determined": part.determined,
+            "hidden_by": part.hidden_by or None,
+        }
+        for part in parts[:LISTED_SETS]
+    ]
     return {
-        "profile": found.profile,
+        **_picked(found, "profile", "contributed", "honest", "uploads_seen", "total_known"),
+        **_picked(found, "unknown_masks", "masks", "smallest_component", "entries"),
         "exact_counts": is_exact(found.event),
-        "contributed": found.contributed,
-        "honest": found.honest,
-        "uploads_seen": found.uploads_seen,
-        "total_known": found.total_known,
         "opened": _set_values(found.opened),
-        "unknown_masks": found.unknown_masks,
-        "masks": [list(pair) for pair in found.masks],
-        "smallest_component": found.smallest_component,
-        "components": {
-            "count": len(parts),
-            "listed": [
-                {
-                    **_set_values(part.parties),
-                    "determined": part.determined,
-                    "hidden_by": part.hidden_by or None,
-                }
-                for part in parts[:LISTED_SETS]
-            ],
-        },
-        "entries": list(found.entries),
+        "components": {"count": len(parts), "listed": listed},
     }
 
 
@@ -321,3 +292,9 @@ def _set_values(parties: tuple[PartyId, ...]) -> dict[str, Any]:
 def _finite(value: float | None) -> float | None:
     """A number as JSON has it: None where there is none, or where it is infinite."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def _picked(found: object, *names: str) -> dict[str, Any]:
+    """Some of what was found, under its own names."""
+    values: dict[str, Any] = msgspec.to_builtins({name: getattr(found, name) for name in names})
+    return values

@@ -126,14 +126,15 @@ def _panel(
     exact: bool = False,
 ) -> Panel:
     marks, cells = [], []
+    shown = percent if percents else signed
     for label, value, error in rows:
         reach = None if error is None or not math.isfinite(error) else WHISKER * error
-        shown = percent if percents else signed
-        half = _half(value, reach, percents=percents)
-        if reach is not None:
-            words = _between(value, reach, percents=percents)
-        else:
+        if reach is None:
+            half = UNKNOWN if math.isfinite(value) else NONE
             words = shown(value) if exact or half == NONE else f"{shown(value)} ± {half}"
+        else:
+            half = shown(reach)
+            words = percent(value, reach) if percents else f"{shown(value)} ± {half}"
         marks.append(Mark(cut(label), value, reach, words))
         cells.append((cut(label), shown(value)) if exact else (cut(label), shown(value), half))
     limits = (-0.5, 1.5) if percents else (-2.0, 2.0)
@@ -147,19 +148,6 @@ def _panel(
         wide=False,
     )
     return Panel(cut(name), drawn, grid)
-
-
-def _half(value: float, reach: float | None, *, percents: bool) -> str:
-    """The length of a whisker in words."""
-    if reach is not None:
-        return percent(reach) if percents else signed(reach)
-    return UNKNOWN if math.isfinite(value) else NONE
-
-
-def _between(value: float, reach: float, *, percents: bool) -> str:
-    if percents:
-        return percent(value, reach)
-    return f"{signed(value)} ± {signed(reach)}"
 
 
 def _heats(found: Estimate, *, exact: bool) -> tuple[tuple[Heat, ...], str]:
