@@ -96,7 +96,7 @@ def test_settings_are_chosen_by_the_caller() -> None:
     assert legend_of(figure)[:2] == ["td = 0.1", "td = 0.2"]
     with pytest.raises(ValueError, match="sigma"):
         plot_rows(table(), x="sigma")
-    with pytest.raises(ValueError, match="no row"):
+    with pytest.raises(ValueError, match="at least one row"):
         plot_rows([])
 
 
