@@ -31,7 +31,7 @@ from protocol.audit.ledger import Account
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.randomizers.asking import known
+from protocol.randomizers.asking import known, refusing
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -365,8 +365,9 @@ def _others(own: int, size: int, name: str, events: Sequence[PrivacyEvent]) -> l
             if isinstance(part, Randomized) and part.attributes == (name,):
                 try:
                     randomizer = known(part.randomizer)
-                    if randomizer.size == size:
-                        return [randomizer.farthest(own)]
+                    with refusing(randomizer):
+                        if randomizer.size == size:
+                            return [randomizer.farthest(own)]
                 except UnsupportedEventError:
                     continue  # Nobody knows which answers it tells apart best.
     return sorted({0, size - 1} - {own}, key=lambda code: -abs(code - own))

@@ -14,7 +14,7 @@ from protocol.attack.columns import Codes
 from protocol.errors import UnsupportedEventError
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import known
+from protocol.randomizers.asking import known, refusing
 from protocol.surveys.survey import Survey
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -62,7 +62,8 @@ def log_ratios(
         first, second = (_cell(part.attributes, survey, record) for record in codes)
         if first != second:
             try:
-                total += draw.log_ratios(reports, first, second)
+                with refusing(draw):
+                    total += draw.log_ratios(reports, first, second)
             except UnsupportedEventError:
                 return None
     return total
@@ -97,13 +98,20 @@ def _columns(
     array: NDArray[np.generic], draws: Sequence[Randomizer]
 ) -> list[NDArray[np.generic]] | None:
     """An array as the reports of each randomizer; None if it does not hold them."""
-    if len(draws) == 1 and draws[0].fits(array):
+    if len(draws) == 1 and _fits(draws[0], array):
         return [array]
     if array.ndim != 2 or array.shape[1] != len(draws):
         return None
     columns = [array[:, place] for place in range(len(draws))]
-    fit = all(draw.fits(column) for draw, column in zip(draws, columns, strict=True))
-    return columns if fit else None
+    return columns if all(map(_fits, draws, columns)) else None
+
+
+def _fits(draw: Randomizer, array: NDArray[np.generic]) -> bool:
+    try:
+        with refusing(draw):
+            return draw.fits(array)
+    except UnsupportedEventError:
+        return False
 
 
 def _cell(names: tuple[str, ...], survey: Survey, record: Codes) -> int:

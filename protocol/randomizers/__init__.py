@@ -15,6 +15,7 @@ from protocol.randomizers.exact import Codes
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
+from protocol.randomizers.means import Mean, MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.table import KeepElseTable
@@ -27,6 +28,8 @@ __all__ = [
     "KeepElseTable",
     "KeepUniform",
     "MatrixRandomizer",
+    "Mean",
+    "MeanRandomizer",
     "OutputClass",
     "PrivKV",
     "PrivKVM",

@@ -8,9 +8,10 @@ derived class that draws anew brings a law of its own, or none.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import log_of
-from protocol.randomizers.pairs import Dominating, excess, ratio_of
+from protocol.randomizers.pairs import Dominating, ThreePoint, excess, ratio_of
 from protocol.randomizers.randomizer import OutputClass, Randomizer
 
 MOST_COMPARED = 16
@@ -79,8 +80,9 @@ def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
     """
     try:
         first, *others = (known(one) for one in randomizers)
-        best = first.best_guess(*others)
-        return None if best is None else (best, first.size)
+        with refusing(first):
+            best = first.best_guess(*others)
+            return None if best is None else (best, first.size)
     except UnsupportedEventError:
         return None
 
@@ -88,9 +90,27 @@ def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
 def redrawn_of(randomizer: object) -> Fraction | None:
     """How often a report is drawn without a look at the input, at most; None if unknown."""
     try:
-        return known(randomizer).redrawn
+        with refusing(randomizer):
+            return known(randomizer).redrawn
     except UnsupportedEventError:
         return None
+
+
+@contextlib.contextmanager
+def refusing(randomizer: object) -> Iterator[None]:
+    """Refuse a randomizer by name whose own code fails: it may be anybody's.
+
+    Raises:
+        UnsupportedEventError: whatever is raised within.
+    """
+    try:
+        yield
+    except UnsupportedEventError:
+        raise
+    except Exception as error:
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} fails: {type(error).__name__}: {error}"
+        ) from error
 
 
 def some_pairs(randomizer: Randomizer) -> list[tuple[int, int]]:
@@ -140,15 +160,9 @@ class _Asked(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _asked(randomizer: object) -> _Asked:
-    try:
+    with refusing(randomizer):
         epsilon: object = getattr(randomizer, "epsilon", None)
         law = _law_epsilon(randomizer) if isinstance(randomizer, Randomizer) else None
-    except UnsupportedEventError:
-        raise
-    except Exception as error:  # Somebody else's code; the message is judged without it.
-        raise UnsupportedEventError(
-            f"randomizer {_name(randomizer)} fails: {type(error).__name__}: {error}"
-        ) from error
     if not (isinstance(epsilon, Real) and float(epsilon) >= 0):
         raise UnsupportedEventError(
             f"randomizer {_name(randomizer)} has epsilon {epsilon!r}: expected a number of at "
@@ -188,27 +202,40 @@ def _dominating(randomizer: object) -> Dominating:
     what = "its dominating pair"
     if asked.least is not None:
         known(randomizer, what)
-    elif not (isinstance(randomizer, Randomizer) and _gives(randomizer, "dominating")):
+    if not isinstance(randomizer, Randomizer) or not (
+        asked.least is not None or _gives(randomizer, "dominating")
+    ):
         raise UnsupportedEventError(f"randomizer {_name(randomizer)} does not bring {what}")
-    assert isinstance(randomizer, Randomizer)
-    found = randomizer.dominating
-    if found.pairs is None:
-        return found
-    whole = math.fsum(pair.epsilon for pair in found.pairs)
+    with refusing(randomizer):
+        found = randomizer.dominating
+    if not isinstance(found, Dominating) or not all(
+        isinstance(pair, ThreePoint) for pair in found.pairs or ()
+    ):
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} has dominating pair {found!r}: expected a Dominating"
+        )
+    if found.pairs is not None:
+        _check_dominating(randomizer, found.pairs, asked)
+    return found
+
+
+def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked: _Asked) -> None:
+    """Refuse pairs that have less than the stated epsilon, or do not dominate the law."""
+    whole = math.fsum(pair.epsilon for pair in pairs)
     if whole < asked.epsilon * (1 - _ROUNDING):
         raise UnsupportedEventError(
             f"randomizer {_name(randomizer)} states epsilon {asked.epsilon:.9g}, and its "
             f"dominating pair has {whole:.9g}"
         )
-    if asked.least is not None and len(found.pairs) <= MOST_PAIRS:
-        for first, second in some_pairs(randomizer):
-            law = [part[:2] for part in randomizer.law(first, second)]
-            if excess(law, found.pairs) > 0:
-                raise UnsupportedEventError(
-                    f"randomizer {_name(randomizer)} has a dominating pair that does not dominate "
-                    f"its law of inputs {first} and {second}"
-                )
-    return found
+    if asked.least is None or len(pairs) > MOST_PAIRS:
+        return
+    for first, second in some_pairs(randomizer):
+        law = [part[:2] for part in randomizer.law(first, second)]
+        if excess(law, pairs) > 0:
+            raise UnsupportedEventError(
+                f"randomizer {_name(randomizer)} has a dominating pair that does not dominate its "
+                f"law of inputs {first} and {second}"
+            )
 
 
 def _gives(randomizer: Randomizer, what: str) -> bool:

@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Stream
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import Floats, log_of
-from protocol.randomizers.pairs import Dominating, dominating_of_laws, ratio_of
+from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, ratio_of
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
 from protocol.wire.arrays import ArraySpec, Bounds, name_of, smallest_dtype
 
 MOST_INPUTS = 64
 """The most inputs that are compared two by two where no two of them stand for all."""
+
+MOST_ROWS = 1024
+"""The most rows of a law as a table: its inverse takes cubic time."""
 
 MOST_REPORTS = 2**16
 """The most combinations of reports that are gone through for a best guess."""
@@ -251,10 +254,13 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
         Returns:
             Shape ``(size,)``.
+
+        Raises:
+            UnsupportedEventError: reports do not determine the shares.
         """
         if not self._tabled:
             return self.support.shares(totals, n)
-        shares: Floats = totals / n @ np.linalg.pinv(self.matrix())
+        shares: Floats = totals / n @ _inverse(self)
         return shares
 
     def variances(self, shares: Floats, n: int) -> Floats:
@@ -271,8 +277,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         """
         if not self._tabled:
             return self.support.covariance(shares, n)
-        law = self.matrix()
-        inverse = np.linalg.pinv(law)
+        law, inverse = self.matrix(), _inverse(self)
         scatter = np.diag(shares @ law) - law.T @ (shares[:, np.newaxis] * law)
         found: Floats = inverse.T @ scatter @ inverse / n
         return found
@@ -305,6 +310,16 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return _guess((self, *others))
 
     @property
+    def values(self) -> Sequence[Fraction] | None:
+        """The values of the inputs, of a randomizer of numbers (``MeanRandomizer``); else None."""
+        return None
+
+    @property
+    def scores(self) -> Sequence[Fraction] | None:
+        """The scores of its reports, which have the inputs' values as their means; else None."""
+        return None
+
+    @property
     def redrawn(self) -> Fraction | None:
         """How often a report is drawn without a look at the input; None if that is unknown."""
         return None
@@ -316,7 +331,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     def matrix(self) -> Floats:
         """The law as a matrix: rows the inputs, columns the reports. For few of both only."""
-        codes = self._inputs("its law as a table")
+        codes = self._listed("its law as a table")
         return np.array([[float(entry) for entry in self.row(code)] for code in codes])
 
     def unmixing(self, sizes: Sequence[int], kept: Sequence[int]) -> Unmixing:
@@ -344,21 +359,24 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def _tabled(self) -> bool:
-        """Whether estimates invert the table of the law."""
-        return not self.symmetric and type(self).row is not Randomizer.row
+        """Whether the law is given as a table, and by no classes that count for inputs."""
+        by_classes = self.symmetric and type(self).law is not Randomizer.law
+        return type(self).row is not Randomizer.row and not by_classes
 
     def _row(self, code: int, what: str) -> Sequence[Fraction]:
         if type(self).row is Randomizer.row:
             self._refuse(what)
         return self.row(code)
 
-    def _inputs(self, what: str) -> range:
-        if self.size > MOST_INPUTS:
+    def _inputs(self, what: str, most: int = MOST_INPUTS) -> range:
+        if self.size > most:
             self._refuse(
-                f"{what}, and its {self.size:,} inputs are too many to go through: at most "
-                f"{MOST_INPUTS} unless it is symmetric"
+                f"{what}, and its {self.size:,} inputs are too many to go through: at most {most:,}"
             )
         return range(self.size)
+
+    def _listed(self, what: str) -> range:
+        return self._inputs(what, MOST_ROWS)
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedEventError(f"randomizer {type(self).__name__!r} does not bring {what}")
@@ -385,6 +403,8 @@ def _laws(randomizer: Randomizer, what: str) -> Iterator[list[tuple[Fraction, Fr
 
 @lru_cache(maxsize=1024)
 def _ratio(randomizer: Randomizer) -> Fraction | None:
+    if randomizer._tabled:
+        return _ratio_and_distance(randomizer)[0]
     largest = Fraction(1)
     for law in _laws(randomizer, "its epsilon"):
         ratio = ratio_of(law)
@@ -394,8 +414,42 @@ def _ratio(randomizer: Randomizer) -> Fraction | None:
     return largest
 
 
+@lru_cache(maxsize=64)
+def _ratio_and_distance(randomizer: Randomizer) -> tuple[Fraction | None, Fraction]:
+    """Of a table: the largest ratio in a column, and 1 minus the sum of the columns' minima.
+
+    The overlap of any two rows is at least what all rows share.
+    """
+    largest, shared = Fraction(1), Fraction(0)
+    rows = [randomizer.row(code) for code in randomizer._listed("its law as a table")]
+    for column in zip(*rows, strict=True):
+        low, high = min(column), max(column)
+        if low == 0 < high:
+            return None, Fraction(1)
+        if high:
+            largest = max(largest, high / low)
+            shared += low
+    return largest, 1 - shared
+
+
+@lru_cache(maxsize=64)
+def _inverse(randomizer: Randomizer) -> Floats:
+    """What takes shares of reports to shares of inputs, of a law as a table."""
+    law = randomizer.matrix()
+    if np.linalg.matrix_rank(law) < len(law):
+        randomizer._refuse("reports that determine the shares of its inputs")
+    inverse: Floats = np.linalg.pinv(law).astype(np.float64, copy=False)
+    inverse.flags.writeable = False
+    return inverse
+
+
 @lru_cache(maxsize=1024)
 def _dominating(randomizer: Randomizer) -> Dominating:
+    if randomizer._tabled and randomizer.size > MOST_INPUTS:
+        ratio, distance = _ratio_and_distance(randomizer)
+        if ratio is None or ratio == 1:
+            return Dominating(None if ratio is None else (), ratio == 1)
+        return Dominating((ThreePoint.bounded(ratio, distance),), False)
     return dominating_of_laws(_laws(randomizer, "its dominating pair"))
 
 

@@ -10,7 +10,8 @@ What is checked:
 4. reports: of the declared dtype, shape and range, as many bits as stated, the same again from the
    same stream, and with the law's frequencies. A bias of 5 % in the likeliest class is found, or
    there are too few samples, and that is said.
-5. estimate: unbiased, with the stated variances and covariances.
+5. estimate: unbiased, with the stated variances and covariances; of a randomizer of numbers, the
+   scores of an input's reports have its value as their mean.
 6. guesses: likelihood ratios are the law's, and the best guess is neither below what two inputs
    allow nor above what epsilon does.
 """
@@ -97,6 +98,7 @@ def check_randomizer(
         return
     _check_law(randomizer)
     _check_guess(randomizer)
+    _check_mean(randomizer)
     stream = Stream(secret_of(seed)).derive("check_randomizer")
     inputs = _spread(randomizer.size, _INPUTS)
     for code in inputs:
@@ -183,6 +185,20 @@ def _check_guess(randomizer: Randomizer) -> None:
         f"best_guess is {best:.9g}; expected from {likeliest:.9g}, by two inputs alone, to "
         f"{most:.9g}, by epsilon",
     )
+
+
+def _check_mean(randomizer: Randomizer) -> None:
+    values, scores = randomizer.values, randomizer.scores
+    if values is None or scores is None:
+        return
+    _require(len(values) == randomizer.size, f"{len(values)} values of {randomizer.size} inputs")
+    for code in _spread(randomizer.size, _OTHERS):
+        found = float(sum(p * s for p, s in zip(randomizer.row(code), scores, strict=True)))
+        _require(
+            math.isclose(found, values[code], rel_tol=1e-12, abs_tol=1e-12),
+            f"input {code}: the scores of its reports have mean {found:.9g}, expected its value "
+            f"{float(values[code]):.9g}",
+        )
 
 
 def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stream) -> NDArray[Any]:

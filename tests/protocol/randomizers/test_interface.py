@@ -25,8 +25,17 @@ from protocol.randomizers import (
     Support,
     UnaryEncoding,
 )
-from protocol.randomizers.asking import best_guess_of, dominating_of, epsilon_of, known
+from protocol.randomizers.asking import (
+    best_guess_of,
+    dominating_of,
+    epsilon_of,
+    known,
+    redrawn_of,
+)
+from protocol.randomizers.means import MeanRandomizer
 from protocol.randomizers.pairs import ThreePoint, excess
+from protocol.testing import check_randomizer
+from protocol.wire.arrays import ArraySpec
 from tests.enumeration import ROWS, matrix
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -183,8 +192,22 @@ class Raised(Coin, frozen=True):
         return 2.0
 
 
+class Many(Randomizer, frozen=True):
+    """Many inputs that are not alike, by classes."""
+
+    @property
+    def size(self) -> int:
+        return 100
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return codes
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        return (OutputClass(Fraction(1), Fraction(1)),)
+
+
 class Table(Coin, frozen=True):
-    """Many inputs that are not alike."""
+    """Many inputs that are not alike, as a table."""
 
     @property
     def size(self) -> int:
@@ -201,7 +224,7 @@ class Table(Coin, frozen=True):
         (Sum(), "'Sum', its law of input 0 of 0 and 1: the probabilities sum to 0.833333333"),
         (Inexact(), "'Inexact', .* expected exact probabilities"),
         (Failing(), "'Failing' fails: ZeroDivisionError"),
-        (Table(), "'Table' does not bring its epsilon, and its 100 inputs are too many"),
+        (Many(), "'Many' does not bring its epsilon, and its 100 inputs are too many"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -268,3 +291,94 @@ def test_a_law_by_classes_of_key_values_is_not_made_up() -> None:
     with pytest.raises(UnsupportedEventError, match="'PrivKV' does not bring its law"):
         known(PrivKV.with_budget(3, epsilon=1.0))
     assert OutputClass(Fraction(1), Fraction(1)).supports is None
+
+
+def test_a_table_of_many_inputs_is_bounded_by_its_columns() -> None:
+    table = Table()
+    assert table.epsilon == pytest.approx(math.log(0.5 / 0.401), rel=1e-12)
+    assert epsilon_of(table) == table.epsilon
+    [pair] = dominating_of(table).pairs or ()
+    assert pair == ThreePoint.bounded(Fraction(500, 401), Fraction(99, 1000))
+    with pytest.raises(UnsupportedEventError, match="determine the shares of its inputs"):
+        table.shares(np.array([1, 1]), 2)
+
+
+class Broken(Coin, frozen=True):
+    """Its further facts fail, or are of another kind."""
+
+    fault: str = ""
+
+    @property
+    def dominating(self) -> Any:
+        return None if self.fault == "none" else 1 / 0
+
+    def best_guess(self, *others: Randomizer) -> float:
+        return 1 / 0
+
+    @property
+    def redrawn(self) -> Any:
+        return 1 / 0
+
+
+def test_somebody_elses_faults_are_named_and_crash_nothing() -> None:
+    with pytest.raises(UnsupportedEventError, match="'Broken' fails: ZeroDivisionError"):
+        dominating_of(Broken())
+    with pytest.raises(UnsupportedEventError, match="'Broken' has dominating pair None"):
+        dominating_of(Broken(fault="none"))
+    assert best_guess_of([Broken()]) is None
+    assert redrawn_of(Broken()) is None
+    assert redrawn_of(KeepUniform(2, WORDS // 4)) == Fraction(3, 4)
+
+
+class Bit(MeanRandomizer, frozen=True):
+    """A number from -1 to 1, in quarters, as one bit: Duchi, Jordan and Wainwright 2013."""
+
+    @property
+    def size(self) -> int:
+        return 9
+
+    @property
+    def values(self) -> list[Fraction]:
+        return [Fraction(code - 4, 4) for code in range(9)]
+
+    @property
+    def scores(self) -> list[Fraction]:
+        return [Fraction(-2), Fraction(2)]
+
+    @property
+    def report(self) -> ArraySpec:
+        return ArraySpec(dtype="u1", shape=(), high=2)
+
+    def row(self, code: int) -> list[Fraction]:
+        one = Fraction(1, 2) + self.values[code] / 4
+        return [1 - one, one]
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        ones = np.array([int(self.row(code)[1] * WORDS) for code in range(9)], np.uint64)
+        return (stream.words(len(codes)) < ones[codes]).astype(np.uint8)
+
+
+def test_a_mean_of_numbers() -> None:
+    bit = Bit()
+    check_randomizer(bit, without=("estimate",))
+    assert bit.epsilon == pytest.approx(math.log(3), rel=1e-15)
+    assert bit.variance(8) == 3
+    assert bit.variance(4) == 4
+    mean = bit.mean(np.array([300, 700]))
+    assert mean.value == pytest.approx(0.8)
+    assert mean.standard_error == pytest.approx(math.sqrt((4 - 0.64) / 999))
+    with pytest.raises(AssertionError, match="determine the shares"):
+        check_randomizer(bit)
+
+
+class Skew(Bit, frozen=True):
+    """Scores that are biased."""
+
+    @property
+    def scores(self) -> list[Fraction]:
+        return [Fraction(-2), Fraction(3)]
+
+
+def test_biased_scores_are_found() -> None:
+    with pytest.raises(AssertionError, match="input 0: the scores of its reports have mean"):
+        check_randomizer(Skew(), without=("estimate",))

@@ -1,0 +1,73 @@
+"""Randomizers of numbers: a report has a score whose mean is the value that was reported on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomizers.exact import Floats
+from protocol.randomizers.randomizer import Randomizer
+
+
+class Mean(NamedTuple):
+    """An estimated mean.
+
+    Args:
+        value: unbiased, if no respondent is left out.
+        standard_error: where the respondents are a sample of a population.
+    """
+
+    value: float
+    standard_error: float
+
+
+class MeanRandomizer(Randomizer, frozen=True):
+    """Base of randomizers whose inputs are values on a grid, and whose reports have scores.
+
+    An author gives ``values`` and ``scores`` besides the law as a table (``row``): a report's score
+    has the value of the input as its expectation. Its shares are not estimated, but their mean is.
+    """
+
+    @property
+    def values(self) -> Sequence[Fraction]:
+        """The value of every input, rising."""
+        self._refuse("the values of its inputs")
+
+    @property
+    def scores(self) -> Sequence[Fraction]:
+        """The score of every report."""
+        self._refuse("the scores of its reports")
+
+    def mean(self, totals: NDArray[np.integer[Any]]) -> Mean:
+        """The mean of the values of those who reported.
+
+        Args:
+            totals: of ``tally``: how many reports there are of each.
+
+        Raises:
+            ValueError: fewer than two reports.
+        """
+        n = int(totals.sum())
+        if n < 2:
+            raise ValueError(f"{n} reports: expected at least 2")
+        scores = _floats(self)
+        value = float(totals @ scores) / n
+        spread = float(totals @ (scores - value) ** 2) / (n - 1)
+        return Mean(value, math.sqrt(spread / n))
+
+    def variance(self, code: int) -> Fraction:
+        """The exact variance of one report's score given an input."""
+        row, scores = self.row(code), self.scores
+        first = sum((p * s for p, s in zip(row, scores, strict=True)), Fraction(0))
+        return sum((p * (s - first) ** 2 for p, s in zip(row, scores, strict=True)), Fraction(0))
+
+
+@lru_cache(maxsize=64)
+def _floats(randomizer: MeanRandomizer) -> Floats:
+    return np.array([float(score) for score in randomizer.scores])
