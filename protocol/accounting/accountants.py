@@ -1,4 +1,4 @@
-"""Accountants judge privacy events: unknown ones are refused, the unprotected cost infinity."""
+"""The pure accountant: epsilons of privacy events add up; unprotected ones cost infinity."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def total(losses: Iterable[Loss]) -> Loss:
 
 
 def maximum(losses: Sequence[Loss]) -> Loss:
-    """One of these losses, and nobody says which: the largest of each figure."""
+    """The largest of each figure, where one of these losses occurs and which one is unknown."""
     names = dict.fromkeys(name for loss in losses for name in loss.attributes)
     return Loss(
         max((loss.record for loss in losses), default=0.0),

@@ -317,7 +317,7 @@ def _any(parts: list[DominatingPairs]) -> DominatingPairs:
 
 
 def _together(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
-    """All of these, each as often as it says."""
+    """All of these, each repeated by its count."""
     whole = _NOTHING
     for part, count in parts:
         several = part.times(count)
@@ -338,7 +338,7 @@ def _sum(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
 
 
 def _limited(alternatives: set[Pairs], tight: bool) -> DominatingPairs:
-    """These, or if they are too many one bound for all."""
+    """The alternatives, or one bound for all if there are too many."""
     if len(alternatives) <= MOST_ALTERNATIVES:
         return DominatingPairs(frozenset(alternatives), tight)
     return DominatingPairs(frozenset([_envelope(alternatives)]), False)

@@ -54,7 +54,7 @@ class LossDistribution:
         most_atoms: int = MOST_ATOMS,
         cells: int = CELLS,
     ) -> LossDistribution:
-        """The composition of each pair, as often as it says.
+        """The composition of each pair, repeated by its count.
 
         Exact while there are at most ``most_atoms`` different losses: the draws of one pair have a
         multinomial law, different pairs are convolved, and equal losses are merged. Beyond it each
@@ -85,7 +85,7 @@ class LossDistribution:
 
     @cached_property
     def _gains(self) -> tuple[Floats, Floats]:
-        """The atoms of positive loss: no other matters at an epsilon of 0 or more."""
+        """The atoms of positive loss: only these matter at an epsilon of 0 or more."""
         first = int(np.searchsorted(self.losses, 0.0, side="right"))
         return self.losses[first:], self.masses[first:]
 

@@ -26,7 +26,7 @@ class Observation(NamedTuple):
     Args:
         messages: by a name that is the same in every trial, such as ``target's Report``.
         slots: which envelopes these came in.
-        facts: numbers that are no part of a message.
+        facts: numbers about messages, such as their lengths and places.
     """
 
     messages: dict[str, Message]
@@ -49,7 +49,7 @@ def observation_of(
 def observations_of(
     rehearsal: Rehearsal, observer: PartyId, trials: Sequence[Mapping[PartyId, str]]
 ) -> list[Observation]:
-    """What an observer sees of several trials of one run (``view_of``).
+    """What an observer sees of several trials of one run (``observation_of``).
 
     Facts are, of every message: how many there are of its name, its length, its number among its
     sender's, to whom it goes, as a place in the roster and as steps from its sender to there, and
