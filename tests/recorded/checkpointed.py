@@ -27,7 +27,8 @@ from protocol.transcript.extension import Extension, Grown, prune
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import decode_envelope
 from tests.recorded.runs import written
-from tests.recorded.transcripts import HEADER, envelope, merkle, sent
+from tests.recorded.transcripts import HEADER, envelope, sent
+from tests.vectors.make import tree_hash
 
 SIGNER = Identity(AGGREGATOR, bytes(32))
 OTHER = Identity(AGGREGATOR, bytes([1]) * 32)
@@ -122,7 +123,7 @@ def grown_of(before: Words, after: Words, header: bytes = b"header") -> tuple[An
     leaves = []
     for name in before:
         one, other = before[name], after[name]
-        leaves.append([pack([name, len(said), merkle(said)]) for said in (one, other)])
+        leaves.append([pack([name, len(said), tree_hash(said)]) for said in (one, other)])
         if one == other:
             nodes.append(leaf_hash(leaves[-1][0]))
             continue
@@ -130,12 +131,12 @@ def grown_of(before: Words, after: Words, header: bytes = b"header") -> tuple[An
         nodes.append(
             Grown(
                 member=PartyId(name),
-                before=(len(one), merkle(one)) if one else None,
-                after=(len(other), merkle(other)),
+                before=(len(one), tree_hash(one)) if one else None,
+                after=(len(other), tree_hash(other)),
                 path=consistency_path(hashes, min(len(one), len(other))),
             )
         )
-    before_digest, after_digest = (merkle([header, *(p[i] for p in leaves)]) for i in (0, 1))
+    before_digest, after_digest = (tree_hash([header, *(p[i] for p in leaves)]) for i in (0, 1))
     return prune(nodes), before_digest, after_digest
 
 

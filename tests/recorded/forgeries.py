@@ -11,7 +11,8 @@ import zstandard
 
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import Verification
-from tests.recorded.transcripts import merkle, sample
+from tests.recorded.transcripts import sample
+from tests.vectors.make import tree_hash
 
 pack = msgspec.msgpack.encode
 
@@ -60,8 +61,8 @@ class Forgery:
         leaves = [pack([self.header[name] for name in names], order="deterministic")]
         for name, _ in self.header["roster"]:
             said = [pack(e[2]) for e in self.entries if e[0] == "Sent" and e[2][1] == name]
-            leaves.append(pack([name, len(said), merkle(said)]))
-        return merkle(leaves)
+            leaves.append(pack([name, len(said), tree_hash(said)]))
+        return tree_hash(leaves)
 
     def encoded(self) -> list[bytes]:
         return [pack([e[0], e[1], pack(e[2])]) if e[0] == "Sent" else pack(e) for e in self.entries]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -106,18 +105,6 @@ def signed_sample() -> Written:
 def _said(sender: PartyId, seq: int, message: Message) -> Envelope:
     body = msgspec.msgpack.encode(message)
     return envelope(sender, RECORD, seq, kind=message.kind(), body=body)
-
-
-def merkle(leaves: Sequence[bytes]) -> bytes:
-    """RFC 9162, section 2.1.1, word by word."""
-    if not leaves:
-        return hashlib.sha256(b"").digest()
-    if len(leaves) == 1:
-        return hashlib.sha256(b"\x00" + leaves[0]).digest()
-    k = 1
-    while 2 * k < len(leaves):
-        k *= 2
-    return hashlib.sha256(b"\x01" + merkle(leaves[:k]) + merkle(leaves[k:])).digest()
 
 
 def digest_of(envelopes: Sequence[Envelope], header: Header = HEADER) -> bytes:

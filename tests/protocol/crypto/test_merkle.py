@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import pytest
@@ -22,6 +21,7 @@ from protocol.crypto.merkle import (
     levels_of,
     root_of,
 )
+from tests.vectors.make import path_of, proof_of, tree_hash
 
 # The leaves and roots that Certificate Transparency's implementations test themselves with.
 LEAVES = tuple(
@@ -51,31 +51,6 @@ ROOTS = (
 leaf_lists = st.lists(st.binary(max_size=8), max_size=40)
 
 
-def defined_root(leaves: Sequence[bytes]) -> bytes:
-    """RFC 9162, section 2.1.1, word by word."""
-    if not leaves:
-        return hashlib.sha256(b"").digest()
-    if len(leaves) == 1:
-        return hashlib.sha256(b"\x00" + leaves[0]).digest()
-    k = 1
-    while 2 * k < len(leaves):
-        k *= 2
-    halves = defined_root(leaves[:k]) + defined_root(leaves[k:])
-    return hashlib.sha256(b"\x01" + halves).digest()
-
-
-def defined_path(index: int, leaves: Sequence[bytes]) -> tuple[bytes, ...]:
-    """RFC 9162, section 2.1.3.1, word by word."""
-    if len(leaves) == 1:
-        return ()
-    k = 1
-    while 2 * k < len(leaves):
-        k *= 2
-    if index < k:
-        return (*defined_path(index, leaves[:k]), defined_root(leaves[k:]))
-    return (*defined_path(index - k, leaves[k:]), defined_root(leaves[:k]))
-
-
 @pytest.mark.parametrize("count", range(9))
 def test_known_answers(count: int) -> None:
     assert root_of(LEAVES[:count]).hex() == ROOTS[count]
@@ -85,11 +60,11 @@ def test_known_answers(count: int) -> None:
 @given(leaf_lists)
 def test_streaming_equals_definition_after_every_leaf(leaves: list[bytes]) -> None:
     tree = Tree()
-    assert tree.root() == defined_root([])
+    assert tree.root() == tree_hash([])
     for count, leaf in enumerate(leaves, start=1):
         tree.append(leaf)
         assert tree.count == count
-        assert tree.root() == defined_root(leaves[:count])
+        assert tree.root() == tree_hash(leaves[:count])
 
 
 @settings(deadline=None, max_examples=40)
@@ -99,7 +74,7 @@ def test_inclusion_proof_holds(leaves: list[bytes], pick: int) -> None:
     path = inclusion_path([leaf_hash(leaf) for leaf in leaves], index)
     root = root_of(leaves)
     count = len(leaves)
-    assert path == defined_path(index, leaves)
+    assert list(path) == path_of(index, leaves)
     assert is_included(leaves[index], index=index, count=count, path=path, root=root)
 
 
@@ -154,20 +129,6 @@ def test_a_joint_proof_of_nothing_or_of_a_foreign_place_is_none() -> None:
         levels_of([])
 
 
-def defined_consistency(first: int, leaves: Sequence[bytes], whole: bool) -> tuple[bytes, ...]:
-    """RFC 9162, section 2.1.4.1, word by word: SUBPROOF(m, D_n, b)."""
-    n = len(leaves)
-    if first == n:
-        return () if whole else (defined_root(leaves),)
-    k = 1
-    while 2 * k < n:
-        k *= 2
-    if first <= k:
-        return (*defined_consistency(first, leaves[:k], whole), defined_root(leaves[k:]))
-    rest = defined_consistency(first - k, leaves[k:], False)
-    return (*rest, defined_root(leaves[:k]))
-
-
 MANY = tuple(bytes([i]) for i in range(64))
 MANY_ROOTS = tuple(root_of(MANY[:n]) for n in range(65))
 
@@ -183,7 +144,7 @@ def test_consistency_proofs_of_all_sizes_up_to_64() -> None:
         for first in range(second + 1):
             path = consistency_path(hashes, first)
             if first:
-                assert path == defined_consistency(first, MANY[:second], True)
+                assert list(path) == proof_of(first, MANY[:second])
             assert len(path) <= 7
             assert consistent(first, second, path)
             assert not consistent(first, second, (*path, bytes(32)))

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Stream
 from protocol.crypto.shamir import MAX_SHARES, reconstruct, share
 from tests.scripted import seeded
-
-"""Shares of ``sottovoce`` by the stream of seed 3, so that nothing changes them unnoticed."""
+from tests.vectors.make import reciprocal, times
 
 
 class Given(Stream):
@@ -34,19 +33,6 @@ def octets(content: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8)
 
 
-def times(a: int, b: int) -> int:
-    """The product in the AES field, bit by bit (FIPS 197, section 4.2)."""
-    product = 0
-    while b:
-        if b & 1:
-            product ^= a
-        a <<= 1
-        if a & 0x100:
-            a ^= 0x11B
-        b >>= 1
-    return product
-
-
 def value_at(coefficients: list[int], x: int) -> int:
     value = 0
     for coefficient in reversed(coefficients):
@@ -55,15 +41,14 @@ def value_at(coefficients: list[int], x: int) -> int:
 
 
 def interpolated(points: dict[int, int], at: int = 0) -> int:
-    """Lagrange's formula; divisions by trying."""
+    """Lagrange's formula."""
     total = 0
     for x, y in points.items():
         above = below = 1
         for other in points:
             if other != x:
                 above, below = times(above, at ^ other), times(below, x ^ other)
-        weight = next(w for w in range(256) if times(w, below) == above)
-        total ^= times(weight, y)
+        total ^= times(times(above, reciprocal(below)), y)
     return total
 
 

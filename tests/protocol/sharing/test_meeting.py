@@ -20,7 +20,7 @@ from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdin
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped
 from tests.recorded.runs import Run
-from tests.recorded.transcripts import merkle
+from tests.vectors.make import tree_hash
 
 CONTEXT = b"sottovoce sum 1\0" + SESSION
 
@@ -61,7 +61,7 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
             assert isinstance(join, Join)
             mask_keys[name] = join.key.tobytes()
             leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + mask_keys[name])
-    root = merkle(leaves)
+    root = tree_hash(leaves)
     coin = hashlib.sha256(b"coin\0" + CONTEXT + bytes(8) + root).digest()
     hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
     told = graphs(trial)
@@ -121,7 +121,7 @@ def test_boxes_of_another_graph_do_not_open() -> None:
         if not isinstance(message, Graph) or item.recipient != TWO:
             return None
         leaf = (1).to_bytes(8, "big") + TWO.encode() + b"\0" + bytes(32)
-        root = merkle([leaf])
+        root = tree_hash([leaf])
         return change("Graph", root=root, index=0, joined=1, path=message.path[:0])(item, message)
 
     trial, _ = attacked(rewrite, LITERAL, parties=2)

@@ -22,7 +22,7 @@ from protocol.wire.codec import Codec
 from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, exact
 from tests.recorded.runs import Run
-from tests.recorded.transcripts import merkle
+from tests.vectors.make import tree_hash
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
 ONE, TWO, THREE = PARTIES[:3]
@@ -125,7 +125,7 @@ def surviving(old: Survivors, uploaded: Sequence[bool]) -> Survivors:
     part = np.zeros(32, np.uint8)
     bits = np.packbits(np.array(uploaded, np.bool_), bitorder="little")
     part[: len(bits)] = bits
-    root = np.frombuffer(merkle([part.tobytes()]), np.uint8)
+    root = np.frombuffer(tree_hash([part.tobytes()]), np.uint8)
     return Survivors(old.survivors, root, part[None], old.path[:0])
 
 

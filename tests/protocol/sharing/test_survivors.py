@@ -33,7 +33,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     row,
     surviving,
 )
-from tests.recorded.transcripts import merkle
+from tests.vectors.make import tree_hash
 
 WHOLE = 8 * PART_BYTES
 """How many places a part of a survivor set has."""
@@ -74,7 +74,7 @@ def test_a_survivor_set_is_read_from_its_parts(
     whole = sum(1 << place for place in np.flatnonzero(uploaded).tolist())
     leaves = whole.to_bytes(-(-n // WHOLE) * PART_BYTES, "little")
     cut = [leaves[i : i + PART_BYTES] for i in range(0, len(leaves), PART_BYTES)]
-    assert message.root.tobytes() == merkle(cut)
+    assert message.root.tobytes() == tree_hash(cut)
     assert len(message.parts) == len(set((places // WHOLE).tolist()))
     assert _among(places, message, parties=n).tolist() == uploaded[places].tolist()
 

@@ -33,7 +33,8 @@ from protocol.wire.codec import decode_envelope
 from tests.recorded.forgeries import Forgery, rules
 from tests.recorded.runs import written
 from tests.recorded.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
-from tests.recorded.transcripts import HEADER, envelope, merkle, sent
+from tests.recorded.transcripts import HEADER, envelope, sent
+from tests.vectors.make import tree_hash
 
 pack = msgspec.msgpack.encode
 AGGREGATORS = setting().identities[AGGREGATOR]
@@ -71,10 +72,10 @@ def test_a_checkpoint_says_what_the_format_says() -> None:
             said[decode_envelope(entry.envelope).sender].append(entry.envelope)
     party = [[["Report", -1]], [], True]
     leaves = [
-        pack([name, len(of), merkle(of), *([[], [], False] if name == AGGREGATOR else party)])
+        pack([name, len(of), tree_hash(of), *([[], [], False] if name == AGGREGATOR else party)])
         for name, of in said.items()
     ]
-    assert last.standing == merkle(leaves)
+    assert last.standing == tree_hash(leaves)
     assert last.result == hashlib.sha256(b"\0" + said["aggregator"][-1]).digest()
     assert (last.complete, last.reason) == (True, hashlib.sha256(b"").digest())
     assert last.digest == verify(run.content).digest

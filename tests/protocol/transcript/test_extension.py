@@ -34,7 +34,7 @@ from tests.recorded.checkpointed import (
     words_at,
 )
 from tests.recorded.signed import signed_run
-from tests.recorded.transcripts import merkle
+from tests.vectors.make import tree_hash
 
 pack = msgspec.msgpack.encode
 
@@ -50,12 +50,12 @@ def test_an_extension_is_what_the_format_says() -> None:
     first = msgspec.msgpack.encode([getattr(header, n) for n in names], order="deterministic")
     parties = [name for name in before if name != AGGREGATOR]
     assert all(before[name] == after[name] for name in parties)
-    leaves = [pack([name, len(before[name]), merkle(before[name])]) for name in parties]
+    leaves = [pack([name, len(before[name]), tree_hash(before[name])]) for name in parties]
     said, more = before[AGGREGATOR], after[AGGREGATOR]
     grown = Grown(
         member=AGGREGATOR,
-        before=(len(said), merkle(said)),
-        after=(len(more), merkle(more)),
+        before=(len(said), tree_hash(said)),
+        after=(len(more), tree_hash(more)),
         path=consistency_path([leaf_hash(word) for word in more], len(said)),
     )
     # Nine leaves: the header's, the aggregator's, then 2, 4 and 1 of parties.
@@ -65,9 +65,9 @@ def test_an_extension_is_what_the_format_says() -> None:
             leaf_hash(first),
             grown,
             None,
-            merkle(leaves[:2]),
+            tree_hash(leaves[:2]),
             None,
-            merkle(leaves[2:6]),
+            tree_hash(leaves[2:6]),
             None,
             leaf_hash(leaves[6]),
             None,
@@ -100,12 +100,12 @@ def test_a_tree_has_one_form() -> None:
     """What has not changed is folded, and a member that has said nothing more is not listed."""
     before = {"anna": [b"a"], "bert": [b"b"], "carl": [b"c"]}
     header, anna, bert, carl = (
-        merkle([b"header"]),
+        tree_hash([b"header"]),
         *(
             Grown(
                 member=PartyId(name),
-                before=(1, merkle(words)),
-                after=(1, merkle(words)) if name != "anna" else (2, merkle([b"a", b"x"])),
+                before=(1, tree_hash(words)),
+                after=(1, tree_hash(words)) if name != "anna" else (2, tree_hash([b"a", b"x"])),
                 path=(leaf_hash(b"x"),) if name == "anna" else (),
             )
             for name, words in before.items()

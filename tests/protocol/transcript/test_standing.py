@@ -9,7 +9,7 @@ import pytest
 from protocol.crypto.merkle import Tree
 from protocol.messages import Closed, PartyId
 from protocol.transcript.standing import MAX_BITMAP_BYTES, MAX_CLOSINGS, Standings
-from tests.recorded.transcripts import merkle
+from tests.vectors.make import tree_hash
 
 pack = msgspec.msgpack.encode
 MEMBERS = tuple(PartyId(name) for name in ("aggregator", "a", "b", "c"))
@@ -34,7 +34,7 @@ def test_standings_by_hand() -> None:
         ((answer,), (report,)),
     ]
     assert (of[2].count, of[2].root) == (1, trees["b"].root())
-    assert standings.root(trees) == merkle(list(standings.leaves(trees)))
+    assert standings.root(trees) == tree_hash(list(standings.leaves(trees)))
 
 
 @pytest.mark.parametrize(

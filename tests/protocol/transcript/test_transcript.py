@@ -29,10 +29,10 @@ from tests.recorded.transcripts import (
     ROSTER,
     SESSION,
     digest_of,
-    merkle,
     sample,
     signed_sample,
 )
+from tests.vectors.make import tree_hash
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-1.hex"
 GOLDEN_DIGEST = "46061cc21e88e086d9dc4ccc36295b8226ae4af37fde0a552bb290ba76e06196"
@@ -85,8 +85,8 @@ def test_digest_is_what_the_format_says() -> None:
     leaves = [msgspec.msgpack.encode(bound)]
     for name, _ in ROSTER:
         encoded = [msgspec.msgpack.encode(item) for item in said[name]]
-        leaves.append(msgspec.msgpack.encode([name, len(encoded), merkle(encoded)]))
-    assert digest == merkle(leaves)
+        leaves.append(msgspec.msgpack.encode([name, len(encoded), tree_hash(encoded)]))
+    assert digest == tree_hash(leaves)
 
 
 @settings(deadline=None, max_examples=40)
