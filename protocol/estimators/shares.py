@@ -77,15 +77,13 @@ class SharesEstimate(Estimate):
         given = self._variances(shares, summing)
         sizes = self.sizes_of(names)
         sampled = None if given is None else given + (values - values**2) / self.n
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=np.ascontiguousarray(values.reshape(sizes)),
+        return self._table(
+            names,
+            projection,
+            np.ascontiguousarray(values.reshape(sizes)),
             standard_errors=None if given is None else _errors(given, sizes),
             population_errors=None if sampled is None else _errors(sampled, sizes),
-            n=self.n,
         )
-        return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some of the attributes.

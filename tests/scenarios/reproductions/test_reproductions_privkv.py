@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment, tally
+from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets import ratings as data
 from scenarios.datasets.keyvalue import SYNTHETIC, Population, synthetic
 from scenarios.datasets.ratings import movielens
@@ -52,9 +53,15 @@ TOWN = Population(
 # Draws
 
 
+def clients_of(n: int, *, seed: int) -> NDArray[np.float64]:
+    """What clients of the town hold, NaN where a key is missing."""
+    records = TOWN.records(n, np.random.default_rng(seed))
+    return values_of(records.survey)[np.arange(2), records.codes]
+
+
 def test_law_is_that_of_live_clients() -> None:
     randomizer = PrivKV.with_budget(2, epsilon=3.0)
-    clients = TOWN.draw(200_000, np.random.default_rng(1))
+    clients = clients_of(200_000, seed=1)
     counts = tally(randomizer.randomize(clients, seeded(2)), keys=2)
     law = symbol_law(TOWN, randomizer)
     np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-12)
@@ -81,7 +88,7 @@ def test_one_round_of_privkvm_is_privkv() -> None:
 def live_rounds(randomizer: PrivKVM, n: int, *, seed: int) -> NDArray[np.int64]:
     """Counts of the last round, by clients who each keep a key and what they said of it."""
     each, stream = randomizer.each, seeded(seed)
-    clients = TOWN.draw(n, np.random.default_rng(seed))
+    clients = clients_of(n, seed=seed)
     keys = each.sampled(n, stream)
     values = clients[np.arange(n), keys]
     reported = each.perturb_keys(values, stream)
