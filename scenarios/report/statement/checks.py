@@ -253,6 +253,18 @@ def has_sum(finding: CoalitionFinding) -> bool:
     return any(found.contributed for found in finding.sums)
 
 
+def conspired(judged: Judged) -> Answer | None:
+    """What follows for the coalition from secure sums."""
+    found = judged.coalition
+    return None if found is None else known(found, partial=judged.audit.partial)
+
+
+def worst_conspired(judged: Judged) -> Answer | None:
+    """The same for the worst coalition."""
+    found = judged.worst
+    return None if found is None else known(found.finding, partial=judged.audit.partial)
+
+
 def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
     """What follows for a coalition from secure sums, by adding and subtracting.
 
@@ -289,10 +301,6 @@ def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
         f"{learns} more than one {what}; nobody is exposed, and the smallest group whose sum "
         f"follows has {count(finding.smallest, 'party', 'parties')}.",
     )
-
-
-def _known(judged: Judged, finding: CoalitionFinding | None) -> Answer | None:
-    return None if finding is None else known(finding, partial=judged.audit.partial)
 
 
 def _subject(coalition: Coalition) -> str:
@@ -354,11 +362,8 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
         "Privacy": Question("ledger", learned),
         "Privacy at a δ": Question("ledger", at_delta),
         "Claims": Question("claims", claimed),
-        "Coalition": Question("coalition", lambda judged: _known(judged, judged.coalition)),
-        "The worst coalition": Question(
-            "worst",
-            lambda judged: _known(judged, None if judged.worst is None else judged.worst.finding),
-        ),
+        "Coalition": Question("coalition", conspired),
+        "The worst coalition": Question("worst", worst_conspired),
         "Linkage": Question("linkage", linked),
     }
 )
