@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         UnsupportedEventError,
     )
     from protocol.estimators.adjustment import AdjustedEstimate
-    from protocol.estimators.counts import Counts
+    from protocol.estimators.counts import Counts, count_codes
     from protocol.estimators.dependence.association import exact_test, noise_aware_test
     from protocol.estimators.dependence.dependence import debiased_dependences
     from protocol.estimators.estimate import Estimate
@@ -65,12 +65,13 @@ if TYPE_CHECKING:
         split_codes,
     )
     from protocol.session.roles import Me, Seen
-    from protocol.session.variant import Claim, Variant
+    from protocol.session.variant import Claim, Epsilon, Probability, Variant
     from protocol.sharing.sums import SecureSum
     from protocol.surveys.limits import Workload
     from protocol.surveys.records import Records
     from protocol.surveys.survey import Attribute, Survey
     from protocol.variants.keyvalue.records import key_records, key_survey
+    from protocol.variants.reports.one_report import OneReport, Request
     from protocol.variants.rrba.grouped import GroupedEstimate
     from protocol.wire.arrays import Array, ArraySpec, Bounds
     from protocol.wire.codec import Kind
@@ -90,6 +91,7 @@ __all__ = [
     "Composed",
     "Counts",
     "Derived",
+    "Epsilon",
     "Estimate",
     "Estimated",
     "ExactAccountant",
@@ -107,6 +109,7 @@ __all__ = [
     "MeanRandomizer",
     "Message",
     "OneOf",
+    "OneReport",
     "OutputClass",
     "PairwiseEstimate",
     "PartyId",
@@ -115,6 +118,7 @@ __all__ = [
     "PrivKVM",
     "PrivacyError",
     "PrivacyEvent",
+    "Probability",
     "ProductEstimate",
     "Projection",
     "ProtocolError",
@@ -124,6 +128,7 @@ __all__ = [
     "Randomizer",
     "Records",
     "RemoteProtocolError",
+    "Request",
     "SecureSum",
     "Seen",
     "SharesEstimate",
@@ -137,6 +142,7 @@ __all__ = [
     "UnsupportedEventError",
     "Variant",
     "Workload",
+    "count_codes",
     "debiased_dependences",
     "exact_epsilon",
     "exact_test",
@@ -182,7 +188,7 @@ _HOMES = {
         "UnsupportedEventError",
     ),
     "protocol.estimators.adjustment": ("AdjustedEstimate",),
-    "protocol.estimators.counts": ("Counts",),
+    "protocol.estimators.counts": ("Counts", "count_codes"),
     "protocol.estimators.dependence.association": ("exact_test", "noise_aware_test"),
     "protocol.estimators.dependence.dependence": ("debiased_dependences",),
     "protocol.estimators.estimate": ("Estimate",),
@@ -211,12 +217,13 @@ _HOMES = {
         "split_codes",
     ),
     "protocol.session.roles": ("Me", "Seen"),
-    "protocol.session.variant": ("Claim", "Variant"),
+    "protocol.session.variant": ("Claim", "Epsilon", "Probability", "Variant"),
     "protocol.sharing.sums": ("SecureSum",),
     "protocol.surveys.limits": ("Workload",),
     "protocol.surveys.records": ("Records",),
     "protocol.surveys.survey": ("Attribute", "Survey"),
     "protocol.variants.keyvalue.records": ("key_records", "key_survey"),
+    "protocol.variants.reports.one_report": ("OneReport", "Request"),
     "protocol.variants.rrba.grouped": ("GroupedEstimate",),
     "protocol.wire.arrays": ("Array", "ArraySpec", "Bounds"),
     "protocol.wire.codec": ("Kind",),

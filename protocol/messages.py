@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, NewType
+from typing import Annotated, ClassVar, NewType
 
 import msgspec
 
@@ -37,12 +37,19 @@ def party_id(text: str) -> PartyId:
     return PartyId(str.__str__(text))
 
 
+SCALAR_BYTES = 4096
+"""The most bytes of a message beside its arrays, where its kind says nothing else."""
+
+
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What one role says to another. Subclasses are the kinds of message of a variant.
 
     A kind is named by its class. A kind that one party sends to another more than once carries an
     integer field ``round``, so that a late message is never taken for the next one.
     """
+
+    scalar_bytes: ClassVar[int | str] = SCALAR_BYTES
+    """The most bytes beside the arrays, or the name of the variant's attribute that says it."""
 
     @classmethod
     def kind(cls) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,3 +134,13 @@ def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
         cells *= size
     runs.append((start, len(sizes)))
     return runs
+
+
+def count_codes(parts: Iterable[NDArray[np.unsignedinteger]], size: int) -> NDArray[np.uint32]:
+    """How often each code occurs in several parties' codes together, shape (size,).
+
+    Args:
+        parts: of each party, codes below ``size``, of any shape.
+    """
+    codes = np.concatenate([part.reshape(-1) for part in parts])
+    return np.bincount(codes, minlength=size).astype(np.uint32)

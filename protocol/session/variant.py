@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public
-from protocol.errors import SurveyError
+from protocol.errors import LocalProtocolError, PrivacyError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.session.roles import Me, Seen
@@ -21,6 +22,7 @@ from protocol.surveys.survey import Survey
 from protocol.wire.codec import Kind
 
 V = TypeVar("V", bound="Variant")
+M = TypeVar("M", bound=Message)
 
 Probability = Annotated[float, Meta(gt=0, lt=1)]
 """A field of a variant between 0 and 1."""
@@ -68,6 +70,13 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     What another party said can be missing there (``Seen``), and ``reveals`` must not count on it.
     """
 
+    messages: ClassVar[tuple[type[Message], ...]] = ()
+    """The kinds of message that are spoken, where each says its bounds at its fields."""
+    public: ClassVar[tuple[type[Message], ...]] = ()
+    """The kinds that are the same whatever anybody's records are."""
+    derived: ClassVar[tuple[type[Message], ...]] = ()
+    """The kinds that follow from what their sender had received: the result, above all."""
+
     survey: Survey
     quorum: int | None = None
     patience: float | None = 60.0
@@ -99,8 +108,18 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return (parties + 1) // 2 if self.quorum is None else self.quorum
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
-        """The kinds of message that are spoken among an aggregator and this many parties."""
-        raise NotImplementedError
+        """The kinds of message that are spoken among an aggregator and this many parties.
+
+        These are ``messages``, with the bounds that stand at their fields. A name there is that of
+        an attribute of this variant, or ``respondents``: how many there can be among the parties.
+        """
+
+        def named(name: str) -> Any:
+            if name == "respondents":
+                return parties * self.max_records
+            return attrgetter(name)(self)
+
+        return tuple(Kind.of(message, named) for message in self.messages)
 
     async def party(self, me: Me, records: Records) -> None:
         """The role of a party that holds the records of one or more respondents."""
@@ -111,8 +130,13 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         raise NotImplementedError
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """What a message tells about its sender's records, given what the sender had seen."""
-        raise NotImplementedError
+        """What a message tells about its sender's records, given what the sender had seen.
+
+        What is not ``public`` nor ``derived`` may tell everything, unless a subclass knows better.
+        """
+        if isinstance(message, self.public):
+            return Public()
+        return Derived() if isinstance(message, self.derived) else Plain(self.survey.names)
 
     def estimate(self, result: Message) -> Estimate:
         """What the published result says about the respondents."""
@@ -126,6 +150,28 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         aggregator waits for last.
         """
         return None
+
+    def check_asked(self, survey: bytes) -> None:
+        """Refuse a question about another survey.
+
+        Args:
+            survey: the digest of the survey that the question is about.
+
+        Raises:
+            PrivacyError: it is not this variant's.
+        """
+        if survey != self.survey.digest:
+            raise PrivacyError("asked about another survey than the one agreed to")
+
+    def published(self, result: Message, kind: type[M]) -> M:
+        """A published result, as of the kind that it must be.
+
+        Raises:
+            LocalProtocolError: it is of another.
+        """
+        if not isinstance(result, kind):
+            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
+        return result
 
     def claims(self) -> tuple[Claim, ...]:
         """What the protocol's authors claim of its privacy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,28 +24,74 @@ MAX_TABLE_CELLS = 2**27
 _DTYPES = {name: np.dtype("<" + name) for name in ("u1", "u2", "u4", "u8", "i8", "f8")}
 
 
+Size = int | str
+"""A number, or the name of what has it."""
+
+
 class Bounds(msgspec.Struct, frozen=True):
     """Shortest and longest length of an axis, both included."""
 
-    low: int
-    high: int
+    low: Size
+    high: Size
 
 
 class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What one array field of a message may hold.
 
+    At a message's field, a name may stand for every number: that of an attribute of the variant,
+    with dots for one within another (``Variant.kinds``). A tuple counts for its length in a shape.
+
     Args:
-        dtype: one of ``u1 u2 u4 u8 i8 f8`` (little-endian on the wire).
+        dtype: one of ``u1 u2 u4 u8 i8 f8`` (little-endian on the wire); by default the smallest
+            of ``u1 u2 u4 u8`` that holds the values below ``high``.
         shape: per axis a length or ``Bounds``.
         high: exclusive upper bound of the values; a tuple gives one per position of the last axis;
             None leaves them free.
+        most: inclusive upper bound, in the place of ``high``.
         low: inclusive lower bound.
+
+    Raises:
+        TypeError: neither ``dtype`` nor ``high``, or both ``high`` and ``most``.
     """
 
-    dtype: str
-    shape: tuple[int | Bounds, ...]
-    high: int | tuple[int, ...] | None = None
+    dtype: str = ""
+    shape: tuple[Size | Bounds, ...]
+    high: Size | tuple[int, ...] | None = None
+    most: Size | None = None
     low: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.dtype and self.high is None:
+            raise TypeError("expected a dtype, or high to choose one")
+        if self.most is not None and self.high is not None:
+            raise TypeError("expected high or most, not both")
+
+    def resolved(self, named: Callable[[str], Any]) -> ArraySpec:
+        """The same with numbers in the place of names.
+
+        Args:
+            named: what a name stands for.
+        """
+
+        def length(size: Size) -> int:
+            found = named(size) if isinstance(size, str) else size
+            return len(found) if isinstance(found, tuple) else found
+
+        high = named(self.high) if isinstance(self.high, str) else self.high
+        if self.most is not None:
+            high = length(self.most) + 1
+        largest = max(high) if isinstance(high, tuple) else (high or 0)
+        return ArraySpec(
+            dtype=self.dtype or name_of(smallest_dtype(largest)),
+            shape=tuple(
+                Bounds(length(axis.low), length(axis.high))
+                if isinstance(axis, Bounds)
+                else length(axis)
+                for axis in self.shape
+            ),
+            high=high,
+            low=self.low,
+        )
 
     @functools.cached_property
     def _high(self) -> NDArray[np.float64]:
@@ -54,14 +101,14 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _last(self) -> NDArray[Any]:
         # Inclusive and of the array's own type: numpy compares mixed integers as floats.
         largest = np.iinfo(_DTYPES[self.dtype]).max
-        bounds = self.high if isinstance(self.high, tuple) else (self.high or 0,)
+        bounds = self.high if isinstance(self.high, tuple) else (_number(self.high or 0),)
         last = np.array([min(high - 1, largest) for high in bounds], _DTYPES[self.dtype])
         return last if isinstance(self.high, tuple) else last[0]
 
     @property
     def max_bytes(self) -> int:
         """The most bytes that such an array takes on the wire."""
-        longest = math.prod(n.high if isinstance(n, Bounds) else n for n in self.shape)
+        longest = math.prod(_number(n.high if isinstance(n, Bounds) else n) for n in self.shape)
         return longest * _DTYPES[self.dtype].itemsize + 32
 
     def check(self, array: NDArray[Any], field: str) -> None:
@@ -75,9 +122,8 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if array.ndim != len(self.shape):
             raise RemoteProtocolError(f"{array.ndim} axes, expected {len(self.shape)}", field=field)
         for axis, (n, allowed) in enumerate(zip(array.shape, self.shape, strict=True)):
-            low, high = (
-                (allowed.low, allowed.high) if isinstance(allowed, Bounds) else (allowed, allowed)
-            )
+            ends = allowed if isinstance(allowed, Bounds) else Bounds(allowed, allowed)
+            low, high = _number(ends.low), _number(ends.high)
             if not low <= n <= high:
                 wanted = str(low) if low == high else f"{low} to {high}"
                 raise RemoteProtocolError(
@@ -98,6 +144,12 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             above = array >= self._high if self.dtype == "f8" else array > self._last
             if above.any():
                 raise _out_of_range(array, above, field, "in range")
+
+
+def _number(size: Size) -> int:
+    if isinstance(size, str):
+        raise TypeError(f"{size!r} is a name: expected a number, or a resolved ArraySpec")
+    return size
 
 
 def _out_of_range(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import KERNEL_KINDS, Envelope, Message
+from protocol.messages import KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
-
-SCALAR_BYTES = 4096
-"""The most bytes of a message beside its arrays."""
 
 ENVELOPE_BYTES = 512
 """The most bytes of an envelope beside its body."""
@@ -36,6 +35,10 @@ _encode_envelope = msgspec.msgpack.Encoder().encode
 _decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
 
 
+def _unknown(name: str) -> Any:
+    raise LocalProtocolError(f"bound {name!r}: expected a number")
+
+
 class Kind:
     """A kind of message that a variant speaks: its class and what its array fields may hold.
 
@@ -43,6 +46,7 @@ class Kind:
         message: the class.
         arrays: for every field that is an array, its ``ArraySpec``.
         scalar_bytes: the most bytes of all other fields together.
+        named: what the names in these stand for; none are known by default.
     """
 
     __slots__ = ("_floats", "_path", "arrays", "decoder", "max_bytes", "message", "name")
@@ -52,6 +56,7 @@ class Kind:
         message: type[Message],
         *,
         scalar_bytes: int = SCALAR_BYTES,
+        named: Callable[[str], Any] = _unknown,
         **arrays: ArraySpec,
     ) -> None:
         fields = msgspec.structs.fields(message)
@@ -63,11 +68,35 @@ class Kind:
             )
         self.message = message
         self.name = message.kind()
-        self.arrays: Mapping[str, ArraySpec] = arrays
-        self.max_bytes = scalar_bytes + sum(spec.max_bytes for spec in arrays.values())
+        self.arrays: Mapping[str, ArraySpec] = {
+            field: spec.resolved(named) for field, spec in arrays.items()
+        }
+        self.max_bytes = scalar_bytes + sum(spec.max_bytes for spec in self.arrays.values())
         self.decoder = msgspec.msgpack.Decoder(message, dec_hook=unpack)
         self._floats = tuple(f.name for f in fields if f.type is float)
         self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
+
+    @classmethod
+    def of(cls, message: type[Message], named: Callable[[str], Any]) -> Kind:
+        """A kind as its class declares it.
+
+        Args:
+            message: the class; each array field is annotated with an ``ArraySpec``.
+            named: what the names in it stand for.
+
+        Raises:
+            LocalProtocolError: an array field without an ``ArraySpec``.
+        """
+        scalar_bytes = message.scalar_bytes
+        if isinstance(scalar_bytes, str):
+            scalar_bytes = named(scalar_bytes)
+        arrays = {
+            field.name: declared
+            for field in msgspec.structs.fields(message)
+            for declared in getattr(field.type, "__metadata__", ())
+            if isinstance(declared, ArraySpec)
+        }
+        return cls(message, scalar_bytes=scalar_bytes, named=named, **arrays)
 
     def check(self, message: Message) -> None:
         """Refuse arrays that do not fit and numbers that are not finite; says in which field."""
@@ -84,7 +113,7 @@ class Kind:
 
 
 def _is_array(annotation: object) -> bool:
-    return getattr(annotation, "__name__", None) == "ndarray"
+    return getattr(annotation, "__origin__", annotation) is np.ndarray
 
 
 class Codec:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.session.exchange import Exchange
@@ -56,6 +57,10 @@ class Context:
     watch: Callable[[Exchange], object] | None = None
     by_messages: bool = False
     progress: Callable[[int, int], None] = _unheeded
+
+    def stream(self, purpose: str) -> Stream:
+        """Randomness that follows from the seed, to make records of; one for each purpose."""
+        return Stream(secret_of(self.seed)).derive(purpose)
 
     def simulate(
         self,

@@ -52,7 +52,7 @@ class Forgetful(RRIndependent, frozen=True):
     async def party(self, me: Me, records: Records) -> None:
         ask = await me.receive(Ask, AGGREGATOR)
         consent(self.survey, self.blocks, ask)
-        codes = randomized(records, ask.blocks, me, ask)
+        codes = randomized(records, ask.blocks, me.stream_for(ask))
         stream = me.stream_for(ask, "forgets")
         forgotten = stream.bernoulli(int(self.share * WORDS), codes.shape)
         await me.send(AGGREGATOR, Report(np.where(forgotten, records.codes, codes)))
@@ -67,7 +67,7 @@ class PartlyForgetful(RRIndependent, frozen=True):
 
     async def party(self, me: Me, records: Records) -> None:
         ask = await me.receive(Ask, AGGREGATOR)
-        codes = randomized(records, ask.blocks, me, ask)
+        codes = randomized(records, ask.blocks, me.stream_for(ask))
         if self.forgotten >= 0:
             codes[:, self.forgotten] = records.codes[:, self.forgotten]
         await me.send(AGGREGATOR, Report(codes))
@@ -121,7 +121,7 @@ class AskedTwice(RRIndependent, frozen=True):
     async def party(self, me: Me, records: Records) -> None:
         await super().party(me, records)
         again = await me.receive(Again, AGGREGATOR)
-        codes = randomized(records, self.blocks, me, again)
+        codes = randomized(records, self.blocks, me.stream_for(again))
         await me.send(AGGREGATOR, Repeated(records.codes if self.truthful else codes))
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
@@ -273,7 +273,7 @@ class Talkative(RRIndependent, frozen=True, kw_only=True):
 
     async def party(self, me: Me, records: Records) -> None:
         ask = await me.receive(Ask, AGGREGATOR)
-        codes = randomized(records, ask.blocks, me, ask)
+        codes = randomized(records, ask.blocks, me.stream_for(ask))
         truth = int(records.codes[0, 0])
         body, number, to = np.zeros(64, np.uint8), 0.5, AGGREGATOR
         match self.how:

@@ -12,15 +12,14 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent, Public
+from protocol.accounting.events import Masked, Plain, PrivacyEvent
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import MEASURES, Dependences
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Claim, Probability, Variant
-from protocol.sharing.messages import Shape, totals_spec
 from protocol.sharing.sums import SecureSum, check_totals
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
@@ -38,12 +37,14 @@ from protocol.variants.reports.reports import (
     sizes_of,
 )
 from protocol.variants.sums.pair_rr import pair_event, randomized_pairs, waived
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
-from protocol.wire.codec import SCALAR_BYTES, Kind
+from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
+from protocol.wire.codec import Kind
 
 
 class Pilot(Message, frozen=True):
     """The question of section 4.1: every attribute by itself."""
+
+    scalar_bytes = "ask_bytes"
 
     survey: bytes
     blocks: tuple[Block, ...]
@@ -52,15 +53,21 @@ class Pilot(Message, frozen=True):
 class PilotReport(Message, frozen=True):
     """The answer to it, (k, m)."""
 
-    codes: Array
+    codes: Annotated[
+        Array, ArraySpec(shape=(Bounds(1, "max_records"), "survey.sizes"), high="survey.sizes")
+    ]
 
 
 class Proposal(Message, frozen=True):
     """The clusters that the aggregator proposes, and the pair tables that they follow from."""
 
+    scalar_bytes = "ask_bytes"
+
     clusters: Clusters
     respondents: int
-    totals: Array
+    totals: Annotated[
+        Array, ArraySpec(dtype="u4", shape=("negotiation.layout.cells",), most="respondents")
+    ]
 
 
 class Clustered(Message, frozen=True):
@@ -103,6 +110,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     name = "rr-clusters"
     heeds = (Pilot, Ask)
+    messages = (Pilot, PilotReport, Proposal, Ask)
+    public = (Pilot, Ask)
+    derived = (Proposal, Clustered)
 
     p: Probability
     tv: Annotated[int, Meta(ge=1, le=2**32)]
@@ -160,14 +170,14 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if ask.blocks != negotiated.blocks:
             raise PrivacyError("asked to randomize other clusters than negotiated")
         consent(self.survey, negotiated.blocks, ask)
-        codes = randomized(records, ask.blocks, me, ask)
+        codes = randomized(records, ask.blocks, me.stream_for(ask))
         await me.send(AGGREGATOR, Report(codes.astype(self._report_dtype)))
 
     async def _by_reports(self, me: Me, records: Records) -> Negotiated:
         pilot = await me.receive(Pilot, AGGREGATOR)
         if (pilot.survey, pilot.blocks) != (self.survey.digest, self.negotiation.pilot):
             raise PrivacyError("asked with another survey or other randomizers than agreed")
-        codes = randomized(records, pilot.blocks, me, pilot).astype(self.survey.dtype)
+        codes = randomized(records, pilot.blocks, me.stream_for(pilot)).astype(self.survey.dtype)
         await me.send(AGGREGATOR, PilotReport(codes))
         proposal = await me.receive(Proposal, AGGREGATOR)
         totals = proposal.totals.astype(np.int64)
@@ -268,18 +278,12 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report's randomizers are those it was asked with; unasked, it may be anything."""
         match message:
-            case Pilot() | Ask():
-                return Public()
-            case Proposal() | Clustered():
-                return Derived()
             case PilotReport():
-                asked = seen.get(Pilot, AGGREGATOR)
-                return self._report_event(asked)
+                return self._report_event(seen.get(Pilot, AGGREGATOR))
             case Report():
                 return self._report_event(seen.get(Ask, AGGREGATOR))
-            case _:
-                event = self.sums.reveals(message, self.contribution_event)
-                return Plain(self.survey.names) if event is None else event
+        summed = self.sums.reveals(message, self.contribution_event)
+        return super().reveals(message, seen) if summed is None else summed
 
     @functools.cached_property
     def contribution_event(self) -> PrivacyEvent:
@@ -314,45 +318,29 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     def _report_dtype(self) -> np.dtype[np.unsignedinteger]:
         return smallest_dtype(self._largest)
 
+    @property
+    def ask_bytes(self) -> int:
+        """The most bytes of a question, and of clusters."""
+        return SCALAR_BYTES + 4 * len(msgspec.msgpack.encode(self.negotiation.pilot))
+
     def kinds(self, parties: int) -> tuple[Kind, ...]:
-        survey, m = self.survey, len(self.survey.sizes)
-        respondents = parties * self.max_records
-        asked = SCALAR_BYTES + 4 * len(msgspec.msgpack.encode(self.negotiation.pilot))
-        cells = self.negotiation.layout.cells
-        totals = totals_spec(Shape(cells, parties, respondents, 0))
-        codes = ArraySpec(
-            dtype=name_of(survey.dtype), shape=(Bounds(0, respondents), m), high=survey.sizes
-        )
-        counts = ArraySpec(dtype="u4", shape=(Bounds(0, respondents),), low=1, high=respondents + 1)
-        ways: tuple[Kind, ...]
-        if self.by_reports:
-            held = (Bounds(1, self.max_records), m)
-            own = ArraySpec(dtype=name_of(survey.dtype), shape=held, high=survey.sizes)
-            ways = (
-                Kind(Pilot, scalar_bytes=asked),
-                Kind(PilotReport, codes=own),
-                Kind(Proposal, scalar_bytes=asked, totals=totals),
-            )
-        else:
-            ways = self.sums.kinds(cells=cells, parties=parties, respondents=respondents)
+        sizes, respondents = self.survey.sizes, parties * self.max_records
+        cells, everybody = self.negotiation.layout.cells, (Bounds(0, respondents),)
+        *ways, ask = super().kinds(parties)
+        if not self.by_reports:
+            ways = [*self.sums.kinds(cells=cells, parties=parties, respondents=respondents)]
+        # How many columns a report has is negotiated, and so is what each may hold.
+        columns = (Bounds(1, self.max_records), Bounds(1, len(sizes)))
         return (
             *ways,
-            Kind(Ask, scalar_bytes=asked),
-            Kind(
-                Report,
-                # How many columns there are is negotiated, and so is what each may hold.
-                codes=ArraySpec(
-                    dtype=name_of(self._report_dtype),
-                    shape=(Bounds(1, self.max_records), Bounds(1, m)),
-                    high=self._largest,
-                ),
-            ),
+            ask,
+            Kind(Report, codes=ArraySpec(shape=columns, high=self._largest)),
             Kind(
                 Clustered,
-                scalar_bytes=asked + parties,
-                codes=codes,
-                counts=counts,
-                totals=totals,
+                scalar_bytes=self.ask_bytes + parties,
+                codes=ArraySpec(shape=(*everybody, len(sizes)), high=sizes),
+                counts=ArraySpec(dtype="u4", shape=everybody, low=1, most=respondents),
+                totals=ArraySpec(dtype="u4", shape=(cells,), most=respondents),
             ),
         )
 
@@ -362,15 +350,14 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         Raises:
             ValueError: the clusters do not follow from the published counts.
         """
-        if not isinstance(result, Clustered):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
-        totals = result.totals.astype(np.int64)
+        found = self.published(result, Clustered)
+        totals = found.totals.astype(np.int64)
         try:
-            check_totals(totals, result.learned, self.negotiation.layout.groups)
+            check_totals(totals, found.learned, self.negotiation.layout.groups)
         except RemoteProtocolError as error:
             raise ValueError(str(error)) from error
         negotiated = self.negotiation.from_totals(totals)
-        if negotiated.clusters != result.clusters:
+        if negotiated.clusters != found.clusters:
             raise ValueError("the clusters do not follow from the published counts")
         return negotiated
 
@@ -383,11 +370,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         return self.negotiated(result).dependences
 
     def estimate(self, result: Message) -> JointEstimate:
-        blocks = self.negotiated(result).blocks
-        if not isinstance(result, Clustered):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
-        counts = pooled(self.survey, result.codes, result.counts)
-        return JointEstimate(self.survey, blocks, counts)
+        found = self.published(result, Clustered)
+        counts = pooled(self.survey, found.codes, found.counts)
+        return JointEstimate(self.survey, self.negotiated(result).blocks, counts)
 
     def claims(self) -> tuple[Claim, ...]:
         single = math.fsum(block.randomizer.epsilon for block in self.negotiation.pilot)

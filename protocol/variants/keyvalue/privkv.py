@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import (
     Composed,
-    Derived,
     OneOf,
     Plain,
     PrivacyEvent,
-    Public,
     Randomized,
 )
-from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, SurveyError
+from protocol.errors import PrivacyError, SurveyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
@@ -30,16 +28,10 @@ from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import tally
 from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables, fakes_after
 from protocol.variants.keyvalue.records import values_of
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
-from protocol.wire.codec import Kind
+from protocol.variants.reports.one_report import Request, check_valid
+from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
 SOURCE = "Expectation-Maximization Estimation for Key-Value Data"
-
-
-class Request(Message, frozen=True):
-    """The question; how it is answered is in the charter."""
-
-    survey: bytes
 
 
 class Fakes(Message, frozen=True):
@@ -48,22 +40,31 @@ class Fakes(Message, frozen=True):
     It has none for a party whose first report was not counted: that party is left out.
     """
 
+    scalar_bytes = 64
+
     round: int
-    means: Array
+    means: Annotated[Array, ArraySpec(dtype="f8", shape=(Bounds(0, "max_records"),), low=-1)]
 
 
 class KeyReport(Message, frozen=True):
     """A party's reports: the key that each of its respondents drew, and a symbol for it."""
 
+    scalar_bytes = 64
+
     round: int
-    keys: Array
-    symbols: Array
+    keys: Annotated[Array, ArraySpec(shape=(Bounds(1, "max_records"),), high="client.keys")]
+    symbols: Annotated[Array, ArraySpec(shape=(Bounds(1, "max_records"),), high=len(SYMBOLS))]
 
 
 class SymbolCounts(Message, frozen=True):
     """The published result: how often each symbol was reported of each key, in every round."""
 
-    counts: Array
+    scalar_bytes = 64
+
+    counts: Annotated[
+        Array,
+        ArraySpec(dtype="u4", shape=("repeats", "client.keys", len(SYMBOLS)), most="respondents"),
+    ]
 
 
 class KeyValueCollection(Variant, frozen=True, kw_only=True):
@@ -79,6 +80,9 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
     """
 
     heeds = ()
+    messages: ClassVar[tuple[type[Message], ...]] = (Request, KeyReport, SymbolCounts)
+    public = (Request,)
+    derived = (Fakes, SymbolCounts)
 
     epsilon: Epsilon
     estimator: Estimator = "likelihood"
@@ -120,8 +124,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, report; in further rounds, on the same keys."""
         request = await me.receive(Request, AGGREGATOR)
-        if request.survey != self.survey.digest:
-            raise PrivacyError("asked about another survey than the one agreed to")
+        self.check_asked(request.survey)
         each, stream = self.client.each, me.stream_for(request)
         keys = each.sampled(len(records), stream)
         me.afford(self._event(keys, range(self.repeats)))
@@ -148,16 +151,13 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             KeyReport, parties, round=0, within=self.patience, at_least=quorum
         )
         first = {party: report for party, report in answers.items() if self._fits(report)}
-        if len(first) < quorum:
-            raise ProtocolError(
-                f"{len(first)} parties sent valid reports, at least {quorum} needed"
-            )
+        check_valid(len(first), quorum)
         counts = [self._counted(first.values())]
         late = [party for party in parties if party not in first]
         for round_ in range(1, self.repeats):
             fakes = fakes_after(counts[-1], self.client.each)
             for keys, members in _by_keys(first).items():
-                places = np.frombuffer(keys, self._key_dtype)
+                places = np.frombuffer(keys, smallest_dtype(self.client.keys))
                 await me.broadcast(members, Fakes(round_, fakes[places]))
             if round_ == 1:
                 await me.broadcast(late, Fakes(round_, np.zeros(0)))
@@ -169,11 +169,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
                 for party, report in answers.items()
                 if self._fits(report) and np.array_equal(report.keys, first[party].keys)
             ]
-            if len(again) < quorum:
-                raise ProtocolError(
-                    f"{len(again)} parties sent valid reports in round {round_}, at least {quorum} "
-                    "needed"
-                )
+            check_valid(len(again), quorum, f"valid reports in round {round_}")
             counts.append(self._counted(again))
         return SymbolCounts(np.stack(counts).astype(np.uint32))
 
@@ -188,19 +184,12 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         )
         return tally(KeyValueReports(keys, symbols), keys=self.client.keys)
 
-    @property
-    def _key_dtype(self) -> np.dtype[np.unsignedinteger]:
-        return smallest_dtype(self.client.keys)
-
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report is a draw on the key that it names, and names it whatever is held."""
-        match message:
-            case Request():
-                return Public()
-            case Fakes() | SymbolCounts():
-                return Derived()
-            case KeyReport() if self._fits(message) and 0 <= message.round < self.repeats:
-                return self._event(message.keys, (message.round,))
+        if not isinstance(message, KeyReport):
+            return super().reveals(message, seen)
+        if self._fits(message) and 0 <= message.round < self.repeats:
+            return self._event(message.keys, (message.round,))
         return Plain(self.survey.names)
 
     def _event(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
@@ -217,41 +206,12 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         """What is drawn anew in a round."""
         raise NotImplementedError
 
-    def kinds(self, parties: int) -> tuple[Kind, ...]:
-        keys, most = self.client.keys, self.max_records
-        reports = (Bounds(1, most),)
-        return (
-            Kind(Request, scalar_bytes=64),
-            Kind(
-                KeyReport,
-                scalar_bytes=64,
-                keys=ArraySpec(dtype=name_of(self._key_dtype), shape=reports, high=keys),
-                symbols=ArraySpec(dtype="u1", shape=reports, high=len(SYMBOLS)),
-            ),
-            *self._further_kinds(),
-            Kind(
-                SymbolCounts,
-                scalar_bytes=64,
-                counts=ArraySpec(
-                    dtype="u4", shape=(self.repeats, keys, len(SYMBOLS)), high=parties * most + 1
-                ),
-            ),
-        )
-
-    def _further_kinds(self) -> tuple[Kind, ...]:
-        if self.repeats == 1:
-            return ()
-        means = ArraySpec(dtype="f8", shape=(Bounds(0, self.max_records),), low=-1)
-        return (Kind(Fakes, scalar_bytes=64, means=means),)
-
     def estimate(self, result: Message) -> KeyValueTables:
-        if not isinstance(result, SymbolCounts):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         return KeyValueTables(
             asked=self.survey,
             randomizer=self.client.each,
             estimator=self.estimator,
-            counts=result.counts.astype(np.int64),
+            counts=self.published(result, SymbolCounts).counts.astype(np.int64),
         )
 
 
@@ -287,6 +247,7 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
     """
 
     name = "privkvm"
+    messages = (Request, KeyReport, Fakes, SymbolCounts)
 
     rounds: Annotated[int, Meta(ge=2, le=100)] = ROUNDS
 

@@ -10,42 +10,42 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Derived, OneOf, Plain, PrivacyEvent, Public, Randomized
-from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
+from protocol.accounting.events import OneOf, Plain, PrivacyEvent, Randomized
+from protocol.crypto.randomness import Stream
 from protocol.estimators.estimate import Estimate
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.messages import Message
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method, report_bits
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Claim, Epsilon, Variant
+from protocol.session.roles import Seen
+from protocol.session.variant import Claim, Epsilon
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import BinaryEncoding, EncodedEstimate, binary_encoding
 from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
-from protocol.wire.codec import Kind
-
-
-class Request(Message, frozen=True):
-    """The question; how it is answered is in the charter."""
-
-    survey: bytes
 
 
 class Bits(Message, frozen=True):
     """A party's reports, one after the other, bit by bit: no more than the paper says they take."""
 
+    scalar_bytes = 32
+
     respondents: int
-    bits: Array
+    bits: Annotated[Array, ArraySpec(dtype="u1", shape=(Bounds(1, "octets"),))]
 
 
 class Counted(Message, frozen=True):
     """The published result: how many report on each choice, and what they report in sum."""
 
-    reports: Array
-    totals: Array
+    scalar_bytes = 64
+
+    reports: Annotated[Array, ArraySpec(dtype="u4", shape=("plan.choices",), most="respondents")]
+    totals: Annotated[
+        Array, ArraySpec(dtype="u4", shape=("plan.choices", "width"), most="respondents")
+    ]
 
 
-class MarginalRelease(Variant, frozen=True, kw_only=True):
+class MarginalRelease(OneReport, frozen=True, kw_only=True):
     """Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy.
 
     Attributes of more than two categories are encoded as bits, and marginals are of bits: an
@@ -56,7 +56,7 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         k: bits of a marginal.
     """
 
-    heeds = ()
+    messages = (Request, Bits, Counted)
     method: ClassVar[Method]
 
     epsilon: Epsilon
@@ -89,29 +89,22 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         return report_bits(self.method, d=self.plan.d, k=self.k)
 
     @property
-    def contribution(self) -> type[Message]:
-        """The report."""
-        return Bits
+    def octets(self) -> int:
+        """The most bytes of a party's reports."""
+        return -(-self.max_records * self.report_bits // 8)
 
-    async def party(self, me: Me, records: Records) -> None:
-        """Hear the question, report."""
-        request = await me.receive(Request, AGGREGATOR)
-        if request.survey != self.survey.digest:
-            raise PrivacyError("asked about another survey than the one agreed to")
-        stream = me.stream_for(request)
+    @property
+    def width(self) -> int:
+        """How many sums there are for a choice."""
+        return 1 if self.plan.transformed else self.plan.cells
+
+    def answer(self, records: Records, question: Message, stream: Stream) -> Bits:
         reports = self.plan.randomize(self.encoding.cells(records), stream)
-        await me.send(AGGREGATOR, Bits(len(records), self._packed(reports)))
+        return Bits(len(records), self._packed(reports))
 
-    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Counted:
-        """Ask, wait, count."""
-        quorum = self.quorum_of(len(parties))
-        await me.broadcast(parties, Request(self.survey.digest))
-        answers = await me.gather(Bits, parties, within=self.patience, at_least=quorum)
-        fit = [reports for reports in map(self._unpacked, answers.values()) if reports is not None]
-        if len(fit) < quorum:
-            raise ProtocolError(f"{len(fit)} parties sent valid reports, at least {quorum} needed")
-        choices = np.concatenate([reports.choices for reports in fit])
-        said = np.concatenate([reports.answers for reports in fit])
+    def pooled(self, reports: Sequence[MarginalReports]) -> Counted:
+        choices = np.concatenate([each.choices for each in reports])
+        said = np.concatenate([each.answers for each in reports])
         counts = MarginalCounts.of(self.plan, MarginalReports(choices, said))
         return Counted(counts.reports.astype(np.uint32), counts.totals.astype(np.uint32))
 
@@ -126,12 +119,12 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
             columns.append(_bits(reports.answers, self._answer_bits))
         return np.packbits(np.concatenate(columns, axis=1))
 
-    def _unpacked(self, message: Bits) -> MarginalReports | None:
+    def read(self, report: Bits) -> MarginalReports | None:
         """The inverse of ``_packed``; None for malformed reports."""
-        k, bits = message.respondents, self.report_bits
-        if not 1 <= k <= self.max_records or len(message.bits) != -(-k * bits // 8):
+        k, bits = report.respondents, self.report_bits
+        if not 1 <= k <= self.max_records or len(report.bits) != -(-k * bits // 8):
             return None
-        flat = np.unpackbits(message.bits)
+        flat = np.unpackbits(report.bits)
         if flat[k * bits :].any():
             return None
         rows = flat[: k * bits].reshape(k, bits)
@@ -154,20 +147,11 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         plan = self.plan
         return plan.cells if plan.one_hot else (plan.randomizer.size - 1).bit_length()
 
-    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+    def report_reveals(self, report: Bits, seen: Seen) -> PrivacyEvent:
         """A report is one draw of the randomizer on what it is about; which that is, is public."""
-        match message:
-            case Request():
-                return Public()
-            case Counted():
-                return Derived()
-            case Bits():
-                reports = self._unpacked(message)
-                if reports is not None:
-                    return self._event(reports)
-        return Plain(self.survey.names)
-
-    def _event(self, reports: MarginalReports) -> PrivacyEvent:
+        reports = self.read(report)
+        if reports is None:
+            return Plain(self.survey.names)
         events = tuple(self._choice_event(choice) for choice in np.unique(reports.choices).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
@@ -176,29 +160,12 @@ class MarginalRelease(Variant, frozen=True, kw_only=True):
         names = tuple(n for n in self.survey.names if bits & set(self.encoding.bits_of(n)))
         return Randomized(self.plan.randomizer, names)
 
-    def kinds(self, parties: int) -> tuple[Kind, ...]:
-        plan, most = self.plan, self.max_records
-        width = 1 if plan.transformed else plan.cells
-        high = parties * most + 1
-        octets = Bounds(1, -(-most * self.report_bits // 8))
-        return (
-            Kind(Request, scalar_bytes=64),
-            Kind(Bits, scalar_bytes=32, bits=ArraySpec(dtype="u1", shape=(octets,))),
-            Kind(
-                Counted,
-                scalar_bytes=64,
-                reports=ArraySpec(dtype="u4", shape=(plan.choices,), high=high),
-                totals=ArraySpec(dtype="u4", shape=(plan.choices, width), high=high),
-            ),
-        )
-
     def estimate(self, result: Message) -> Estimate:
-        if not isinstance(result, Counted):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
+        counted = self.published(result, Counted)
         counts = MarginalCounts(
             plan=self.plan,
-            reports=result.reports.astype(np.int64),
-            totals=result.totals.astype(np.int64),
+            reports=counted.reports.astype(np.int64),
+            totals=counted.totals.astype(np.int64),
         )
         found = MarginalEstimate(survey=self.encoding.binary, counts=counts)
         if self.encoding.binary == self.survey:

@@ -9,28 +9,31 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Composed, Derived, Plain, PrivacyEvent, Public, Randomized
-from protocol.errors import LocalProtocolError, PrivacyError
+from protocol.accounting.events import Composed, Plain, PrivacyEvent, Randomized
+from protocol.crypto.randomness import Stream
+from protocol.errors import PrivacyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message
 from protocol.randomizers import join_codes, randomize_columns, split_codes
-from protocol.session.roles import Me, Seen
-from protocol.session.variant import Variant
+from protocol.session.roles import Seen
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
-from protocol.wire.codec import SCALAR_BYTES, Kind
+from protocol.variants.reports.one_report import OneReport
+from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
 
 class Ask(Message, frozen=True):
     """The question: which attributes are randomized together, and how."""
+
+    scalar_bytes = "ask_bytes"
 
     survey: bytes
     blocks: tuple[Block, ...]
@@ -43,7 +46,9 @@ class Report(Message, frozen=True):
         codes: (k, b) unsigned; column j is a cell of block j's product domain, row-major.
     """
 
-    codes: Array
+    codes: Annotated[
+        Array, ArraySpec(shape=(Bounds(1, "max_records"), "block_sizes"), high="block_sizes")
+    ]
 
 
 class Pooled(Message, frozen=True):
@@ -54,8 +59,12 @@ class Pooled(Message, frozen=True):
         counts: (u,) how many respondents reported each.
     """
 
-    codes: Array
-    counts: Array
+    codes: Annotated[
+        Array, ArraySpec(shape=(Bounds(1, "respondents"), "survey.sizes"), high="survey.sizes")
+    ]
+    counts: Annotated[
+        Array, ArraySpec(dtype="u4", shape=(Bounds(1, "respondents"),), low=1, most="respondents")
+    ]
 
 
 def sizes_of(survey: Survey, blocks: tuple[Block, ...]) -> tuple[int, ...]:
@@ -124,11 +133,14 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
             )
 
 
-class Blockwise(Variant, frozen=True):
+class Blockwise(OneReport, frozen=True):
     """Base of the protocols in which every respondent sends one report, randomized block by block.
 
     A subclass says which attributes are randomized together (``blocks``), and how.
     """
+
+    heeds = (Ask,)
+    messages = (Ask, Report, Pooled)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,40 +156,31 @@ class Blockwise(Variant, frozen=True):
         """A partition of the attributes, each part with its randomizer."""
         raise NotImplementedError
 
-    @property
-    def contribution(self) -> type[Message]:
-        """The report."""
-        return Report
+    @functools.cached_property
+    def ask_bytes(self) -> int:
+        """The most bytes of a question."""
+        return SCALAR_BYTES + 2 * len(msgspec.msgpack.encode(self.blocks))
 
-    async def party(self, me: Me, records: Records) -> None:
-        """Hear the question, consent, report."""
-        ask = await me.receive(Ask, AGGREGATOR)
-        consent(self.survey, self.blocks, ask)
-        await me.send(AGGREGATOR, Report(randomized(records, ask.blocks, me, ask)))
+    def question(self) -> Ask:
+        return Ask(self.survey.digest, self.blocks)
 
-    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
-        """Ask, wait, pool."""
-        await me.broadcast(parties, Ask(self.survey.digest, self.blocks))
-        quorum = self.quorum_of(len(parties))
-        reports = await me.gather(Report, parties, within=self.patience, at_least=quorum)
-        cells = np.concatenate([report.codes for report in reports.values()])
+    def consent(self, question: Ask) -> None:
+        consent(self.survey, self.blocks, question)
+
+    def answer(self, records: Records, question: Ask, stream: Stream) -> Report:
+        return Report(randomized(records, question.blocks, stream))
+
+    def pooled(self, reports: Sequence[Report]) -> Pooled:
+        cells = np.concatenate([report.codes for report in reports])
         counts = Counts.of(codes_of(self.survey, self.blocks, cells), self.survey.sizes)
         return Pooled(counts.codes, counts.counts.astype(np.uint32))
 
-    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+    def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
         """A report's randomizers are those it was asked with; unasked, it may be anything."""
-        match message:
-            case Ask():
-                return Public()
-            case Pooled():
-                return Derived()
-            case Report():
-                ask = seen.get(Ask, AGGREGATOR)
-                if ask is None or not self._fits(ask):
-                    return Plain(self.survey.names)
-                return self.report_event if self._as_agreed(ask) else event_of(ask.blocks)
-            case _:
-                return Plain(self.survey.names)
+        ask = seen.get(Ask, AGGREGATOR)
+        if ask is None or not self._fits(ask):
+            return Plain(self.survey.names)
+        return self.report_event if self._as_agreed(ask) else event_of(ask.blocks)
 
     def _fits(self, ask: Ask) -> bool:
         """Whether a question is valid; an answer to one that is not may tell anything."""
@@ -196,46 +199,19 @@ class Blockwise(Variant, frozen=True):
         """What a report tells that is drawn as agreed."""
         return event_of(self.blocks)
 
-    def kinds(self, parties: int) -> tuple[Kind, ...]:
-        sizes = self.block_sizes
-        respondents = parties * self.max_records
-        return (
-            Kind(Ask, scalar_bytes=SCALAR_BYTES + 2 * len(msgspec.msgpack.encode(self.blocks))),
-            Kind(
-                Report,
-                codes=ArraySpec(
-                    dtype=name_of(smallest_dtype(max(sizes))),
-                    shape=(Bounds(1, self.max_records), len(sizes)),
-                    high=sizes,
-                ),
-            ),
-            Kind(
-                Pooled,
-                codes=ArraySpec(
-                    dtype=name_of(self.survey.dtype),
-                    shape=(Bounds(1, respondents), len(self.survey.sizes)),
-                    high=self.survey.sizes,
-                ),
-                counts=ArraySpec(
-                    dtype="u4", shape=(Bounds(1, respondents),), low=1, high=respondents + 1
-                ),
-            ),
-        )
-
     def estimate(self, result: Message) -> JointEstimate:
-        if not isinstance(result, Pooled):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
-        counts = pooled(self.survey, result.codes, result.counts)
+        found = self.published(result, Pooled)
+        counts = pooled(self.survey, found.codes, found.counts)
         return JointEstimate(self.survey, self.blocks, counts)
 
 
 def randomized(
-    records: Records, blocks: tuple[Block, ...], me: Me, question: Message
+    records: Records, blocks: tuple[Block, ...], stream: Stream
 ) -> NDArray[np.unsignedinteger]:
-    """The answer to a question, (k, b): one randomized cell per respondent and block."""
+    """Answers drawn with these blocks, (k, b): one randomized cell per respondent and block."""
     randomizers = tuple(block.randomizer for block in blocks)
     cells = cells_of(records, blocks, tuple(randomizer.size for randomizer in randomizers))
-    return randomize_columns(randomizers, cells, me.stream_for(question))
+    return randomize_columns(randomizers, cells, stream)
 
 
 def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:

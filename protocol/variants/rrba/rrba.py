@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import (
     Composed,
-    Derived,
     OneOf,
     Plain,
     PrivacyEvent,
@@ -21,17 +20,18 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.crypto.randomness import WORDS
-from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
+from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
+from protocol.variants.reports.one_report import check_valid
 from protocol.variants.rrba.blocks import Release, Running, least_weight, weights_of
 from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 from protocol.wire.codec import Kind
 
 _REMEMBERED = 256
@@ -121,6 +121,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     name = "rrba"
     heeds = (Question,)
+    derived = (Question, Block, Released)
 
     k: Annotated[int, Meta(ge=1, le=6)] = 2
     p: Probability | None = None
@@ -265,8 +266,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         await me.broadcast(parties[asked:], Question(running.blocks, True, *nothing))
         # Who was not asked, for it was enough or the last block was not full, is not missing.
         quorum = self.quorum_of(asked)
-        if heard < quorum:
-            raise ProtocolError(f"{heard} parties sent valid answers, at least {quorum} needed")
+        check_valid(heard, quorum, "valid answers")
         errors = running.errors(self.release)
         return Released(
             running.blocks,
@@ -301,14 +301,10 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """An answer's randomizer is the table that it was asked with."""
-        match message:
-            case Question() | Block() | Released():
-                return Derived()
-            case Answers():
-                question = seen.get(Question, AGGREGATOR)
-                if question is not None:
-                    return self._event(message, question)
-        return Plain(self.survey.names)
+        if not isinstance(message, Answers):
+            return super().reveals(message, seen)
+        question = seen.get(Question, AGGREGATOR)
+        return Plain(self.survey.names) if question is None else self._event(message, question)
 
     def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
         alternatives: list[PrivacyEvent] = []
@@ -337,61 +333,44 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return smallest_dtype(max(self.plan.layout.groups))
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
-        cells, respondents = self.plan.layout.cells, parties * self.max_records
-        most = self.max_records * (1 if self.groups == "one" else self.plan.view_table.shape[1])
-        rows = (Bounds(1, most),)
-        floats = ArraySpec(dtype="f8", shape=(cells,), low=-(2**53))
-        reports = respondents * self.plan.view_table.shape[1] + 1
+        numbers, cells = len(self.plan.group_names), self.plan.layout.cells
+        longest = self.plan.view_table.shape[1]
+        most = self.max_records * (1 if self.groups == "one" else longest)
+        rows, table = (Bounds(1, most),), ArraySpec(dtype="f8", shape=(cells,), low=-(2**53))
+        reports = parties * self.max_records * longest
+        counts = ArraySpec(dtype="u4", shape=(cells,), high=reports + 1)
         return (
             Kind(
                 Question,
                 scalar_bytes=64,
-                groups=ArraySpec(
-                    dtype=name_of(self._group_dtype),
-                    shape=(Bounds(0, len(self.plan.group_names)),),
-                    high=len(self.plan.group_names),
-                ),
+                groups=ArraySpec(shape=(Bounds(0, numbers),), high=numbers),
                 weights=ArraySpec(dtype="u8", shape=(Bounds(0, cells),)),
             ),
             Kind(
                 Answers,
                 scalar_bytes=64,
                 respondents=ArraySpec(dtype="u4", shape=rows, high=self.max_records),
-                groups=ArraySpec(
-                    dtype=name_of(self._group_dtype), shape=rows, high=len(self.plan.group_names)
-                ),
-                codes=ArraySpec(
-                    dtype=name_of(self._code_dtype), shape=rows, high=max(self.plan.layout.groups)
-                ),
+                groups=ArraySpec(shape=rows, high=numbers),
+                codes=ArraySpec(shape=rows, high=max(self.plan.layout.groups)),
             ),
-            Kind(
-                Block, scalar_bytes=64, counts=ArraySpec(dtype="u4", shape=(cells,), high=reports)
-            ),
-            Kind(
-                Released,
-                scalar_bytes=64,
-                shares=floats,
-                errors=floats,
-                counts=ArraySpec(dtype="u4", shape=(cells,), high=reports),
-            ),
+            Kind(Block, scalar_bytes=64, counts=counts),
+            Kind(Released, scalar_bytes=64, shares=table, errors=table, counts=counts),
         )
 
     def estimate(self, result: Message) -> GroupedEstimate:
-        if not isinstance(result, Released):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
-        groups = []
+        released, groups = self.published(result, Released), []
         for number, (names, shape) in enumerate(
             zip(self.plan.group_names, self.plan.layout.shapes, strict=True)
         ):
             start = int(self.plan.cells.starts[number])
             part = slice(start, start + math.prod(shape))
-            n = int(result.counts[part].sum())
-            reported = result.counts[part].reshape(shape) / max(n, 1)
-            errors = result.errors[part].reshape(shape)
+            n = int(released.counts[part].sum())
+            reported = released.counts[part].reshape(shape) / max(n, 1)
+            errors = released.errors[part].reshape(shape)
             groups.append(
                 Group(
                     names=names,
-                    shares=result.shares[part].reshape(shape),
+                    shares=released.shares[part].reshape(shape),
                     errors=np.where(errors > 0, errors, np.nan),
                     # The counts are of all blocks, not of the last two.
                     reported=reported if self.release == "pooled" else np.full(shape, np.nan),
@@ -399,7 +378,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
                     n=n,
                 )
             )
-        return GroupedEstimate(self.survey, tuple(groups), result.answered)
+        return GroupedEstimate(self.survey, tuple(groups), released.answered)
 
     def claims(self) -> tuple[Claim, ...]:
         keep = max(self.plan.thresholds) / WORDS

@@ -15,18 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent
-from protocol.errors import LocalProtocolError
+from protocol.accounting.events import Masked, PrivacyEvent
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.messages import Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
-from protocol.sharing.messages import Shape, totals_spec
-from protocol.sharing.sums import Groups, SecureSum, Sum, check_totals
+from protocol.sharing.sums import Groups, SecureSum, check_totals
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.wire.arrays import Array
+from protocol.wire.arrays import Array, ArraySpec
 from protocol.wire.codec import Kind
 
 Names = tuple[str, ...]
@@ -124,6 +122,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
     """
 
     heeds = ()
+    derived = (Tally,)
 
     sums: SecureSum = SecureSum()
     everyone: bool = False
@@ -184,47 +183,31 @@ class Tallied(Variant, frozen=True, kw_only=True):
         )
         if self.everyone or self.sums.profile == "literal":
             await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
-        return tally_of(me, summed)
+        return Tally(
+            summed.respondents,
+            me.roster.bitmap(summed.survivors),
+            me.roster.bitmap(summed.accused),
+            summed.totals.astype(np.uint32),
+        )
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A contribution is charged as ``contribution_event``; all else follows from it."""
-        if isinstance(message, Tally):
-            return Derived()
-        event = self.sums.reveals(message, self.contribution_event)
-        return Plain(self.survey.names) if event is None else event
+        summed = self.sums.reveals(message, self.contribution_event)
+        return super().reveals(message, seen) if summed is None else summed
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
+        cells, respondents = self.layout.cells, parties * self.max_records
+        totals = ArraySpec(dtype="u4", shape=(cells,), most=respondents)
         return (
-            *self.sums.kinds(
-                cells=self.layout.cells,
-                parties=parties,
-                respondents=parties * self.max_records,
-            ),
-            tally_kind(self.layout.cells, parties, parties * self.max_records),
+            *self.sums.kinds(cells=cells, parties=parties, respondents=respondents),
+            Kind(Tally, scalar_bytes=128 + parties, totals=totals),
         )
 
     def estimate(self, result: Message) -> Estimate:
-        if not isinstance(result, Tally):
-            raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
-        check_totals(result.totals.astype(np.int64), result.respondents, self.layout.groups)
-        return self.estimate_of(self.layout.split(result.totals))
+        tally = self.published(result, Tally)
+        check_totals(tally.totals.astype(np.int64), tally.respondents, self.layout.groups)
+        return self.estimate_of(self.layout.split(tally.totals))
 
     def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> Estimate:
         """What the summed tables say."""
         return ExactEstimate(self.survey, tables)
-
-
-def tally_of(me: Me, summed: Sum) -> Tally:
-    """A sum as it is published."""
-    return Tally(
-        summed.respondents,
-        me.roster.bitmap(summed.survivors),
-        me.roster.bitmap(summed.accused),
-        summed.totals.astype(np.uint32),
-    )
-
-
-def tally_kind(cells: int, parties: int, respondents: int) -> Kind:
-    """The kind of message that publishes a sum."""
-    shape = Shape(cells, parties, respondents, 0)
-    return Kind(Tally, scalar_bytes=128 + parties, totals=totals_spec(shape))

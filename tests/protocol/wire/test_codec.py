@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import Declined, Message
 from protocol.variants import RRIndependent, RRJoint
 from protocol.variants.reports.reports import Report
-from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 from protocol.wire.codec import Codec, Kind
 from tests.protocol.samples import (
     BOMB,
@@ -334,3 +334,38 @@ def test_length_says_nothing_about_records(
     extremes = (np.zeros_like(drawn), np.broadcast_to(high - 1, drawn.shape).astype(np.uint8))
     lengths = {len(codec.encode(Report(codes))) for codes in (drawn, *extremes)}
     assert len(lengths) == 1
+
+
+class Named(Message, frozen=True):
+    """Bounds that stand at the fields, by names of attributes."""
+
+    scalar_bytes = "others"
+
+    codes: Annotated[Array, ArraySpec(shape=(Bounds(1, "rows"), "sizes"), high="sizes")]
+    counts: Annotated[Array, ArraySpec(dtype="u4", shape=("inner.n",), low=1, most="rows")]
+
+
+def test_bounds_at_fields_are_those_of_the_attributes_they_name() -> None:
+    attributes = {"rows": 7, "sizes": (2, 300), "inner.n": 3, "others": 20}
+    kind = Kind.of(Named, attributes.__getitem__)
+    codes = ArraySpec(dtype="u2", shape=(Bounds(1, 7), 2), high=(2, 300))
+    counts = ArraySpec(dtype="u4", shape=(3,), low=1, high=8)
+    same_kind = Kind(Named, scalar_bytes=20, codes=codes, counts=counts)
+    assert kind.arrays == same_kind.arrays == {"codes": codes, "counts": counts}
+    assert kind.max_bytes == same_kind.max_bytes
+    kind.check(Named(np.array([[1, 299]], "<u2"), np.array([1, 7, 7], "<u4")))
+    with pytest.raises(RemoteProtocolError, match=r"value 8 at \[2\], expected in range"):
+        kind.check(Named(np.array([[1, 299]], "<u2"), np.array([1, 7, 8], "<u4")))
+
+
+def test_a_bound_is_a_number_where_no_names_are_known() -> None:
+    counted = ArraySpec(dtype="u1", shape=(2,), most=5)
+    assert Kind(Report, codes=counted).arrays["codes"] == ArraySpec(dtype="u1", shape=(2,), high=6)
+    with pytest.raises(LocalProtocolError, match="bound 'rows': expected a number"):
+        Kind(Report, codes=ArraySpec(shape=("rows",), high=2))
+    with pytest.raises(TypeError, match="'rows' is a name"):
+        _ = ArraySpec(shape=("rows",), high=2, dtype="u1").max_bytes
+    with pytest.raises(TypeError, match="dtype, or high"):
+        ArraySpec(shape=(2,), most=5)
+    with pytest.raises(TypeError, match="high or most"):
+        ArraySpec(shape=(2,), high=5, most=5)

@@ -82,7 +82,7 @@ def test_what_is_packed_comes_out_as_it_was(
     reports = variant.plan.randomize(cells, stream)
     packed = variant._packed(reports)
     assert len(packed) == -(-n * variant.report_bits // 8)
-    found = variant._unpacked(Bits(n, packed))
+    found = variant.read(Bits(n, packed))
     assert found is not None
     assert np.array_equal(found.choices, reports.choices)
     assert np.array_equal(found.answers, reports.answers)
@@ -155,19 +155,19 @@ def test_what_each_kind_tells() -> None:
 def test_reports_that_are_none_are_not_counted(cls: type[MarginalRelease]) -> None:
     variant = cls(survey=BINARY, epsilon=1.0, k=3)
     size = -(-variant.report_bits // 8)
-    assert variant._unpacked(Bits(1, np.zeros(size, np.uint8))) is not None
-    assert variant._unpacked(Bits(0, np.zeros(size, np.uint8))) is None
-    assert variant._unpacked(Bits(2, np.zeros(size, np.uint8))) is None
-    assert variant._unpacked(Bits(1, np.zeros(size + 1, np.uint8))) is None
+    assert variant.read(Bits(1, np.zeros(size, np.uint8))) is not None
+    assert variant.read(Bits(0, np.zeros(size, np.uint8))) is None
+    assert variant.read(Bits(2, np.zeros(size, np.uint8))) is None
+    assert variant.read(Bits(1, np.zeros(size + 1, np.uint8))) is None
     if 8 * size > variant.report_bits:
         padded = np.zeros(size, np.uint8)
         padded[-1] = 1
-        assert variant._unpacked(Bits(1, padded)) is None
+        assert variant.read(Bits(1, padded)) is None
     if variant.plan.choices & (variant.plan.choices - 1):
         beyond = np.full(size, 255, np.uint8)
         spare = 8 * size - variant.report_bits
         beyond[-1] = (255 << spare) & 255
-        assert variant._unpacked(Bits(1, beyond)) is None
+        assert variant.read(Bits(1, beyond)) is None
 
 
 def test_too_few_fit_reports_publish_nothing() -> None:

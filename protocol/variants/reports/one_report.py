@@ -1,0 +1,118 @@
+"""One question, one report: what protocols share in which everybody is asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
+from protocol.crypto.randomness import Stream
+from protocol.errors import ProtocolError
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.session.roles import Me, Seen
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+
+
+class Request(Message, frozen=True):
+    """The question; how it is answered is in the charter.
+
+    Args:
+        survey: the digest of the survey that is meant.
+    """
+
+    scalar_bytes = 64
+
+    survey: bytes
+
+
+class OneReport(Variant, frozen=True, kw_only=True):
+    """Base of the protocols in which every party is asked once and sends one report.
+
+    Its ``messages`` are the question, the report and the result. A subclass says how a report is
+    made (``answer``), what it tells (``report_reveals``) and what all of them make (``pooled``).
+    """
+
+    heeds: ClassVar[tuple[type[Message], ...] | None] = ()
+
+    @property
+    def contribution(self) -> type[Message]:
+        """The report."""
+        return self.messages[1]
+
+    @property
+    def randomizer(self) -> Any:
+        """What a report is drawn with, where that is one draw on all attributes together."""
+        raise NotImplementedError
+
+    def question(self) -> Message:
+        """What the aggregator asks."""
+        return Request(self.survey.digest)
+
+    def consent(self, question: Any) -> None:
+        """A party's check of the question.
+
+        Raises:
+            PrivacyError: it asks for something else than was agreed to, or for more.
+        """
+        self.check_asked(question.survey)
+
+    def answer(self, records: Records, question: Any, stream: Stream) -> Message:
+        """A party's report.
+
+        Args:
+            records: of its respondents.
+            question: what was asked; it has been consented to.
+            stream: the randomness for the answer to this question.
+        """
+        raise NotImplementedError
+
+    def read(self, report: Any) -> Any:
+        """What is pooled of a report: itself, unless a subclass unpacks it; None if malformed."""
+        return report
+
+    def pooled(self, reports: Sequence[Any]) -> Message:
+        """The result, of what was read of each party's report; at least a quorum of them."""
+        raise NotImplementedError
+
+    def report_reveals(self, report: Any, seen: Seen) -> PrivacyEvent:
+        """What a report tells, as ``reveals``; by default that of one draw of ``randomizer``."""
+        return Randomized(self.randomizer, self.survey.names)
+
+    async def party(self, me: Me, records: Records) -> None:
+        """Hear the question, consent, report."""
+        question = await me.receive(self.messages[0], AGGREGATOR)
+        self.consent(question)
+        await me.send(AGGREGATOR, self.answer(records, question, me.stream_for(question)))
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
+        """Ask, wait, pool."""
+        quorum = self.quorum_of(len(parties))
+        await me.broadcast(parties, self.question())
+        reports = await me.gather(self.messages[1], parties, within=self.patience, at_least=quorum)
+        read = [found for found in map(self.read, reports.values()) if found is not None]
+        check_valid(len(read), quorum)
+        return self.pooled(read)
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        """A report tells what ``report_reveals`` says; the result follows from the reports."""
+        question, report, result = self.messages
+        if isinstance(message, report):
+            return self.report_reveals(message, seen)
+        if isinstance(message, question):
+            return Public()
+        return Derived() if isinstance(message, result) else Plain(self.survey.names)
+
+
+def check_valid(valid: int, quorum: int, what: str = "valid reports") -> None:
+    """Refuse to go on with too few reports that can be counted.
+
+    Args:
+        valid: how many parties sent a well-formed one.
+        what: they sent.
+
+    Raises:
+        ProtocolError: says how many there are.
+    """
+    if valid < quorum:
+        raise ProtocolError(f"{valid} parties sent {what}, at least {quorum} needed")
