@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -150,6 +151,15 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         aggregator waits for last.
         """
         return None
+
+    def most(self) -> float:
+        """What any sequence of questions can cost a respondent at most, in nats.
+
+        It bounds what an honest party lets itself be asked, whatever the aggregator sends: what it
+        consents to, added up over all that it ever answers. ``protocol.testing`` holds it against
+        the ledgers of its runs. By default nothing is promised: infinite.
+        """
+        return math.inf
 
     def check_asked(self, survey: bytes) -> None:
         """Refuse a question about another survey.

@@ -16,6 +16,7 @@ What the contract checks, on one seeded run and on reruns of it:
    or if the sender had heard something different. Lengths never differ.
 7. executors: all give the same result and the same canonical digest.
 8. estimate: the published result is one that the variant can read.
+9. most: no respondent is charged more than ``most`` says, in this run or under faults.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from protocol.session.variant import Variant, build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
-from protocol.testing.schedules import SCHEDULES, check_under_faults
+from protocol.testing.schedules import SCHEDULES, check_most, check_under_faults
 
 MUTILATIONS = 200
 ROWS = 8
@@ -195,6 +196,7 @@ def check_variant(
         _require(ending == DONE, f"{party} did not end as done: {ending}")
     _check_codec(rehearsal)
     _check_kinds(rehearsal, rare)
+    check_most(rehearsal)
     _check_replay(rehearsal)
     _check_interference(variant, records, rehearsal, parties=parties)
     _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)

@@ -10,7 +10,7 @@ import msgspec
 from protocol.accounting.accountants import PureAccountant
 from protocol.audit.audit import audit
 from protocol.errors import LocalProtocolError, ProtocolError, SurveyError
-from protocol.messages import AGGREGATOR, Envelope
+from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
@@ -122,6 +122,7 @@ def check_under_faults(
        comes from a role that had not reckoned with it.
     3. The record is intact, and if there is a result it follows.
     4. The accountant knows the event of every message.
+    5. No respondent is charged more than the variant's ``most`` says.
 
     Args:
         variant: the variant, with its parameters.
@@ -139,6 +140,7 @@ def check_under_faults(
         try:
             _check_ends(run)
             _check_record(run)
+            check_most(run)
         except AssertionError as error:
             raise AssertionError(f"{schedule}: {error}") from error
 
@@ -178,3 +180,18 @@ def _check_record(run: Rehearsal) -> None:
         raise AssertionError(f"{prefix}: {error}") from error
     if not judged.accepted:
         raise AssertionError(f"the audit does not accept the record: {judged.findings[0]}")
+
+
+def check_most(run: Rehearsal) -> None:
+    """Hold what a respondent can be charged at most against what the ledger charged.
+
+    Raises:
+        AssertionError: somebody was charged more.
+    """
+    most, ledger = run.charter.variant.most(), run.ledger(RECORD)
+    for account in ledger.accounts.values():
+        if not account.loss.record <= most:
+            raise AssertionError(
+                f"{account.party} is charged epsilon {account.loss.record:.6g}, and the variant's "
+                f"most() is {most:.6g}: any run must cost a respondent at most that"
+            )

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Masked, Plain, PrivacyEvent
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.estimators.counts import Counts
@@ -373,6 +374,20 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         found = self.published(result, Clustered)
         counts = pooled(self.survey, found.codes, found.counts)
         return JointEstimate(self.survey, self.negotiated(result).blocks, counts)
+
+    def most(self) -> float:
+        """What the dependences are learned from, and one report by clusters, whichever they are.
+
+        The clusters' epsilons are matched: at most those of their attributes one by one, but for
+        the rounding of each sum. Infinite where the dependences are of exact counts.
+        """
+        accountant = PureAccountant()
+        by_one = accountant.judge(event_of(self.negotiation.pilot)).record
+        matched = by_one * (1 + len(self.survey.names) * 2**-52)
+        learned = by_one
+        if not self.by_reports:
+            learned = accountant.judge(self.contribution_event).record
+        return math.nextafter(learned + matched, math.inf)
 
     def claims(self) -> tuple[Claim, ...]:
         single = math.fsum(block.randomizer.epsilon for block in self.negotiation.pilot)

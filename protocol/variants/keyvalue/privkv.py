@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
@@ -205,6 +206,10 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
     def _drawn(self, round_: int) -> PrivKV | PrivKVM | KeepUniform:
         """What is drawn anew in a round."""
         raise NotImplementedError
+
+    def most(self) -> float:
+        """One report in every round on one key, whichever: the epsilons of the rounds' draws."""
+        return math.fsum(self._drawn(round_).epsilon for round_ in range(self.repeats))
 
     def estimate(self, result: Message) -> KeyValueTables:
         return KeyValueTables(

@@ -160,6 +160,10 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
         names = tuple(n for n in self.survey.names if bits & set(self.encoding.bits_of(n)))
         return Randomized(self.plan.randomizer, names)
 
+    def most(self) -> float:
+        """One report: the epsilon of its randomizer, whatever it is about."""
+        return self.plan.epsilon
+
     def estimate(self, result: Message) -> Estimate:
         counted = self.published(result, Counted)
         counts = MarginalCounts(

@@ -199,6 +199,10 @@ class Blockwise(OneReport, frozen=True):
         """What a report tells that is drawn as agreed."""
         return event_of(self.blocks)
 
+    def most(self) -> float:
+        """One report: the epsilons of the blocks agreed to, which no question may exceed."""
+        return PureAccountant().judge(self.report_event).record
+
     def estimate(self, result: Message) -> JointEstimate:
         found = self.published(result, Pooled)
         counts = pooled(self.survey, found.codes, found.counts)

@@ -100,6 +100,12 @@ def least_weight(size: int, mix: float) -> int:
     return int(np.floor(mix / size * 2.0**_MANTISSA)) << (64 - _MANTISSA)
 
 
+def steepest(size: int, mix: float) -> tuple[int, ...]:
+    """The weights of a table that costs the most: the least, but for one category."""
+    least = least_weight(size, mix)
+    return (*[least] * (size - 1), WORDS - least * (size - 1))
+
+
 class Running:
     """What an aggregator knows after some blocks.
 

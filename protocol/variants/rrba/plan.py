@@ -17,7 +17,7 @@ from protocol.messages import PartyId
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from protocol.surveys.survey import Survey
-from protocol.variants.rrba.blocks import Cells, least_weight
+from protocol.variants.rrba.blocks import Cells, least_weight, steepest
 from protocol.variants.rrba.views import views_of
 from protocol.variants.sums.tallies import Layout, layout_of
 
@@ -96,10 +96,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         # p / (1 - p) = (e**epsilon - 1) T for the least T there can be.
         odds = math.expm1(self.epsilon or 0.0) * (least / WORDS)
         threshold = max(1, min(int(odds / (1 + odds) * WORDS), WORDS - 1))
-        rest = WORDS - least * (size - 1)
-        while KeepElseTable(threshold=threshold, weights=(*[least] * (size - 1), rest)).epsilon > (
-            self.epsilon or 0.0
-        ):
+        weights = steepest(size, self.mix)
+        while KeepElseTable(threshold=threshold, weights=weights).epsilon > (self.epsilon or 0.0):
             threshold = threshold - max(1, threshold >> 52)
         return threshold
 

@@ -28,7 +28,7 @@ from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.reports.one_report import check_valid
-from protocol.variants.rrba.blocks import Release, Running, least_weight, weights_of
+from protocol.variants.rrba.blocks import Release, Running, least_weight, steepest, weights_of
 from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
@@ -356,6 +356,23 @@ class RRBA(Variant, frozen=True, kw_only=True):
             Kind(Block, scalar_bytes=64, counts=counts),
             Kind(Released, scalar_bytes=64, shares=table, errors=table, counts=counts),
         )
+
+    def most(self) -> float:
+        """One answer, or one on every group of a view, with the tables that cost the most.
+
+        Such a table has the least weight that a party consents to in some category, ``T``: then an
+        answer costs ``ln(1 + p / ((1-p) T))``. That is infinite if ``mix`` is 0.
+        """
+        plan, sizes = self.plan, self.plan.layout.groups
+        if not self.mix:
+            return math.inf
+        each = [
+            KeepElseTable(threshold=threshold, weights=steepest(size, self.mix)).epsilon
+            for threshold, size in zip(plan.thresholds, sizes, strict=True)
+        ]
+        if self.groups == "one":
+            return max(each)
+        return max(math.fsum(each[group] for group in view) for view in plan.views)
 
     def estimate(self, result: Message) -> GroupedEstimate:
         released, groups = self.published(result, Released), []

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
@@ -122,6 +123,10 @@ class PairRR(Tallied, frozen=True, kw_only=True):
     def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> Estimate:
         """Equation 2 on every pair."""
         return pairwise_estimate(self.survey, self.randomizers, tables)
+
+    def most(self) -> float:
+        """One report on every pair: their epsilons, added up."""
+        return PureAccountant().judge(self.contribution_event).record
 
     def claims(self) -> tuple[Claim, ...]:
         return (waived(self.randomizers),)
