@@ -203,8 +203,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     def bits(self) -> int:
         """The bits that a report takes on the wire."""
         one = self.report
-        lengths = [n.high if isinstance(n, Bounds) else n for n in one.shape]
-        return 8 * int(one.dtype[1:]) * math.prod(lengths)
+        return 8 * int(one.dtype[1:]) * one.longest
 
     @property
     def epsilon(self) -> float:

@@ -106,10 +106,14 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return last if isinstance(self.high, tuple) else last[0]
 
     @property
+    def longest(self) -> int:
+        """The most values that such an array has."""
+        return math.prod(_number(n.high if isinstance(n, Bounds) else n) for n in self.shape)
+
+    @property
     def max_bytes(self) -> int:
         """The most bytes that such an array takes on the wire."""
-        longest = math.prod(_number(n.high if isinstance(n, Bounds) else n) for n in self.shape)
-        return longest * _DTYPES[self.dtype].itemsize + 32
+        return self.longest * _DTYPES[self.dtype].itemsize + 32
 
     def check(self, array: NDArray[Any], field: str) -> None:
         """Refuse an array that does not fit.
