@@ -294,7 +294,7 @@ def _literal(text: str) -> str:
 
 
 def _finite(values: Sequence[float | None]) -> NDArray[np.float64]:
-    """Numbers to draw: what is none leaves a gap."""
+    """Numbers to draw, with gaps where there are none."""
     return np.array([v if v is not None and math.isfinite(v) else np.nan for v in values], float)
 
 

@@ -1,4 +1,4 @@
-"""Pictures as inline SVG for a page: rounds, bars, estimates, coalitions. No styles, no numbers.
+"""Bars and estimates as inline SVG for a page.
 
 Colours come from the page's style sheet, by class, so that a picture follows light and dark. Every
 text is escaped, and every picture has a title and a description.

@@ -115,13 +115,13 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """A value as a template prints it: what came from elsewhere drives nothing."""
+    """A value as a template prints it: texts with their control characters shown, bars drawn."""
     if isinstance(value, Bar):
         return diagrams.bars(value.shares)
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _policy(style: str) -> str:
-    """A content security policy that allows this style sheet, and nothing else at all."""
+    """A content security policy that allows this style sheet alone."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

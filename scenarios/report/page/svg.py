@@ -1,4 +1,4 @@
-"""SVG elements from plain values, with every text escaped; what is drawn is not said here."""
+"""SVG elements from plain values, with every text escaped."""
 
 from __future__ import annotations
 
