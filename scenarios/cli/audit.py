@@ -20,6 +20,8 @@ from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import SilentTaps, coalition_of, stranger
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
+    FILE,
+    FOLDER,
     Amount,
     checkpoint_option,
     digest_option,
@@ -27,6 +29,7 @@ from scenarios.cli.options import (
     print_json,
     print_report,
     transcript_argument,
+    variant_option,
 )
 from scenarios.deployment.disclosures import disclosures
 from scenarios.files.checkpoints import read_checkpoint
@@ -50,29 +53,25 @@ DELTA = 1e-6
     default=AGGREGATOR,
     show_default=True,
     metavar="MEMBER",
-    help="Whose knowledge is accounted for: the aggregator, a party, or 'record' for whoever "
-    "holds the transcript.",
+    help="Whose knowledge to account for: the aggregator, a party, or 'record' for whoever holds "
+    "the transcript.",
 )
-@click.option(
-    "--variant",
-    metavar="PATH.py:Class",
-    help="The class of a variant of your own; a built-in one is found by its name.",
-)
+@variant_option
 @click.option("--trail", metavar="PARTY", help="Show the messages behind one party's figures.")
 @click.option(
     "--coalition",
     "coalition",
     multiple=True,
     metavar="A,B,C",
-    help="Who conspires: what these members know together. Of several, all of them together.",
+    help="The members who conspire: say what they know together.",
 )
 @click.option(
     "--tap",
     "taps",
     multiple=True,
     metavar="X-Y",
-    help="The wire between two members, which the coalition reads besides; repeat for each. X:Y "
-    "where names have hyphens.",
+    help="A wire that the coalition taps, between two members (X:Y if names have hyphens); repeat "
+    "for each.",
 )
 @click.option(
     "--key",
@@ -86,46 +85,43 @@ DELTA = 1e-6
     "--worst",
     type=click.IntRange(min=0),
     metavar="C",
-    help="Search for the most damaging coalition of the aggregator and C parties; it has no taps "
-    "and no keys of others.",
+    help="Search for the most damaging coalition of the aggregator and C parties, without --tap "
+    "and --key.",
 )
 @click.option(
     "--replay",
     is_flag=True,
-    help="Say so if no party's words were replayed, and what that takes. The aggregator's always "
-    "are.",
+    help="Say what a replay of parties takes if none was replayed; the aggregator always is.",
 )
 @click.option(
     "--member",
     "members",
     multiple=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="A member's folder, as 'sottovoce keys' made it: its words are replayed with its keys. "
-    "Repeat for each.",
+    type=FOLDER,
+    help="The folder of a member, as 'sottovoce keys' made it, to replay the member with its keys; "
+    "repeat for each.",
 )
 @click.option(
     "--records",
     multiple=True,
     metavar="[PARTY=]FILE",
-    help="A CSV file: of a simulation everybody's records, else those of a party whose folder is "
-    "given too. Their words are replayed from it; that these are the true records is not shown.",
+    help="A CSV file to replay parties from: for a simulation everybody's records, else those of a "
+    "party whose --member folder is given. Whether the records are true cannot be shown.",
 )
 @click.option(
     "--delta",
     type=Amount(min=0, max=1, max_open=True),
     default=DELTA,
     show_default=True,
-    help="At which the tighter epsilon is given: the probability with which it may not hold.",
+    help="The probability with which the tighter epsilon may not hold.",
 )
 @click.option(
     "--pld", is_flag=True, help="Add a second opinion on the tighter epsilon, by dp-accounting."
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write all of it as one page of HTML.",
+    type=FILE,
+    help="An HTML file to write the audit into, as one page.",
 )
 @digest_option
 @checkpoint_option
@@ -149,10 +145,10 @@ def audit(
     checkpoint: Path | None,
     as_json: bool,
 ) -> int:
-    """Judge TRANSCRIPT: who was counted, what was learned, and whether the result follows.
+    """Audit TRANSCRIPT: who was counted, what was learned, and whether the result follows.
 
-    Exit 0 if the record is intact and its result follows, 1 if not. It works from the file alone,
-    and from the keys and records that members hand to the auditor.
+    Exit 0 if the record is intact and its result follows, 1 if not. It takes the file alone, and
+    optionally the keys and records that members hand to the auditor.
     """
     opened = open_transcript(transcript)
     if html is not None and html.exists() and html.samefile(transcript):

@@ -7,7 +7,7 @@ import html
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +26,8 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from scenarios.report.values import claims_values, privacy_values
+
+E = TypeVar("E", bound=Estimate)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -70,6 +72,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def estimate(self) -> Estimate:
         """The estimate in the published result."""
         return self.variant.estimate(self.result)
+
+    def estimate_as(self, kind: type[E]) -> E:
+        """The same, for whoever knows what kind of estimate the variant gives.
+
+        Raises:
+            TypeError: it is of another kind.
+        """
+        if not isinstance(self.estimate, kind):
+            raise TypeError(f"{self.estimate!r}: expected {kind.__name__}")
+        return self.estimate
 
     @property
     def ledger(self) -> Ledger:

@@ -179,9 +179,7 @@ def run_live(
 
 def live_pair(outcome: Outcome, pair: Sequence[str]) -> NDArray[np.int64]:
     """The counts of two attributes' reports in a run by messages, shape (1, r_1, r_2)."""
-    estimate = outcome.estimate
-    if not isinstance(estimate, JointEstimate):
-        raise TypeError(f"{estimate!r}: expected the result of RR-Independent")
+    estimate = outcome.estimate_as(JointEstimate)
     return estimate.counts.table(estimate.survey.axes(pair))[np.newaxis]
 
 

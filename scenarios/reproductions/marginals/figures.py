@@ -370,10 +370,7 @@ def _by_messages(
     records = taxi(n, seed=context.seed)
     variant = InpHT(survey=records.survey, k=2, epsilon=epsilon)
     outcome = context.simulate(variant, records, parties=min(PARTIES, n))
-    estimate = outcome.estimate
-    if not isinstance(estimate, MarginalEstimate):
-        raise TypeError(f"expected marginals of binary attributes, got {estimate!r}")
-    return records, outcome, estimate
+    return records, outcome, outcome.estimate_as(MarginalEstimate)
 
 
 def _cells(records: Records) -> Counts:

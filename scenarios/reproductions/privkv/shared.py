@@ -60,13 +60,7 @@ class Estimated(NamedTuple):
 
 
 def symbol_law(population: Population, randomizer: PrivKV) -> Floats:
-    """The law of a report on each key by a respondent of a population, shape (d, 3).
-
-    Raises:
-        ValueError: the randomizer has another number of keys.
-    """
-    if randomizer.keys != len(population.keys):
-        raise ValueError(f"{randomizer.keys} keys, the population has {len(population.keys)}")
+    """The law of a report on each key by a respondent of a population, shape (d, 3)."""
     held = population.frequencies
     total = (population.shares * population.values).sum(axis=1)
     states = np.stack([1 - held, (held + total) / 2, (held - total) / 2], axis=1)

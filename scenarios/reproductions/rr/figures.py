@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.crypto.randomness import Stream, Streams, secret_of, session_of
+from protocol.estimators.joint import JointEstimate
 from protocol.variants import RRIndependent
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
 from scenarios.datasets.adult import adult
@@ -45,7 +46,6 @@ from scenarios.reproductions.rr.shared import (
     Population,
     adjusted_reports,
     described,
-    joint_of,
     learn,
     methods_of,
     one_run,
@@ -139,7 +139,7 @@ def figure_2(parameters: Figure2, context: Context) -> Reproduced:
     if context.by_messages:
         variant = RRIndependent.with_keep(population.survey, FIGURE_2_P)
         outcome = context.simulate(variant, population.records)
-    heard = None if outcome is None else methods_of(joint_of(outcome))
+    heard = None if outcome is None else methods_of(outcome.estimate_as(JointEstimate))
     rows: list[Row] = []
     for method in (RANDOMIZED, INDEPENDENT):
         for sigma in SIGMAS:

@@ -53,23 +53,12 @@ def set_size(cells: int, sigma: float) -> int:
     """How many of so many combinations a set of coverage ``sigma`` has: at least 1.
 
     It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds.
-
-    Raises:
-        ValueError: no cell, or a coverage that is not above 0 and at most 1.
     """
-    if cells < 1 or not 0 < sigma <= 1:
-        raise ValueError(f"coverage {sigma} of {cells} cells: expected more than 0, at most 1")
     return max(1, round(sigma * cells))
 
 
 def draw_pairs(attributes: int, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2).
-
-    Raises:
-        ValueError: fewer than 2 attributes.
-    """
-    if attributes < 2:
-        raise ValueError(f"{attributes} attributes: expected at least 2")
+    """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2)."""
     pairs = np.array(list(combinations(range(attributes), 2)), np.int64)
     return pairs[generator.integers(len(pairs), size=count)]
 
@@ -77,13 +66,7 @@ def draw_pairs(attributes: int, count: int, generator: np.random.Generator) -> N
 def draw_sets(
     cells: int, size: int, count: int, generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Independent sets of ``size`` cells, every such set as likely; shape (count, cells).
-
-    Raises:
-        ValueError: a size that is not 1 to ``cells``.
-    """
-    if not 1 <= size <= cells:
-        raise ValueError(f"sets of {size} of {cells} cells")
+    """Independent sets of ``size`` cells, every such set as likely; shape (count, cells)."""
     sets = np.zeros((count, cells), np.bool_)
     chosen = np.argpartition(generator.random((count, cells)), size - 1, axis=1)[:, :size]
     np.put_along_axis(sets, chosen, True, axis=1)
@@ -130,9 +113,6 @@ def evaluate(
 
     Returns:
         Errors of shape (runs,).
-
-    Raises:
-        ValueError: fewer than 2 attributes, or a coverage out of range.
     """
     pairs = draw_pairs(len(sizes), runs, generator)
     absolute, relative = np.empty(runs), np.empty(runs)
@@ -161,12 +141,7 @@ def median(values: Floats) -> Median:
 
     Args:
         values: shape (runs,), or (runs, questions) for several values per run.
-
-    Raises:
-        ValueError: no value, another number of axes, or a value that is not a number.
     """
-    if values.ndim not in (1, 2) or not values.size or np.isnan(values).any():
-        raise ValueError(f"values of shape {values.shape}: expected numbers, of one or two axes")
     ranked = np.sort(values, axis=None)
     n = ranked.size
     value = float((ranked[(n - 1) // 2] + ranked[n // 2]) / 2)

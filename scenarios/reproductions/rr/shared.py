@@ -34,7 +34,6 @@ from protocol.variants.clusters.clustering import Clusters, matched_blocks
 from protocol.variants.reports.reports import cells_of, codes_of
 from scenarios.reproductions.laws import reported_counts
 from scenarios.reproductions.rr.queries import EstimatedTables, Floats, Pair
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 
@@ -303,16 +302,4 @@ def run_clusters(
     )
     records = population.records
     outcome = context.simulate(variant, records, parties=min(parties, len(records)))
-    return outcome, joint_of(outcome)
-
-
-def joint_of(outcome: Outcome) -> JointEstimate:
-    """The estimate of a run by messages.
-
-    Raises:
-        UsageError: its variant does not publish randomized records.
-    """
-    estimate = outcome.estimate
-    if not isinstance(estimate, JointEstimate):
-        raise UsageError(f"{outcome.variant.name} does not publish randomized records")
-    return estimate
+    return outcome, outcome.estimate_as(JointEstimate)

@@ -56,9 +56,6 @@ def monte_carlo_test(
         generator: decides all draws.
         draws: the number of tables to compare with; more than 1/alpha.
         rule: of thumb, against small counts.
-
-    Raises:
-        ValueError: as ``noise_aware_test``, or draws below 1.
     """
     raw = unmixed_counts(reports, keep=keep, fakes=fakes, ways=ways)
     axes = table_axes(raw, ways)
@@ -96,12 +93,7 @@ def ranked_test(
         draw: from the shares that H0 expects of some tables, shape (t, ...), their n, which of all
             tables they are, and a number of draws: noisy counts, shape (draws, t, ...).
         ways, draws, rule: as in ``monte_carlo_test``.
-
-    Raises:
-        ValueError: as ``two_step_estimate``, draws below 1, or an unknown rule.
     """
-    if draws < 1 or rule not in ("none", "fewer-than-5"):
-        raise ValueError(f"{draws} draws, rule {rule!r}: expected at least 1, and a rule's name")
     shape = noisy.shape[noisy.ndim - ways :]
     tables = noisy.shape[: noisy.ndim - ways]
     flat = noisy.reshape(-1, *shape)
@@ -150,18 +142,11 @@ def sampled_counts(
 
     Returns:
         Shape (runs, ...) before the axes of ``distribution``.
-
-    Raises:
-        ValueError: a number is out of range.
     """
     law = np.asarray(distribution, np.float64)
     axes = table_axes(law, ways)
     tables = law.shape[: axes[0]]
     totals = np.broadcast_to(np.asarray(n, np.int64), tables)
-    if runs < 1 or (totals < 0).any():
-        raise ValueError(f"{runs} runs of {totals} respondents: expected at least 1 of at least 0")
-    if (law < 0).any() or (np.abs(law.sum(axis=axes) - 1) > 1e-9).any():
-        raise ValueError("a negative share, or a total that is not 1")
     cells = law.reshape(*tables, -1)
     cells = cells / cells.sum(axis=-1, keepdims=True)
     drawn = generator.multinomial(totals, cells, size=(runs, *tables))

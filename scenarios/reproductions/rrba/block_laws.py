@@ -52,9 +52,6 @@ class Trials:
 
     Attributes:
         running: what the aggregator of each trial knows: one group of cells per trial.
-
-    Raises:
-        ValueError: one of these is out of range.
     """
 
     def __init__(
@@ -67,10 +64,6 @@ class Trials:
         generator: np.random.Generator,
     ) -> None:
         keeps = np.broadcast_to(np.asarray(keep, np.float64), shape)
-        if not ((keeps > 0) & (keeps <= 1)).all() or not 0 <= mix <= 1:
-            raise ValueError(
-                f"keep probability {keeps.tolist()}, mix {mix}: expected 0 to 1, keep above 0"
-            )
         self._shape = (*shape, cells)
         self._keeps = keeps[..., np.newaxis]
         self._mix = mix
@@ -87,15 +80,8 @@ class Trials:
 
         Args:
             true_counts: integers, shape (..., K): of the respondents of this block.
-
-        Raises:
-            ValueError: counts of another shape, of other numbers than integers, or negative.
         """
         true = np.asarray(true_counts)
-        if true.shape != self._shape or true.dtype.kind not in "iu" or true.min() < 0:
-            raise ValueError(
-                f"{true.dtype} counts of shape {true.shape}: expected integers of {self._shape}"
-            )
         tables = self.running.tables(self._mix).reshape(self._shape)
         counts = report_block(true, self._keeps, tables, self._generator)
         self.running.add(counts.reshape(-1), tables.reshape(-1))
@@ -163,17 +149,9 @@ def dealt_blocks(
 
     Returns:
         Shape (blocks, trials, K).
-
-    Raises:
-        ValueError: counts other than a vector of non-negative integers with a positive total, or a
-            number below 1.
     """
     counts = np.asarray(true_counts)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
-        raise ValueError(f"{counts.dtype} counts of shape {counts.shape}: expected (K,) integers")
     n, cells = int(counts.sum()), len(counts)
-    if n < 1 or block < 1 or trials < 1:
-        raise ValueError(f"{n} respondents, blocks of {block}, {trials} trials: expected 1 or more")
     codes = np.repeat(np.arange(cells, dtype=smallest_dtype(cells)), counts)
     dealt = generator.permuted(np.tile(codes, (trials, 1)), axis=1)
     number = np.arange(n) // block

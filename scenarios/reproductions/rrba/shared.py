@@ -184,19 +184,7 @@ def run_rrba(context: Context, records: Records, **parameters: Any) -> tuple[Out
     except ValueError as error:
         raise UsageError(str(error)) from error
     outcome = context.simulate(variant, records)
-    return outcome, grouped(outcome)
-
-
-def grouped(outcome: Outcome) -> GroupedEstimate:
-    """The estimate of a run by messages.
-
-    Raises:
-        UsageError: its variant does not publish tables of groups.
-    """
-    estimate = outcome.estimate
-    if not isinstance(estimate, GroupedEstimate):
-        raise UsageError(f"{outcome.variant.name} does not publish tables of groups")
-    return estimate
+    return outcome, outcome.estimate_as(GroupedEstimate)
 
 
 def mean_fakes(group: Group) -> Floats:

@@ -244,23 +244,3 @@ def test_a_share_of_none_or_of_all_is_not_known_without_error(share: float) -> N
     assert math.isnan(share_error(share, 1))
     assert share_error(share, 398) == pytest.approx(math.sqrt(399 / 400**2 / 398))
     assert share_error(0.5, 16) == 0.125
-
-
-@pytest.mark.parametrize(
-    ("law", "n", "runs", "message"),
-    [
-        ([0.5, 0.6], 10, 1, "total"),
-        ([1.5, -0.5], 10, 1, "negative"),
-        ([0.5, 0.5], -1, 1, "respondents"),
-        ([0.5, 0.5], 10, 0, "runs"),
-    ],
-)
-def test_nonsense_is_refused(law: list[float], n: int, runs: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sampled_counts(law, n, generator(), runs=runs)
-
-
-@pytest.mark.parametrize("wrong", [{"draws": 0}, {"rule": "fewer-than-9"}])
-def test_draws_and_rules_are_checked(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="draws"):
-        monte_carlo_test([[9, 9], [9, 9]], keep=0.5, generator=generator(), **wrong)

@@ -95,22 +95,3 @@ def test_small_tables_are_accepted_by_the_rule_alone() -> None:
     test = functools.partial(mcindep, table, 123, 5.0, draws=99)
     assert test(generator()).p_value == 0.01
     assert test(generator(), rule="fewer-than-5").p_value == 1
-
-
-@pytest.mark.parametrize(
-    ("counts", "epsilon", "scale", "ways", "message"),
-    [
-        ([[1, 2], [3, 4]], 0.0, "central", None, "epsilon"),
-        ([[1, 2], [3, 4]], math.nan, "central", None, "epsilon"),
-        ([[1, 2], [3, 4]], math.inf, "central", None, "epsilon"),
-        ([[1, 2], [3, 4]], 1.0, "local", None, "scale"),
-        ([[1, 2], [3, 4]], 1.0, "paper", 1, "2 to 4"),
-        ([[1, -2], [3, 4]], 1.0, "central", None, "negative"),
-        ([[1, 2], [3, 4]], 1.0, "central", 3, "3 ways"),
-    ],
-)
-def test_nonsense_is_refused(
-    counts: Any, epsilon: float, scale: Any, ways: int | None, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        laplace_tables(counts, epsilon, generator(), scale=scale, ways=ways)

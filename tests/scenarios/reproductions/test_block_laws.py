@@ -186,18 +186,3 @@ def test_the_nearest_tables_are_distributions_that_nothing_is_nearer_than(
     for corner in np.eye(3):
         between = 0.9 * projected + 0.1 * corner
         assert np.all(((between - tables) ** 2).sum(axis=1) >= away - 1e-12)
-
-
-def test_what_is_no_survey_is_refused() -> None:
-    for keep, mix in ((0.0, 0.1), (1.1, 0.1), (0.5, -0.1), (0.5, 1.1)):
-        with pytest.raises(ValueError, match="expected 0 to 1"):
-            Trials((2,), 3, keep=keep, mix=mix, generator=generator())
-    trials = Trials((2,), 3, keep=0.5, mix=0.1, generator=generator())
-    for counts in (np.ones((2, 4), int), np.ones((2, 3)), np.full((2, 3), -1)):
-        with pytest.raises(ValueError, match=r"expected integers of \(2, 3\)"):
-            trials.ask(counts)
-    with pytest.raises(ValueError, match=r"expected \(K,\) integers"):
-        dealt_blocks(np.ones((2, 2), int), 2, generator(), trials=1)
-    for each, block, runs in ((0, 1, 1), (1, 0, 1), (1, 1, 0)):
-        with pytest.raises(ValueError, match="expected 1 or more"):
-            dealt_blocks(np.array([each, each]), block, generator(), trials=runs)

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
@@ -135,25 +134,3 @@ def test_the_ends_of_the_scale() -> None:
     np.testing.assert_array_equal(report_once(true, 1.0, generator()), true)
     spread = report_once(np.array([30_000, 0, 0]), 0.0, generator())
     assert chi_square_p_value(spread, [1 / 3] * 3) > ALPHA
-
-
-@pytest.mark.parametrize(
-    ("counts", "keep", "runs"),
-    [
-        (np.array([1, -1]), 0.5, 1),
-        (np.array([1.0, 2.0]), 0.5, 1),
-        (np.array(3), 0.5, 1),
-        (np.zeros((2, 0), np.int64), 0.5, 1),
-        (np.array([1, 2]), 1.5, 1),
-        (np.array([1, 2]), math.nan, 1),
-        (np.array([1, 2]), 0.5, 0),
-    ],
-)
-def test_nonsense_is_refused(counts: NDArray[np.generic], keep: float, runs: int) -> None:
-    with pytest.raises(ValueError, match=r"counts|keep|runs|expected"):
-        reported_counts(counts, keep, generator(), runs=runs)
-
-
-def test_pairs_need_two_attributes() -> None:
-    with pytest.raises(ValueError, match="two attributes"):
-        reported_pairs(np.array([1, 2]), (0.5, 0.5), generator(), runs=1)
