@@ -1,9 +1,10 @@
 """What accountants, attackers and reports ask of a randomizer, and what is refused.
 
 Nothing is taken on trust that a randomizer's own law contradicts: what it states is held against
-the law, on some pairs of inputs. Of an object that states its epsilon alone, of whatever class,
-that is all that is known. A law counts only if it is given where the drawing is, or below: a
-derived class that draws anew brings a law of its own, or none.
+the law, on some pairs of inputs; of the project's own this is done by its tests. Of an object that
+states its epsilon alone, of whatever class, that is all that is known. A law counts only if it is
+given where the drawing is, or below: a derived class that draws anew brings a law of its own, or
+none.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def checked_law(randomizer: Randomizer, first: int, second: int) -> tuple[Output
     return law
 
 
-class _Asked(NamedTuple):
+class Stated(NamedTuple):
     """What a randomizer says of itself.
 
     Args:
@@ -159,7 +160,19 @@ class _Asked(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _asked(randomizer: object) -> _Asked:
+def _asked(randomizer: object) -> Stated:
+    if isinstance(randomizer, Randomizer) and _is_own(randomizer):
+        lawful = _gives(randomizer, "law") or _gives(randomizer, "row")
+        return Stated(randomizer.epsilon, randomizer.epsilon if lawful else None, True)
+    return held_epsilon(randomizer)
+
+
+def held_epsilon(randomizer: object) -> Stated:
+    """What a randomizer states, held against its law, whoever wrote it.
+
+    Raises:
+        UnsupportedEventError: as ``epsilon_of``.
+    """
     with refusing(randomizer):
         epsilon: object = getattr(randomizer, "epsilon", None)
         law = _law_epsilon(randomizer) if isinstance(randomizer, Randomizer) else None
@@ -175,14 +188,14 @@ def _asked(randomizer: object) -> _Asked:
                 f"randomizer {_name(randomizer)} draws in its own way: expected its law, or an "
                 "epsilon of its own"
             )
-        return _Asked(stated, None, False)
+        return Stated(stated, None, False)
     least, complete = law
     if least > stated * (1 + _ROUNDING):
         raise UnsupportedEventError(
             f"randomizer {_name(randomizer)} states epsilon {stated:.9g}, and its law has "
             f"{least:.9g}"
         )
-    return _Asked(stated, least, complete)
+    return Stated(stated, least, complete)
 
 
 def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
@@ -198,6 +211,17 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
 
 @lru_cache(maxsize=1024)
 def _dominating(randomizer: object) -> Dominating:
+    if isinstance(randomizer, Randomizer) and _is_own(randomizer):
+        return randomizer.dominating
+    return held_dominating(randomizer)
+
+
+def held_dominating(randomizer: object) -> Dominating:
+    """The dominating pairs of a randomizer, held against its law, whoever wrote it.
+
+    Raises:
+        UnsupportedEventError: as ``dominating_of``.
+    """
     asked = _asked(randomizer)
     what = "its dominating pair"
     if asked.least is not None:
@@ -219,7 +243,7 @@ def _dominating(randomizer: object) -> Dominating:
     return found
 
 
-def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked: _Asked) -> None:
+def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked: Stated) -> None:
     """Refuse pairs that have less than the stated epsilon, or do not dominate the law."""
     whole = math.fsum(pair.epsilon for pair in pairs)
     if whole < asked.epsilon * (1 - _ROUNDING):
@@ -236,6 +260,11 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
                 f"randomizer {_name(randomizer)} has a dominating pair that does not dominate its "
                 f"law of inputs {first} and {second}"
             )
+
+
+def _is_own(randomizer: Randomizer) -> bool:
+    """Whether a randomizer is of a class of the project itself, which its tests hold."""
+    return type(randomizer).__module__.startswith("protocol.randomizers.")
 
 
 def _gives(randomizer: Randomizer, what: str) -> bool:

@@ -31,7 +31,13 @@ from scipy import stats
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import checked_law, dominating_of, epsilon_of, known, some_pairs
+from protocol.randomizers.asking import (
+    checked_law,
+    held_dominating,
+    held_epsilon,
+    known,
+    some_pairs,
+)
 from protocol.randomizers.exact import Floats, log_of
 from protocol.wire.arrays import smallest_dtype
 
@@ -91,9 +97,9 @@ def check_randomizer(
     """
     _check_value(randomizer)
     if "epsilon" not in without:
-        _asked(epsilon_of, randomizer)
+        _asked(held_epsilon, randomizer)
     if "dominating" not in without:
-        _asked(dominating_of, randomizer)
+        _asked(held_dominating, randomizer)
     if "law" in without:
         return
     _check_law(randomizer)
