@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import log_of
@@ -31,6 +31,11 @@ MOST_PAIRS = 8
 
 # How far a stated epsilon may be from the exact one, relative to it.
 _ROUNDING = 1e-9
+
+
+def is_randomizer(value: object) -> TypeGuard[Randomizer]:
+    """Whether a value, such as one that a file defines, is a randomizer."""
+    return isinstance(value, Randomizer)
 
 
 def epsilon_of(randomizer: object) -> float:

@@ -12,7 +12,7 @@ import msgspec
 from click.core import ParameterSource
 
 from protocol.messages import AGGREGATOR, PartyId
-from scenarios.cli.attack_client import attack_function
+from scenarios.cli.attack_client import attack_draws, attack_function
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.options import (
     FILE,
@@ -23,7 +23,7 @@ from scenarios.cli.options import (
     set_option,
 )
 from scenarios.running.errors import UsageError
-from scenarios.running.loading import find_variant_or_client
+from scenarios.running.loading import find_attackable
 
 if TYPE_CHECKING:
     from protocol.attack.attack import Attack
@@ -113,15 +113,30 @@ def attack(
 
     PATH.py:function attacks a bare client of any library instead: a function from a value to its
     report. It takes --inputs and --claims, and the bound is compared with the epsilon claimed.
+    PATH.py:NAME of a randomizer attacks its draws by its law, and compares with its own epsilon.
     """
-    found = find_variant_or_client(variant)
+    found = find_attackable(variant)
     if not isinstance(found, type):
-        if inputs is None or claims is None:
-            raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
+        kind = "function" if callable(found) else "randomizer"
         for name in ("runs", "copies", "observer", "settings", "survey_file"):
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 option = {"settings": "set", "survey_file": "survey"}.get(name, name)
-                raise UsageError(f"--{option} is for variants; {variant} is a function")
+                raise UsageError(f"--{option} is for variants; {variant} is a {kind}")
+        if not callable(found):
+            if claims is not None:
+                raise UsageError("--claims is for a client function; a randomizer says its epsilon")
+            return attack_draws(
+                variant,
+                found,
+                inputs=inputs,
+                trials=trials,
+                alpha=alpha,
+                delta=delta,
+                seed=seed,
+                as_json=as_json,
+            )
+        if inputs is None or claims is None:
+            raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
         return attack_function(
             variant,
             found,

@@ -1,4 +1,4 @@
-"""``sottovoce attack PATH.py:function``: does a client reveal more than is claimed?"""
+"""``sottovoce attack PATH.py:NAME``: does a client or a randomizer tell more than is claimed?"""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from protocol.errors import UnsupportedEventError
 from protocol.surveys.survey import shown
 from scenarios.cli.options import print_json
 from scenarios.running.errors import UsageError
 
 if TYPE_CHECKING:
     from protocol.attack.client import ClientAttack
+    from protocol.randomizers import Randomizer
 
 
 def attack_function(
@@ -50,11 +52,53 @@ def attack_function(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+    return _said(name, found, started=started, as_json=as_json)
+
+
+def attack_draws(
+    name: str,
+    randomizer: Randomizer,
+    *,
+    inputs: str | None,
+    trials: int | None,
+    alpha: float,
+    delta: float,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Attack a randomizer's draws by its law and print what was found; 1 if it is accused."""
+    from protocol.attack.client import ClientAttack
+    from protocol.attack.draws import TRIALS, attack_randomizer
+
+    started = time.perf_counter()
+    try:
+        probe = attack_randomizer(
+            randomizer,
+            _codes(inputs) if inputs is not None else None,
+            trials=TRIALS if trials is None else trials,
+            alpha=alpha,
+            delta=delta,
+            seed=seed,
+        )
+    except (ValueError, UnsupportedEventError) as error:
+        raise UsageError(str(error)) from error
+    found = ClientAttack(claims=probe.bound, alpha=alpha, delta=delta, probe=probe)
+    return _said(name, found, started=started, as_json=as_json)
+
+
+def _said(name: str, found: ClientAttack, *, started: float, as_json: bool) -> int:
     if as_json:
         print_json(_values(name, found))
     else:
         _print(name, found, seconds=time.perf_counter() - started)
     return 1 if found.accused else 0
+
+
+def _codes(text: str) -> tuple[int, int]:
+    first, second = _two(text)
+    if not isinstance(first, int) or not isinstance(second, int):
+        raise UsageError(f"--inputs {shown(text)}: expected two codes of the randomizer's domain")
+    return first, second
 
 
 def _two(text: str) -> tuple[object, object]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from protocol.errors import ProtocolError
+from protocol.randomizers import Randomizer
+from protocol.randomizers.asking import is_randomizer
 from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN
@@ -80,11 +82,11 @@ def find_variant(text: str) -> type[Variant]:
     return found
 
 
-def find_variant_or_client(text: str) -> type[Variant] | Callable[[object], object]:
-    """What can be attacked: a variant's class, or a function as ``path.py:function``.
+def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object], object]:
+    """What can be attacked: a variant's class, or a randomizer or a function as ``path.py:NAME``.
 
     Raises:
-        UsageError: there is no such variant or function.
+        UsageError: there is no such variant, randomizer or function.
     """
     path, name = _split(text)
     if path is None or name is None:
@@ -92,8 +94,10 @@ def find_variant_or_client(text: str) -> type[Variant] | Callable[[object], obje
     found = getattr(load_module(path), name, None)
     if isinstance(found, type) and issubclass(found, Variant):
         return found
+    if is_randomizer(found):
+        return found
     if isinstance(found, type) or not callable(found):
-        raise UsageError(f"{path}: no variant class or function {shown(name)}")
+        raise UsageError(f"{path}: no variant class, randomizer or function {shown(name)}")
     client: Callable[[object], object] = found
     return client
 

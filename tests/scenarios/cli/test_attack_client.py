@@ -90,8 +90,16 @@ def test_the_seed_decides(coin: Path) -> None:
         ("client", ("--inputs", "0,1", "--claims", 1, "--runs", 9), "--runs is for variants"),
         ("client", ("--inputs", "0,1", "--claims", 1, "--set", "p=1"), "--set is for variants"),
         ("picky", ("--inputs", "0,1", "--claims", 1), "input 1: the client raises LookupError"),
-        ("Number", ("--inputs", "0,1", "--claims", 1), "no variant class or function 'Number'"),
-        ("number", ("--inputs", "0,1", "--claims", 1), "no variant class or function 'number'"),
+        (
+            "Number",
+            ("--inputs", "0,1", "--claims", 1),
+            "no variant class, randomizer or function 'Number'",
+        ),
+        (
+            "number",
+            ("--inputs", "0,1", "--claims", 1),
+            "no variant class, randomizer or function 'number'",
+        ),
     ],
 )
 def test_bad_input(coin: Path, function: str, options: tuple[object, ...], why: str) -> None:
@@ -152,3 +160,62 @@ def test_a_short_array_is_shown_and_not_its_hash() -> None:
 def test_parts_of_a_report_have_their_places() -> None:
     names = [name for name, _ in leaves({"a": [1, 2], "b": ("x", [3.5, None])})]
     assert names == ["report['a']", "report['b'][0]", "report['b'][1][0]", "report['b'][1][1]"]
+
+
+RANDOMIZERS = """
+from protocol import KeepUniform, PrivKV
+
+SIXTEEN = KeepUniform.with_epsilon(16, epsilon=1.0)
+KEYS = PrivKV.with_budget(3, epsilon=1.0)
+
+class Careless(KeepUniform, frozen=True):
+    def randomize(self, codes, stream):
+        reports = super().randomize(codes, stream)
+        forgotten = stream.bernoulli(2**64 // 20, codes.shape)
+        reports[forgotten] = codes[forgotten]
+        return reports
+
+    def law(self, first, second):
+        return super().law(first, second)
+
+    @property
+    def epsilon(self):
+        return super().epsilon
+
+CARELESS = Careless(16, SIXTEEN.threshold)
+"""
+
+
+@pytest.fixture
+def randomizers(tmp_path: Path) -> Path:
+    path = tmp_path / "randomizers.py"
+    path.write_text(RANDOMIZERS, encoding="utf-8")
+    return path
+
+
+def test_a_randomizer_is_attacked_by_its_own_law(randomizers: Path) -> None:
+    said = sottovoce("attack", f"{randomizers}:SIXTEEN")
+    assert said.code == 0, said.err
+    assert said.out.startswith("Not accused: nothing that was tried exceeds the claimed 1.0000; ")
+    assert "on 1,000,000 reports" in said.out
+    said = sottovoce("attack", f"{randomizers}:CARELESS", "--inputs", "2,5", "--json")
+    assert said.code == 1
+    found = json.loads(said.out)
+    assert found["claims"] == pytest.approx(1.0)
+    assert found["probe"]["lower"] > 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "says"),
+    [
+        ("SIXTEEN", ("--claims", "1"), "a randomizer says its epsilon"),
+        ("SIXTEEN", ("--runs", "9"), "--runs is for variants"),
+        ("SIXTEEN", ("--inputs", "a,b"), "expected two codes"),
+        ("SIXTEEN", ("--inputs", "0,16"), "expected two below 16"),
+        ("KEYS", (), "'PrivKV' does not bring its law"),
+    ],
+)
+def test_bad_input_of_a_randomizer(
+    randomizers: Path, name: str, option: tuple[str, ...], says: str
+) -> None:
+    assert says in complaint(sottovoce("attack", f"{randomizers}:{name}", *option))
