@@ -24,16 +24,8 @@ from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomizers import KeepUniform, MatrixRandomizer
 from protocol.session.roles import Me
 from protocol.variants import RRIndependent, RRJoint
-from tests.protocol.sessions import (
-    SURVEY,
-    Turn,
-    Word,
-    answers,
-    charter_of,
-    holdings_of,
-    rehearsed,
-    talk,
-)
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, charter_of, rehearsed, talk
+from tests.recorded.runs import recorded
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SMOKES = KeepUniform.with_keep(2, p=0.7)
@@ -147,20 +139,19 @@ def test_a_composition_costs_the_sum(sizes: list[int], thresholds: list[int]) ->
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.7, 0.95])
 @pytest.mark.parametrize("cls", [RRIndependent, RRJoint])
 def test_the_ledger_of_a_run(cls: type[RRIndependent | RRJoint], p: float) -> None:
-    charter = charter_of(cls.with_keep(SURVEY, p), parties=5)
-    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 5)))
+    outcome = recorded(cls.with_keep(SURVEY, p), 5)
     parts = (epsilon(2, p), epsilon(3, p)) if cls is RRIndependent else (epsilon(6, p),)
     for observer in (AGGREGATOR, RECORD):
         ledger = outcome.ledger(observer)
         assert ledger.record_epsilon == pytest.approx(math.fsum(parts), abs=1e-9)
         by_attribute = [ledger.attribute_epsilon[name] for name in SURVEY.names]
         assert by_attribute == pytest.approx(parts * (2 // len(parts)), abs=1e-9)
-        assert set(ledger.accounts) == set(charter.roster.parties)
+        assert set(ledger.accounts) == set(outcome.charter.roster.parties)
         assert ledger.unbounded == ()
         (charge,) = ledger.accounts[ONE].trail
         assert (charge.seq, charge.kind) == (0, "Report")
     # A party gets nothing from the others, but what is published tells what everything told.
-    others = set(charter.roster.parties) - {ONE}
+    others = set(outcome.charter.roster.parties) - {ONE}
     assert set(outcome.ledger(ONE).accounts) == others
     assert outcome.ledger(ONE).record_epsilon == pytest.approx(math.fsum(parts), abs=1e-9)
 

@@ -10,19 +10,9 @@ from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Messag
 from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.transcript.entries import Delivered, Sent
 from protocol.wire.codec import encode_envelope
-from tests.protocol.sessions import (
-    SURVEY,
-    Turn,
-    Word,
-    answers,
-    charter_of,
-    envelope,
-    holdings_of,
-    rehearsed,
-    talk,
-)
+from tests.protocol.sessions import Turn, Word, charter_of, envelope, talk
 from tests.protocol.talks import ALL, ONE, THREE, TWO
-from tests.recorded.runs import Run
+from tests.recorded.runs import Run, recorded
 
 FLOOD = EARLY_PER_SENDER + 1
 
@@ -42,8 +32,7 @@ def flooding(rounds: int, *, first: int) -> Run:
         turns = await me.gather(Turn, ALL, round=5, within=5.0)
         return Word(" ".join(turns))
 
-    charter = charter_of(talk(party=flood, aggregator=ask))
-    return rehearsed(charter, holdings_of(charter, answers(SURVEY, 3)))
+    return recorded(talk(party=flood, aggregator=ask), 3)
 
 
 def completeness_of(outcome: Run) -> Completeness:

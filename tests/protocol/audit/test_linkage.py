@@ -33,16 +33,8 @@ from protocol.randomizers.guesses import MOST_ALIKE, MOST_UNLIKE
 from protocol.session.roles import Me
 from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sessions import (
-    SURVEY,
-    Turn,
-    Word,
-    answers,
-    charter_of,
-    holdings_of,
-    rehearsed,
-    talk,
-)
+from tests.protocol.sessions import SURVEY, Turn, Word, answers, charter_of, rehearsed, talk
+from tests.recorded.runs import recorded
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 SMOKES = KeepUniform.with_keep(2, p=0.3)
@@ -199,10 +191,9 @@ def test_what_tells_nothing_of_an_attribute_is_no_report_on_it() -> None:
 
 
 def groups_of(variant: Any, observer: Any = AGGREGATOR) -> list[tuple[int, list[str], list[str]]]:
-    charter = charter_of(variant, 7)
-    entries = rehearsed(charter, holdings_of(charter, answers(SURVEY, 7))).entries
+    run = recorded(variant, 7)
     coalition = observer if isinstance(observer, Coalition) else Coalition((observer,))
-    linkage = link(judge_coalition(charter, entries, coalition).ledger)
+    linkage = link(judge_coalition(run.charter, run.entries, coalition).ledger)
     return [(len(g.parties), list(g.linked), list(g.unlinked)) for g in linkage.groups]
 
 

@@ -18,8 +18,8 @@ from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.sessions import SURVEY, answers, charter_of, envelope, holdings_of, rehearsed
-from tests.recorded.runs import replay_member
+from tests.protocol.sessions import SURVEY, answers, charter_of, envelope
+from tests.recorded.runs import recorded, replay_member
 from tests.recorded.signed import run_of
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
@@ -92,8 +92,7 @@ def test_a_variant_that_cannot_judge_what_is_on_record() -> None:
         def reveals(self, message: object, seen: Seen) -> PrivacyEvent:
             raise IndexError("no such place")
 
-    charter = charter_of(VARIANT)
-    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 3)))
+    outcome = recorded(VARIANT, 3)
     puzzled = charter_of(Puzzled.with_keep(SURVEY, 0.6))
     writer = LedgerWriter(puzzled, (AGGREGATOR,))
     for step in steps(puzzled.codec, outcome.entries):

@@ -22,8 +22,9 @@ from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope, encode_envelope
-from tests.protocol.sessions import Word, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sessions import Word
 from tests.protocol.talks import ONE, TWO, aggregator, collect, hear, party, started
+from tests.recorded.runs import recorded
 from tests.recorded.signed import PARTIES, THREE, VARIANT, run_of, setting, signed_run
 from transports.faults import Fault
 
@@ -114,10 +115,9 @@ def test_a_key_that_does_not_sign_costs_no_words() -> None:
 def test_a_head_tells_whoever_can_guess_what_it_is_over() -> None:
     assert event_of(VARIANT, Head(0, EMPTY_ROOT, bytes(64)), Seen()) == Derived()
     # So it is charged, even if nothing is published afterwards.
-    charter = charter_of(VARIANT)
-    outcome = rehearsed(charter, holdings_of(charter, answers(VARIANT.survey, 3)))
+    outcome = recorded(VARIANT, 3)
     writer = LedgerWriter(outcome.charter, (TWO,))
-    for step in steps(charter.codec, outcome.entries):
+    for step in steps(outcome.charter.codec, outcome.entries):
         writer.add(step)
         if isinstance(step.message, Head):
             break

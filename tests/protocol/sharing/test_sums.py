@@ -34,7 +34,7 @@ from tests.protocol.sessions import (
     rehearsed,
     words_of,
 )
-from tests.recorded.runs import Run
+from tests.recorded.runs import Run, recorded
 
 LITERAL = SecureSum(profile="literal")
 SPARSE = SecureSum()
@@ -287,10 +287,9 @@ def test_local_and_memory_agree_under_faults(sums: SecureSum, verdict: Verdict) 
 def traffic(parties: int) -> tuple[int, int]:
     """The most bytes that a party sends and receives, and how many neighbours it has."""
     variant = PairCounts(survey=SURVEY, everyone=True)
-    charter = charter_of(variant, parties)
-    trial = rehearsed(charter, holdings_of(charter, answers(SURVEY, parties)))
+    trial = recorded(variant, parties)
     assert trial.failure is None
-    bytes_of = dict.fromkeys(charter.roster.parties, 0)
+    bytes_of = dict.fromkeys(trial.charter.roster.parties, 0)
     for e in trial.said():
         if e.sender in bytes_of:
             bytes_of[e.sender] += len(e.body)

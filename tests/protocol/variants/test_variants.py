@@ -43,7 +43,7 @@ from tests.protocol.sessions import (
     rehearsed,
     words_of,
 )
-from tests.recorded.runs import fate_of
+from tests.recorded.runs import fate_of, recorded
 
 ONE = PartyId("party-1")
 BOTH = (RRIndependent, RRJoint)
@@ -260,8 +260,7 @@ def test_almost_no_noise_gives_the_answers_back(cls: RR) -> None:
 
 @pytest.mark.parametrize("cls", BOTH)
 def test_pooled_reports_are_sorted_and_anonymous(cls: RR) -> None:
-    charter = charter_of(cls.with_keep(SURVEY, 0.5), parties=40)
-    result = rehearsed(charter, holdings_of(charter, answers(SURVEY, 40))).published
+    result = recorded(cls.with_keep(SURVEY, 0.5), 40).published
     assert isinstance(result, Pooled)
     rows = [tuple(row) for row in result.codes.tolist()]
     assert rows == sorted(set(rows))

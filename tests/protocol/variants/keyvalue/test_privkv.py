@@ -42,7 +42,7 @@ from tests.protocol.sessions import (
     rehearsed,
     words_of,
 )
-from tests.recorded.runs import fate_of
+from tests.recorded.runs import fate_of, recorded
 
 FILMS = key_survey("films", ("heat", "ran", "solaris"), ((-0.5, 0.5), (1.0,), (-1.0, 0.0, 1.0)))
 RECORDS = answers(FILMS, 7)
@@ -68,8 +68,7 @@ def test_privkv_comes_near_the_truth(estimator: Any) -> None:
     n = 60_000
     records = answers(FILMS, n)
     variant = PrivKVVariant(survey=FILMS, epsilon=6.0, estimator=estimator, max_records=n)
-    charter = charter_of(variant, parties=6)
-    outcome = rehearsed(charter, holdings_of(charter, records))
+    outcome = recorded(variant, records, parties=6)
     estimate = variant.estimate(outcome.published)
     assert estimate.n == n
     held = held_records(records)
@@ -96,8 +95,7 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
     n = 30_000
     records = answers(FILMS, n)
     variant = PrivKVMVariant(survey=FILMS, epsilon=12.0, estimator="likelihood", max_records=n)
-    charter = charter_of(variant, parties=5)
-    outcome = rehearsed(charter, holdings_of(charter, records))
+    outcome = recorded(variant, records, parties=5)
     estimate = variant.estimate(outcome.published)
     assert estimate.counts.shape == (3, 3, 3)
     assert (estimate.counts.sum(axis=(1, 2)) == n).all()
@@ -121,8 +119,8 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
     said = [decode_envelope(e.envelope) for e in outcome.entries if isinstance(e, Sent)]
     first = next(item for item in said if item.kind == "KeyReport" and item.sender == ONE)
     asked = next(item for item in said if item.kind == "Fakes" and item.recipient == ONE)
-    reported = charter.codec.decode(first.kind, first.body)
-    question = charter.codec.decode(asked.kind, asked.body)
+    reported = outcome.charter.codec.decode(first.kind, first.body)
+    question = outcome.charter.codec.decode(asked.kind, asked.body)
     assert isinstance(reported, KeyReport)
     assert isinstance(question, Fakes)
     np.testing.assert_array_equal(
@@ -132,8 +130,7 @@ def test_privkvm_takes_frequencies_of_the_first_round_and_means_of_the_last() ->
 
 def test_the_ledger_has_privkvs_true_epsilon_and_the_claim_the_charged_sum() -> None:
     variant = PrivKVVariant(survey=FILMS, epsilon=2.0)
-    charter = charter_of(variant, parties=7)
-    outcome = rehearsed(charter, holdings_of(charter, RECORDS))
+    outcome = recorded(variant, RECORDS, parties=7)
     ledger = outcome.ledger(AGGREGATOR)
     each = variant.client.each
     assert ledger.record_epsilon == each.epsilon
@@ -146,8 +143,7 @@ def test_the_ledger_has_privkvs_true_epsilon_and_the_claim_the_charged_sum() -> 
 
 def test_the_ledger_has_every_rounds_budget() -> None:
     variant = PrivKVMVariant(survey=FILMS, epsilon=3.0)
-    charter = charter_of(variant, parties=7)
-    outcome = rehearsed(charter, holdings_of(charter, RECORDS))
+    outcome = recorded(variant, RECORDS, parties=7)
     ledger = outcome.ledger(AGGREGATOR)
     for account in ledger.accounts.values():
         costs = [charge.loss.record for charge in account.trail]

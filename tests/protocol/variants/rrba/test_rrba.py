@@ -34,7 +34,7 @@ from tests.protocol.sessions import (
     words_of,
 )
 from tests.protocol.sharing.test_sums import vanishing
-from tests.recorded.runs import Run, fate_of
+from tests.recorded.runs import Run, fate_of, recorded
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 WIDE = Survey(
@@ -58,8 +58,7 @@ test_many_respondents_to_a_party = contract(
 def run(variant: RRBA, respondents: int, parties: int | None = None) -> Run:
     holders = parties or respondents
     fitted = msgspec.structs.replace(variant, max_records=-(-respondents // holders))
-    charter = charter_of(fitted, parties=holders)
-    return rehearsed(charter, holdings_of(charter, answers(variant.survey, respondents)))
+    return recorded(fitted, answers(variant.survey, respondents), parties=holders)
 
 
 def result_of(outcome: Run) -> Released:
@@ -162,8 +161,7 @@ def test_estimates_come_near_the_truth_and_know_their_errors() -> None:
     codes[:, 2] = codes[:, 0]
     records = Records.from_codes(survey, codes)
     variant = RRBA(survey=survey, p=0.6, mix=0.5, block=10, max_records=100)
-    charter = charter_of(variant, parties=40)
-    outcome = rehearsed(charter, holdings_of(charter, records))
+    outcome = recorded(variant, records, parties=40)
     estimate = variant.estimate(outcome.published)
     assert isinstance(estimate, GroupedEstimate)
     assert estimate.n == 4000
@@ -183,8 +181,7 @@ def test_a_pooled_interval_that_is_narrow_enough_ends_the_survey() -> None:
     variant = msgspec.structs.replace(
         UNIFORM, stopping="pooled", width=0.9, max_records=20, block=2
     )
-    charter = charter_of(variant, parties=10)
-    outcome = rehearsed(charter, holdings_of(charter, answers(SURVEY, 200)))
+    outcome = recorded(variant, answers(SURVEY, 200), parties=10)
     result = result_of(outcome)
     assert result.blocks < 5
     assert result.answered == 40 * result.blocks
