@@ -132,6 +132,8 @@ class LedgerWriter:
     ) -> None:
         self._charter = charter
         self._accountant = PureAccountant()
+        # What is taken to be told where nobody knows better.
+        self._everything = Plain(charter.variant.survey.names)
         self._hearing = Hearing(charter, held)
         self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
@@ -183,7 +185,7 @@ class LedgerWriter:
         if message is None:
             self._remark(f"{sender} #{envelope.seq}: {malformed}")
             # Nobody knows what these bytes say; they may be the answers themselves.
-            event: PrivacyEvent = Plain(self._charter.variant.survey.names)
+            event: PrivacyEvent = self._everything
             summed = False
         else:
             event = self._event(envelope, message)
@@ -198,7 +200,7 @@ class LedgerWriter:
                 loss = self._accountant.judge(event)
             except UnsupportedEventError as error:
                 self._remark(f"{sender} #{envelope.seq}: {error}")
-                event = Plain(self._charter.variant.survey.names)
+                event = self._everything
                 loss = self._accountant.judge(event)
             if loss is not NOTHING:
                 charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
@@ -222,7 +224,7 @@ class LedgerWriter:
             # A variant of a user's own may not have reckoned with what is on record.
             why = f"what it reveals is unknown ({type(error).__name__})"
             self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
-            return Plain(variant.survey.names)
+            return self._everything
 
     def _remark(self, remark: str) -> None:
         if len(self.malformed) < REMARKS:
@@ -233,7 +235,7 @@ class LedgerWriter:
         if party == AGGREGATOR or party not in self._charter.roster:
             return
         # The switch has read it, and nobody knows what it said.
-        event = Plain(self._charter.variant.survey.names)
+        event = self._everything
         charge = Charge(REFUSED, "", event, self._accountant.judge(event))
         self._passed.append((party, charge))
 

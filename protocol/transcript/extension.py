@@ -159,6 +159,7 @@ def problems_of(
     first, last = earlier.statement, later.statement
     chain = (first, *extension.steps)
     grown = extension.grown
+    changed = [member.member for member in grown if not member.holds]
     checks = (
         (earlier.valid, "the earlier checkpoint is not signed by the key in it"),
         (later.valid, "the later checkpoint is not signed by the key in it"),
@@ -182,7 +183,11 @@ def problems_of(
             _digests_of(extension.tree) == (first.digest, last.digest),
             "its tree does not have the digests of the checkpoints",
         ),
-        *_changed(grown),
+        (
+            not changed,
+            f"the later envelopes of {', '.join(changed[:1])!r:.80} do not extend the earlier ones"
+            f"{f'; the same holds for {len(changed)} members in all' if changed[1:] else ''}",
+        ),
     )
     return tuple(problem for sound, problem in checks if not sound)
 
@@ -216,13 +221,3 @@ def _digests_of(tree: Sequence[Node]) -> tuple[bytes, bytes] | None:
                 return None
             waiting.append((before, after))
     return waiting[0] if len(waiting) == 1 else None
-
-
-def _changed(grown: Sequence[Grown]) -> Iterable[tuple[bool, str]]:
-    changed = [member.member for member in grown if not member.holds]
-    if changed:
-        more = f"; the same holds for {len(changed)} members in all" if changed[1:] else ""
-        yield (
-            False,
-            f"the later envelopes of {changed[0]!r:.80} do not extend the earlier ones{more}",
-        )

@@ -156,13 +156,7 @@ def verify(
         raise TypeError(f"checkpoint: expected a SignedCheckpoint, got {type(checkpoint).__name__}")
     verifier = _Verifier(checkpoint)
     for item in read(chunks):
-        match item:
-            case Fault():
-                verifier.take_fault(item)
-            case Torn():
-                verifier.take_torn(item)
-            case Block():
-                verifier.take_block(item)
+        verifier.take(item)
     return verifier.finish(digest)
 
 
@@ -183,57 +177,56 @@ class _Verifier:
         self._ending: Ending | None = None
         self._entries = 0
         self._messages = 0
+        # Of the block at hand; None at the end.
+        self._offset: int | None = None
 
-    def report(
-        self, rule: str, message: str, *, offset: int | None = None, entry: int | None = None
-    ) -> None:
+    def report(self, rule: str, message: str, entry: int | None = None) -> None:
         if len(self._faults) < MAX_FAULTS:
-            self._faults.append(Fault(rule, message, offset, entry))
+            self._faults.append(Fault(rule, message, self._offset, entry))
         else:
             self._left_out += 1
 
-    def take_fault(self, fault: Fault) -> None:
-        self._check_open(fault.offset)
-        self.report(fault.rule, fault.message, offset=fault.offset)
-
-    def take_torn(self, torn: Torn) -> None:
-        self._check_open(torn.offset)
-        self._torn = not self._closed
-
-    def _check_open(self, offset: int | None) -> None:
+    def take(self, item: Block | Fault | Torn) -> None:
+        self._offset = item.offset
         if self._closed:
-            self.report("closing", "the file goes on after the closing record", offset=offset)
+            self.report("closing", "the file goes on after the closing record")
+        match item:
+            case Fault():
+                self.report(item.rule, item.message)
+            case Torn():
+                self._torn = not self._closed
+            case Block():
+                self._take_block(item)
 
-    def take_block(self, block: Block) -> None:
-        self._check_open(block.offset)
+    def _take_block(self, block: Block) -> None:
         if (self._blocks == 0) != (block.kind == HEADER):
             what = "another header" if block.kind == HEADER else "the first block is not a header"
-            self.report("header-first", what, offset=block.offset)
+            self.report("header-first", what)
         self._blocks += 1
         try:
             content = block.content(self._header)
         except TranscriptError as error:
-            self.report("frame", str(error), offset=block.offset)
+            self.report("frame", str(error))
             self._closed |= block.kind == CLOSING
             return
         match block.kind:
             case b"H":
-                self._take_header(content, block.offset)
+                self._take_header(content)
             case b"E":
-                self._take_entries(content, block)
+                self._take_entries(content, block.most_entries)
             case b"C":
-                self._take_ending(content, block.offset)
+                self._take_ending(content)
             case _:
-                self.report("block-type", f"a block of type {block.kind!r}", offset=block.offset)
+                self.report("block-type", f"a block of type {block.kind!r}")
 
-    def _take_header(self, content: bytes, offset: int) -> None:
+    def _take_header(self, content: bytes) -> None:
         try:
             header = decode_header(content)
         except TranscriptError as error:
-            self.report("header", str(error), offset=offset)
+            self.report("header", str(error))
             return
         for problem in problems_of(header):
-            self.report("header", problem, offset=offset)
+            self.report("header", problem)
         if self._header is None:
             self._header = header
             self._canonical = CanonicalDigest(header)
@@ -241,47 +234,45 @@ class _Verifier:
             self._positions = {name: i for i, (name, _) in enumerate(header.roster)}
             self._kinds = frozenset(header.kinds)
 
-    def _take_entries(self, content: bytes, block: Block) -> None:
-        offset, most = block.offset, block.most_entries
+    def _take_entries(self, content: bytes, most: int) -> None:
         try:
             for encoded in split_entries(content):
                 if self._entries >= most:
                     raise TranscriptError(TOO_MANY)
                 if self._signatures is not None:
-                    self._complain(self._signatures.before(), offset)
+                    self._complain(self._signatures.before(), self._entries)
                 try:
-                    self._take_entry(decode_entry(encoded), offset)
+                    self._take_entry(decode_entry(encoded))
                 except ProtocolError as error:
-                    self.report("entries", str(error), offset=offset, entry=self._entries)
+                    self.report("entries", str(error), self._entries)
                 self._entries += 1
                 if self._signatures is not None:
                     self._signatures.added(encoded)
         except TranscriptError as error:
-            self.report("entries", str(error), offset=offset, entry=self._entries)
+            self.report("entries", str(error), self._entries)
 
-    def _take_entry(self, entry: Entry, offset: int) -> None:
+    def _take_entry(self, entry: Entry) -> None:
         match entry:
             case Sent():
                 self._messages += 1
-                self._take_sent(decode_envelope(entry.envelope), entry.envelope, offset)
+                self._take_sent(decode_envelope(entry.envelope), entry.envelope)
             case Delivered():
-                self._take_delivered(entry, offset)
+                self._take_delivered(entry)
             case Departed():
-                self._take_departed(entry, offset)
+                self._take_departed(entry)
             case Checkpoint():
                 if self._signatures is not None:
-                    self._complain(self._signatures.checkpoint(entry), offset)
+                    self._complain(self._signatures.checkpoint(entry), self._entries)
             case Refused():
                 pass  # Any sender may be refused, for any reason.
 
-    def _complain(self, complaints: Iterable[Complaint], offset: int | None) -> None:
-        entry = None if offset is None else self._entries
+    def _complain(self, complaints: Iterable[Complaint], entry: int | None) -> None:
         for rule, message in complaints:
-            self.report(rule, message, offset=offset, entry=entry)
+            self.report(rule, message, entry)
 
-    def _take_sent(self, envelope: Envelope, encoded: bytes, offset: int) -> None:
+    def _take_sent(self, envelope: Envelope, encoded: bytes) -> None:
         def report(rule: str, message: str) -> None:
-            self.report(rule, f"{_shown(name)}: {message}", offset=offset, entry=self._entries)
+            self.report(rule, f"{_shown(name)}: {message}", self._entries)
 
         name, seq = envelope.sender, envelope.seq
         sender = self._senders.get(name)
@@ -322,49 +313,50 @@ class _Verifier:
             if complaint is not None:
                 report("head", complaint)
 
-    def _take_delivered(self, entry: Delivered, offset: int) -> None:
+    def _take_delivered(self, entry: Delivered) -> None:
         if self._header is None:
             return
         sender = self._senders.get(entry.sender)
         position = self._positions.get(entry.recipient)
         what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
         if sender is None or position is None or sender.recipients.get(entry.seq) != position:
-            self.report("delivery", f"{what} was not sent", offset=offset, entry=self._entries)
+            self.report("delivery", f"{what} was not sent", self._entries)
         elif entry.repeat == (entry.seq in sender.undelivered):
             why = "repeated before it is delivered" if entry.repeat else "delivered again"
-            self.report("delivered-twice", f"{what} is {why}", offset=offset, entry=self._entries)
+            self.report("delivered-twice", f"{what} is {why}", self._entries)
         else:
             sender.undelivered.discard(entry.seq)
 
-    def _take_departed(self, entry: Departed, offset: int) -> None:
+    def _take_departed(self, entry: Departed) -> None:
         if self._header is not None and entry.party not in self._positions:
             message = f"{_shown(entry.party)} is not in the roster"
-            self.report("departed", message, offset=offset, entry=self._entries)
+            self.report("departed", message, self._entries)
             # Who is not on the roster is not remembered: a file may name anybody.
             return
         self._senders.setdefault(entry.party, Sender()).departed = True
 
-    def _take_ending(self, content: bytes, offset: int) -> None:
+    def _take_ending(self, content: bytes) -> None:
         self._closed = True
         try:
             ending = decode_ending(content)
         except TranscriptError as error:
-            self.report("closing", str(error), offset=offset)
+            self.report("closing", str(error))
             return
         if self._ending is None:
             self._ending = ending
         if ending.entries != self._entries:
             message = f"it counts {ending.entries} entries, there are {self._entries}"
-            self.report("closing-count", message, offset=offset)
+            self.report("closing-count", message)
         if self._canonical is not None and ending.digest != self._canonical.digest():
             message = f"it has {ending.digest.hex()}, the envelopes another digest"
-            self.report("closing-digest", message, offset=offset)
+            self.report("closing-digest", message)
 
     def finish(self, expected: bytes | None) -> Verification:
+        self._offset = None
         for name, sender in self._senders.items():
             for first, end, entry in sender.gaps:
                 message = f"{_shown(name)}: seq {first} to {end - 1} are missing"
-                self.report("seq-gap", message, entry=entry)
+                self.report("seq-gap", message, entry)
         signatures, published = self._signatures, self._published
         if signatures is not None:
             self._complain(signatures.finish(self._ending), None)
