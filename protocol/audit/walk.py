@@ -49,7 +49,7 @@ class Fold:
     """Takes all steps of a walk, and stops where it would have to hold too much.
 
     Attributes:
-        stopped: why it did not take all of them, if so.
+        stopped: why it did not take all of them; None if it did.
     """
 
     stopped: TooMuchError | None = None

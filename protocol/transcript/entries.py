@@ -42,23 +42,23 @@ REASON_CHARACTERS = 1024
 """The longest reason that an entry gives for a refusal or a departure."""
 
 STATEMENT_BYTES = 512
-"""The most bytes of a checkpoint's statement."""
+"""Maximum size of a checkpoint's statement, in bytes."""
 
 MAX_BODY = (1 << 26) + (1 << 16)
 """The largest body cap that a header may declare: 2**24 numbers of 4 bytes and 64 KiB more."""
 
 SLACK_BYTES = 1 << 24
-"""The most bytes that a block may expand to beside one body."""
+"""Maximum size of a block beyond one body, in bytes once expanded."""
 
 HEADER_BYTES = 1 << 22
-"""The most bytes that a header may expand to, however short it is stored."""
+"""Size to which any header may expand, in bytes, however short it is stored."""
 
 HEADER_RATIO = 8
 """How many times its stored length a longer header may expand to: keys cannot be compressed, so a
 roster hardly shrinks."""
 
 MAX_HEADER = 1 << 26
-"""The most bytes that any header may expand to."""
+"""Maximum size of a header, in bytes once expanded."""
 
 MAX_STORED = (SLACK_BYTES + MAX_BODY) + ((SLACK_BYTES + MAX_BODY) >> 8) + 1024
 """The most bytes a block can be stored in: zstandard's bound for incompressible content."""

@@ -15,13 +15,13 @@ Topic = tuple[str, int]
 """The topic of a closing: a kind of message and its round."""
 
 MAX_CLOSINGS = 1 << 16
-"""The most closings that are counted."""
+"""Maximum number of closings that are counted."""
 
 MAX_BITMAP_BYTES = 1 << 24
-"""The most bytes of all bitmaps, so that no file makes a verifier remember more."""
+"""Maximum size of all bitmaps together, in bytes: what a file can make a verifier keep."""
 
 MAX_KIND_BYTES = 255
-"""The most bytes of the name of a closing's kind, as UTF-8."""
+"""Maximum length of the name of a closing's kind, in bytes of UTF-8."""
 
 _BLOCK = 128
 """The number of members whose bitmaps are spread out at once, a multiple of 8."""

@@ -41,7 +41,7 @@ from protocol.transcript.signatures import Complaint, Signatures
 from protocol.wire.codec import decode_envelope
 
 MAX_FAULTS = 10_000
-"""The most faults that are kept, since a hostile file may have one for every entry."""
+"""Maximum number of faults that are kept: a hostile file may have one for every entry."""
 
 Published = Literal["not given", "fits", "begins", "differs"]
 """How a record compares with what was published of it elsewhere."""

@@ -60,7 +60,7 @@ def judge_sessions(
     that the totals of two sessions may be subtracted. The ledgers add up.
 
     Raises:
-        SurveyError: there is no session, or the coalition names somebody who is on no roster.
+        SurveyError: there is no session, or the coalition names somebody who is not on any roster.
     """
     if not sessions:
         raise SurveyError("expected at least one session")
@@ -79,7 +79,7 @@ def worst_coalition(charter: Charter, entries: Iterable[Entry], size: int) -> Wo
     """The most damaging coalition of the aggregator and ``size`` parties.
 
     Raises:
-        SurveyError: there are not so many parties that one would be left.
+        SurveyError: ``size`` leaves no honest party, or is negative.
     """
     held = _held_of(entries)
     reading = CoalitionSearch(charter, size, held)
@@ -172,7 +172,7 @@ class CoalitionSearch(CoalitionReading):
     """The most damaging coalition of the aggregator and ``size`` parties, in one pass likewise.
 
     Raises:
-        SurveyError: there are not so many parties that one would be left.
+        SurveyError: ``size`` leaves no honest party, or is negative.
     """
 
     def __init__(self, charter: Charter, size: int, held: Held | None = None) -> None:

@@ -28,9 +28,9 @@ class RowSpace(NamedTuple):
     Args:
         determined: classes of parties whose sum follows; disjoint, in the order of their first
             member. A class of one is a party by itself, and no other party is determined.
-        mixed: those of the sets, each once, that are no union of determined classes. Together with
-            the determined classes they span all that follows. If the sum over a set that is smaller
-            than all of these follows, the smallest that was found comes last.
+        mixed: those of the sets, each once, that are not a union of determined classes. Together
+            with the determined classes they span all that follows. If the sum over a set that is
+            smaller than all of these follows, the smallest that was found comes last.
         searched: nothing is smaller than the smallest set here, or a pair below.
         equal: pairs of parties whose difference follows, and neither of them: of every group of
             parties that are known relative to each other, each with the first.

@@ -289,7 +289,7 @@ class SumReader:
             case Graph() if len(message.names) == record.neighbours:
                 named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
                 hood = np.array(named, np.int32)
-                # A key that nobody has joined with is no neighbour's either.
+                # A key that nobody has joined with is not a neighbour's either.
                 theirs = (message.mask_keys == self._mask_keys[hood]).all(axis=1)
                 joined = (hood >= 0) & (self._latest[hood] >= 0)
                 return hood, message.there.astype(np.bool_), ~(theirs & joined)

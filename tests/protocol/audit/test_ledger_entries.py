@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from protocol.accounting.events import Plain, Public
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import Walk
 from protocol.errors import LocalProtocolError
@@ -290,6 +291,18 @@ def test_what_is_passed_on_tells_what_had_passed(word: Message) -> None:
     assert dict(book.writer.ledger(ONE).accounts) == {}
     book.sent(AGGREGATOR, word, to=ONE)
     book.sent(THREE, REPORT)
-    told = book.writer.ledger(ONE)
-    assert set(told.accounts) == {TWO}
-    assert told.accounts[TWO].loss == book.writer.ledger(AGGREGATOR).accounts[TWO].loss
+    learned = book.writer.ledger(ONE)
+    assert set(learned.accounts) == {TWO}
+    assert learned.accounts[TWO].loss == book.writer.ledger(AGGREGATOR).accounts[TWO].loss
+
+
+def test_nobody_learns_from_her_own_words() -> None:
+    book = Book()
+    alone = Coalition((ONE,))
+    book.writer = LedgerWriter(CHARTER, (ONE, alone))
+    book.sent(AGGREGATOR, ASK, to=TWO)
+    book.sent(TWO, REPORT)
+    # What cannot be read may pass on anything, to whoever hears it.
+    book.sent(ONE, Envelope(CHARTER.session, ONE, THREE, 0, "Report", b"?"))
+    assert not book.writer.ledger(ONE).accounts
+    assert not book.writer.ledger(alone).accounts
