@@ -102,9 +102,7 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
     protocol = PrivKVVariant if parameters.protocol == "privkv" else PrivKVMVariant
     variant: KeyValueCollection = made(protocol, parameters, survey=records.survey)
     outcome = context.simulate(variant, records, parties=parameters.parties)
-    estimate = outcome.variant.estimate(outcome.result)
-    if not isinstance(estimate, KeyValueTables):
-        raise UsageError("the protocol gave no frequencies and means")
+    estimate = outcome.estimate_as(KeyValueTables)
     frequencies, means = truth_of(records)
     each = variant.client.each
     squared = {

@@ -12,7 +12,6 @@ from msgspec import Meta
 
 from protocol.estimators.dependence.association import TestResult, exact_test, naive_test
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, wald_test
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.measures import total_variation
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.session.variant import Probability
@@ -88,7 +87,7 @@ def run_marginals(parameters: Trips, context: Context) -> Finished:
     """Every k-way marginal and its distance from the true one."""
     records = _records(parameters, context)
     variant, outcome = _released(parameters, context, records)
-    estimate = _marginals(outcome)
+    estimate = outcome.estimate_as(MarginalEstimate)
     names = list(combinations(records.survey.names, variant.k))
     raw, nearest = [], []
     for asked in names:
@@ -115,7 +114,7 @@ def run_independence(parameters: Independence, context: Context) -> Finished:
     not."""
     records = _records(parameters, context)
     _, outcome = _released(parameters, context, records)
-    estimate, level = _marginals(outcome), parameters.level
+    estimate, level = outcome.estimate_as(MarginalEstimate), parameters.level
     pairs = list(combinations(records.survey.names, 2))
     found = [_tested(estimate, records, pair, known=parameters.trips is None) for pair in pairs]
     rejections = {
@@ -147,7 +146,8 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
     exact = ExactEstimate(
         records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)}
     )
-    tree, best = chow_liu(_marginals(outcome), mix=parameters.mix), chow_liu(exact)
+    tree = chow_liu(outcome.estimate_as(MarginalEstimate), mix=parameters.mix)
+    best = chow_liu(exact)
     alone = sum(_log_likelihood_alone(records, name) for name in names)
     likelihoods = {
         "private": tree.log_likelihood(records),
@@ -208,13 +208,6 @@ def release(method: MethodName) -> type[MarginalRelease]:
     """The variant of this name."""
     variants = (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)
     return next(variant for variant in variants if variant.name == method)
-
-
-def _marginals(outcome: Outcome) -> MarginalEstimate:
-    estimate: Estimate = outcome.estimate
-    if not isinstance(estimate, MarginalEstimate):
-        raise TypeError(f"expected marginals of binary attributes, got {estimate!r}")
-    return estimate
 
 
 def _tested(

@@ -81,9 +81,7 @@ def _run(
     with parameters_checked():
         views = len(variant.plan.views)
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
-    estimate = outcome.estimate
-    if not isinstance(estimate, GroupedEstimate):
-        raise TypeError(f"expected the tables of groups, got {estimate!r}")
+    estimate = outcome.estimate_as(GroupedEstimate)
     claimed = variant.claims()[0].epsilon or 0.0
     agreed: dict[str, float] = {}
     notes: tuple[str, ...] = ()

@@ -127,7 +127,7 @@ def _verdict(found: ClientAttack) -> str:
         )
     return (
         f"Not accused: nothing that was tried exceeds the claimed {found.claims:.4f}; "
-        f"at least epsilon {probe.lower:.4f} is told of {probe.pair}."
+        f"at least epsilon {probe.lower:.4f} is revealed about {probe.pair}."
     )
 
 

@@ -74,7 +74,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.variant.estimate(self.result)
 
     def estimate_as(self, kind: type[E]) -> E:
-        """The same, for whoever knows what kind of estimate the variant gives.
+        """The estimate, of a kind that is known.
 
         Raises:
             TypeError: it is of another kind.
