@@ -108,9 +108,8 @@ class Post:
 
     def number(self, envelope: Envelope) -> int:
         """The number of a parcel."""
-        parcel = self.charter.codec.decode(envelope.kind, envelope.body)
-        _require(isinstance(parcel, Parcel), f"a {envelope.kind!r} arrived instead of a parcel")
-        return parcel.number if isinstance(parcel, Parcel) else -1
+        _require(envelope.kind == "Parcel", f"a {envelope.kind!r} arrived instead of a parcel")
+        return msgspec.msgpack.decode(envelope.body, type=Parcel).number
 
     def entries(self) -> list[Entry]:
         """What was recorded, once the session is over."""

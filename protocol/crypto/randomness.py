@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import struct
 import sys
 
@@ -229,7 +230,4 @@ def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _cells(size: int | tuple[int, ...]) -> int:
-    cells = 1
-    for length in _shape(size):
-        cells *= length
-    return cells
+    return math.prod(_shape(size))

@@ -80,17 +80,10 @@ class Degree(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         neighbours: k, even, or n - 1 in the complete graph.
         threshold: t, with k/2 < t <= k.
-        failure: at most how likely somebody's shares cannot be reconstructed.
-        insecurity: at most how likely both kinds of anybody's shares can be.
-        disconnection: at most how likely the honest parties that stay are cut in two, each of which
-            could be summed by itself.
     """
 
     neighbours: int
     threshold: int
-    failure: float
-    insecurity: float
-    disconnection: float
 
     @property
     def tolerated(self) -> int:
@@ -145,13 +138,7 @@ def degree_of(parties: int, bound: Bound) -> Degree:
         if sparse is not None:
             return sparse
     k = parties - 1
-    return Degree(
-        neighbours=k,
-        threshold=(k + corrupt) // 2 + 1,
-        failure=0.0,
-        insecurity=0.0,
-        disconnection=0.0,
-    )
+    return Degree(neighbours=k, threshold=(k + corrupt) // 2 + 1)
 
 
 def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree | None:
@@ -176,21 +163,14 @@ def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree
             k = least
             continue
         thresholds = range((k + a + 1) // 2, k - b + 2)
-        insecurity = [log_parties + unmasked.at(2 * t - k) for t in thresholds]
-        failure = [log_parties + lost.at(k - t + 1) for t in thresholds]
         margins = [
-            min(-secret - bound.security, -whole - bound.correctness)
-            for secret, whole in zip(insecurity, failure, strict=True)
+            min(
+                -(log_parties + unmasked.at(2 * t - k)) - bound.security,
+                -(log_parties + lost.at(k - t + 1)) - bound.correctness,
+            )
+            for t in thresholds
         ]
-        best = margins.index(max(margins))
-        run = float(runs[k // 2 - 1]) if k // 2 <= len(runs) else -math.inf
-        return Degree(
-            neighbours=k,
-            threshold=thresholds[best],
-            failure=2.0 ** failure[best],
-            insecurity=2.0 ** insecurity[best],
-            disconnection=2.0**run,
-        )
+        return Degree(neighbours=k, threshold=thresholds[margins.index(max(margins))])
     return None
 
 

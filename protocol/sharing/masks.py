@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -31,7 +31,6 @@ MAX_MODULUS = 2**32
 
 # Many parties of one process have the same neighbours.
 _public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)
-_DTYPES: dict[int, np.dtype[Any]] = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 
 def modulus_bits(respondents: int) -> Bits:
@@ -59,8 +58,9 @@ def expand_mask(seed: bytes, cells: int, *, bits: Bits) -> Mask:
     Raises:
         ValueError: the seed has not 32 bytes, or cells of another size.
     """
-    dtype = _dtype_of(bits)
-    mask: Mask = np.frombuffer(Stream(seed).bytes(cells * dtype.itemsize), dtype)
+    if bits not in (16, 32):
+        raise ValueError(f"cells of {bits} bits: expected 16 or 32")
+    mask: Mask = np.frombuffer(Stream(seed).bytes(cells * bits // 8), f"<u{bits // 8}")
     return mask
 
 
@@ -94,12 +94,6 @@ def pair_mask(seed: bytes, cells: int, *, place: int, other: int, bits: Bits) ->
     """
     mask = expand_mask(seed, cells, bits=bits)
     return mask if place < other else np.negative(mask)
-
-
-def _dtype_of(bits: int) -> np.dtype[Any]:
-    if bits not in _DTYPES:
-        raise ValueError(f"cells of {bits} bits: expected 16 or 32")
-    return _DTYPES[bits]
 
 
 def zero_shares(

@@ -238,7 +238,11 @@ def sparse_kinds(shape: Shape, *, bits: int, unmasked: int) -> tuple[Kind, ...]:
             path=_octets(Bounds(0, (k + 2) * shape.parties.bit_length()), HASH_BYTES),
         ),
         Kind(Unmask, scalar_bytes=256 + k * unmasked),
-        Kind(Totals, scalar_bytes=64, totals=totals_spec(shape)),
+        Kind(
+            Totals,
+            scalar_bytes=64,
+            totals=ArraySpec(dtype="u4", shape=(shape.cells,), high=shape.respondents + 1),
+        ),
     )
 
 
@@ -259,8 +263,3 @@ def literal_kinds(shape: Shape) -> tuple[Kind, ...]:
             values=ArraySpec(dtype=dtype, shape=(n, shape.cells), high=high),
         ),
     )
-
-
-def totals_spec(shape: Shape) -> ArraySpec:
-    """What an array of totals may hold."""
-    return ArraySpec(dtype="u4", shape=(shape.cells,), high=shape.respondents + 1)

@@ -313,13 +313,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
                 f"{parties} parties: the literal profile allows at most {MAX_LITERAL}, since each "
                 "deals to all others; use the sparse profile"
             )
-        return Degree(
-            neighbours=parties - 1,
-            threshold=parties - 1,
-            failure=0.0,
-            insecurity=0.0,
-            disconnection=0.0,
-        )
+        return Degree(neighbours=parties - 1, threshold=parties - 1)
     bound = Bound(
         corrupt=sums.corrupt,
         dropped=sums.dropped,

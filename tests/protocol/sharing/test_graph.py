@@ -110,11 +110,9 @@ def test_degrees_under_the_default_bound(n: int, k: int, t: int) -> None:
 )
 def test_bounds_are_exact_in_tiny_tails(n: int, bound: Bound) -> None:
     degree = degree_of(n, bound)
-    reached = (degree.failure, degree.insecurity, degree.disconnection)
-    exact = bounds_of(n, degree.neighbours, degree.threshold, bound)
-    np.testing.assert_allclose(reached, [float(value) for value in exact], rtol=1e-9)
-    assert degree.failure <= 2.0**-bound.correctness
-    assert max(degree.insecurity, degree.disconnection) <= 2.0**-bound.security
+    failure, *secrecy = bounds_of(n, degree.neighbours, degree.threshold, bound)
+    assert failure <= 2.0**-bound.correctness
+    assert max(secrecy) <= 2.0**-bound.security
     fewer = degree.neighbours - 2
     thresholds = range(fewer // 2 + 1, fewer + 1)
     assert all(margins(n, fewer, t, bound) is None for t in thresholds)
@@ -125,8 +123,7 @@ def test_few_parties_are_all_neighbours(n: int) -> None:
     degree = degree_of(n, DEFAULT)
     k = n - 1
     threshold = (k + n // 20) // 2 + 1
-    expected = Degree(neighbours=k, threshold=threshold, failure=0, insecurity=0, disconnection=0)
-    assert degree == expected
+    assert degree == Degree(neighbours=k, threshold=threshold)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +140,6 @@ def test_the_complete_graph_holds_with_certainty(n: int, bound: Bound, k: int, t
     assert (degree.neighbours, degree.threshold) == (k, t)
     assert 2 * t > k + bound.corrupt_of(n)
     assert t <= k - bound.dropped_of(n)
-    assert degree.failure == degree.insecurity == degree.disconnection == 0
 
 
 @pytest.mark.parametrize(
