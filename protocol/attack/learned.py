@@ -156,11 +156,13 @@ def learned_guess(
         return None
     ranked = sorted(found, key=lambda one: -one.worth)
     best = ranked[0]
-    for one, other in combinations(_to_combine(ranked, found), 2):
-        pair = _paired(one, other, lesson)
+    chosen = combinations(_to_combine(ranked, found), 2)
+    pairs = [_paired(one, other, lesson) for one, other in chosen]
+    for pair in pairs:
         if pair is not None and pair.worth > best.worth + MARGIN:
             best = pair
-    if len(ranked) > 1:
+    # The pair of two columns says more than their sum.
+    if len(ranked) > 2 or None in pairs:
         summed = _summed(ranked[:SUMMED], taught, lesson)
         best = summed if summed.worth > best.worth + MARGIN else best
     return Guess(best.words, best.table[best.codes])

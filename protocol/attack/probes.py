@@ -140,12 +140,11 @@ def _proved(
     delta: float,
 ) -> Probe:
     bits, guesses = sort.bits[tested], guess.guesses[tested]
+    table = np.bincount(2 * guesses.astype(np.intp) + bits + 2, minlength=6).reshape(3, 2)
     counts = {
-        (bit, side): int(((guesses == side) & (bits == bit)).sum())
-        for bit in (False, True)
-        for side in (-1, 1)
+        (bit, side): int(table[side + 1, int(bit)]) for bit in (False, True) for side in (-1, 1)
     }
-    trials = {False: int((~bits).sum()), True: int(bits.sum())}
+    trials = {bit: int(table[:, int(bit)].sum()) for bit in (False, True)}
     probe = proved(counts, trials, level=level, delta=delta)
     return msgspec.structs.replace(probe, bound=sort.bound, event=guess.words, runs=sort.runs)
 
