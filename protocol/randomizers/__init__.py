@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.randomizers.exact import Codes
+from protocol.randomizers.hashing import LocalHashing
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
@@ -27,6 +28,7 @@ __all__ = [
     "Dominating",
     "KeepElseTable",
     "KeepUniform",
+    "LocalHashing",
     "MatrixRandomizer",
     "Mean",
     "MeanRandomizer",
