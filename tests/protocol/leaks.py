@@ -139,6 +139,9 @@ class AskedTwice(RRIndependent, frozen=True):
             case _:
                 return super().reveals(message, seen)
 
+    def most(self) -> float:
+        return 2 * super().most()
+
 
 class Go(Message, frozen=True):
     """The aggregator opens the sum of one attribute."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Sequence
 
@@ -35,6 +36,9 @@ class PlainAnswers(RRIndependent, frozen=True):
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         return Plain(self.survey.names) if isinstance(message, Report) else Public()
+
+    def most(self) -> float:
+        return math.inf
 
 
 class Call(Message, frozen=True):

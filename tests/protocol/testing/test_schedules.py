@@ -126,7 +126,7 @@ def test_a_party_that_counts_on_the_aggregator() -> None:
                 ask = await me.receive(Ask, AGGREGATOR, within=5.0)
             except ProtocolError as error:
                 raise KeyError("what now?") from error
-            await me.send(AGGREGATOR, Report(randomized(records, self.blocks, me, ask)))
+            await me.send(AGGREGATOR, Report(randomized(records, self.blocks, me.stream_for(ask))))
 
     broken(Clinging.with_keep(TWO, 0.5), r"party-\d fails under faults: .*KeyError")
 

@@ -18,7 +18,7 @@ from protocol.session.variant import parameters_of
 from protocol.sharing.messages import Totals
 from protocol.sharing.sums import CONTRADICTED
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from protocol.variants.sums.tallies import Tally, tally_of
+from protocol.variants.sums.tallies import Tally
 from scenarios.deployment.aggregating import aggregate_survey
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import Member, read_member
@@ -46,7 +46,9 @@ class Lying(SecureSumVariant, frozen=True):
         false = np.array([0, 3, 1, 1, 1], np.uint32)
         await me.broadcast(summed.survivors, Totals(summed.respondents, false))
         await self.sums.carry(me, summed, within=self.patience, quorum=self.quorum_of(len(parties)))
-        return tally_of(me, summed)
+        everybody = me.roster.bitmap(summed.survivors)
+        totals = summed.totals.astype(np.uint32)
+        return Tally(summed.respondents, everybody, me.roster.bitmap(summed.accused), totals)
 
 
 @pytest.fixture
