@@ -110,7 +110,11 @@ class Bare(Randomizer, frozen=True):
 class Coin(Randomizer, frozen=True):
     """Binary randomized response, by its table alone."""
 
-    keep: Fraction = Fraction(3, 4)
+    quarters: int = 3
+
+    @property
+    def keep(self) -> Fraction:
+        return Fraction(self.quarters, 4)
 
     @property
     def size(self) -> int:
@@ -382,3 +386,27 @@ class Skew(Bit, frozen=True):
 def test_biased_scores_are_found() -> None:
     with pytest.raises(AssertionError, match="input 0: the scores of its reports have mean"):
         check_randomizer(Skew(), without=("estimate",))
+
+
+class Near(Coin, frozen=True):
+    """Its dominating pair has its epsilon, and too small a distance."""
+
+    @property
+    def dominating(self) -> Dominating:
+        return Dominating((ThreePoint(Fraction(3), Fraction(49, 100)),), False)
+
+
+class Far(Coin, frozen=True):
+    """Its dominating pair is an upper bound, of a larger epsilon."""
+
+    @property
+    def dominating(self) -> Dominating:
+        return Dominating((ThreePoint.binary(Fraction(4)),), False)
+
+
+def test_a_pair_of_the_right_epsilon_may_still_not_dominate() -> None:
+    with pytest.raises(UnsupportedEventError, match="'Near' has a dominating pair that does not"):
+        dominating_of(Near())
+    with pytest.raises(AssertionError, match="does not dominate its law of inputs 0 and 1"):
+        check_randomizer(Near())
+    assert dominating_of(Far()).pairs == (ThreePoint.binary(Fraction(4)),)
