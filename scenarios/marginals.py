@@ -16,16 +16,9 @@ from protocol.estimators.measures import total_variation
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.session.variant import Probability
 from protocol.surveys.records import Records
+from protocol.variants import BUILT_IN
 from protocol.variants.marginals.estimate import MarginalEstimate
-from protocol.variants.marginals.variant import (
-    InpHT,
-    InpPS,
-    InpRR,
-    MargHT,
-    MarginalRelease,
-    MargPS,
-    MargRR,
-)
+from protocol.variants.marginals.variant import MarginalRelease
 from scenarios.datasets.taxi import BITS, taxi, taxi_independent, taxi_survey, taxi_trips
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
@@ -200,14 +193,10 @@ def _released(
     parameters: Trips, context: Context, records: Records
 ) -> tuple[MarginalRelease, Outcome]:
     """The survey, run."""
-    variant = made(release(parameters.method), parameters, survey=records.survey)
+    variant = made(BUILT_IN[parameters.method], parameters, survey=records.survey)
+    if not isinstance(variant, MarginalRelease):
+        raise TypeError(f"expected a release of marginals, got {variant!r}")
     return variant, context.simulate(variant, records, parties=parameters.parties)
-
-
-def release(method: MethodName) -> type[MarginalRelease]:
-    """The variant of this name."""
-    variants = (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)
-    return next(variant for variant in variants if variant.name == method)
 
 
 def _tested(

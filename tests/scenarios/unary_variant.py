@@ -8,7 +8,7 @@ import msgspec
 
 from protocol import KeepUniform, Message, PrivacyEvent, Randomized, Seen
 from protocol.crypto.randomness import WORDS
-from tests.scenarios.stranger_unary import Bits, Oracle
+from tests.scenarios.stranger_unary import Oracle
 
 
 class OptimizedUnary(msgspec.Struct, frozen=True):
@@ -44,10 +44,8 @@ class Unary(Oracle, frozen=True):
 
     epsilon: float = math.log(3)
 
-    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        if isinstance(message, Bits):
-            return Randomized(self.stated, self.survey.names)
-        return super().reveals(message, seen)
+    def report_reveals(self, report: Message, seen: Seen) -> PrivacyEvent:
+        return Randomized(self.stated, self.survey.names)
 
     @property
     def stated(self) -> OptimizedUnary | Unjudgeable:

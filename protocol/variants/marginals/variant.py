@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, cast
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
@@ -186,46 +187,24 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
         )
 
 
-class InpRR(MarginalRelease, frozen=True, kw_only=True):
-    """The whole record as one-hot bits, each by randomized response at half of epsilon."""
-
-    name = "inp-rr"
-    method = "InpRR"
-
-
-class InpPS(MarginalRelease, frozen=True, kw_only=True):
-    """The whole record by k-ary randomized response."""
-
-    name = "inp-ps"
-    method = "InpPS"
+def _by(method: Method, how: str) -> type[MarginalRelease]:
+    """The variant of a method, such as ``inp-rr`` of ``InpRR``."""
+    name = f"{method[:-2]}-{method[-2:]}".lower()
+    told = {"name": name, "method": method, "__doc__": how}
+    made = msgspec.defstruct(
+        method, [], bases=(MarginalRelease,), module=__name__, namespace=told, frozen=True
+    )
+    return cast("type[MarginalRelease]", made)
 
 
-class InpHT(MarginalRelease, frozen=True, kw_only=True):
-    """One Hadamard coefficient of 1 to k attributes by binary randomized response."""
+_HALVES = "as one-hot bits, each by randomized response at half of epsilon."
 
-    name = "inp-ht"
-    method = "InpHT"
-
-
-class MargRR(MarginalRelease, frozen=True, kw_only=True):
-    """One marginal as one-hot bits, each by randomized response at half of epsilon."""
-
-    name = "marg-rr"
-    method = "MargRR"
-
-
-class MargPS(MarginalRelease, frozen=True, kw_only=True):
-    """One marginal by k-ary randomized response."""
-
-    name = "marg-ps"
-    method = "MargPS"
-
-
-class MargHT(MarginalRelease, frozen=True, kw_only=True):
-    """One Hadamard coefficient of one marginal by binary randomized response."""
-
-    name = "marg-ht"
-    method = "MargHT"
+InpRR = _by("InpRR", f"The whole record {_HALVES}")
+InpPS = _by("InpPS", "The whole record by k-ary randomized response.")
+InpHT = _by("InpHT", "A Hadamard coefficient of 1 to k attributes by binary randomized response.")
+MargRR = _by("MargRR", f"One marginal {_HALVES}")
+MargPS = _by("MargPS", "One marginal by k-ary randomized response.")
+MargHT = _by("MargHT", "A Hadamard coefficient of one marginal by binary randomized response.")
 
 
 def _bits(numbers: NDArray[np.unsignedinteger], width: int) -> NDArray[np.uint8]:

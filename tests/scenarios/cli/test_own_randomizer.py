@@ -62,7 +62,7 @@ def test_an_audit_says_all_but_the_figure_at_a_delta(path: Path, tmp_path: Path)
     at_delta = found["privacy"]["at_delta"]
     assert (at_delta["exact"], at_delta["others"]) == (None, [])
     assert WHY in at_delta["missing"]
-    assert found["linkage"]["groups"][0]["linked"] == ["Bits"]
+    assert found["linkage"]["groups"][0]["linked"] == ["Draws"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""Frequency oracles: every respondent reports once, by one randomizer on the whole record."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from protocol.crypto.randomness import Stream
+from protocol.estimators.shares import SharesEstimate
+from protocol.messages import Message
+from protocol.randomizers import join_codes
+from protocol.surveys.records import Records
+from protocol.variants.reports.one_report import OneReport, Request
+from protocol.wire.arrays import Array, ArraySpec, Bounds
+from protocol.wire.codec import Kind
+
+
+class Draws(Message, frozen=True):
+    """The reports of one party's respondents, (k, *report.shape) of the randomizer."""
+
+    reports: Array
+
+
+class Tallied(Message, frozen=True):
+    """The published result: how many reports there are, and their ``Randomizer.tally``."""
+
+    n: int
+    totals: Array
+
+
+class FrequencyOracle(OneReport, frozen=True, kw_only=True):
+    """Base of the protocols whose report is one draw of one randomizer.
+
+    A subclass has the ``randomizer``: its inputs are the combinations of all attributes, row-major.
+
+    Raises:
+        ValueError: the randomizer has another number of inputs.
+    """
+
+    messages = (Request, Draws, Tallied)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.randomizer.size != self.survey.cells:
+            raise ValueError(
+                f"randomizer of {self.randomizer.size} inputs: expected {self.survey.cells}, "
+                "one for each combination of answers"
+            )
+
+    @functools.cached_property
+    def outputs(self) -> int:
+        """The length of a tally."""
+        report = self.randomizer.report
+        return len(self.randomizer.tally(np.zeros((0, *report.shape), report.dtype)))
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        totals = ArraySpec(dtype="u4", shape=(self.outputs,), most=parties * self.max_records)
+        return (
+            Kind(Request, scalar_bytes=64),
+            Kind(Draws, reports=self.randomizer.reports(Bounds(1, self.max_records))),
+            Kind(Tallied, scalar_bytes=64, totals=totals),
+        )
+
+    def answer(self, records: Records, question: Message, stream: Stream) -> Draws:
+        cells = join_codes(records.codes, self.survey.sizes)
+        return Draws(self.randomizer.randomize(cells, stream))
+
+    def pooled(self, reports: Sequence[Draws]) -> Tallied:
+        drawn = np.concatenate([report.reports for report in reports])
+        return Tallied(len(drawn), self.randomizer.tally(drawn).astype(np.uint32))
+
+    def estimate(self, result: Message) -> SharesEstimate:
+        found = self.published(result, Tallied)
+        totals = found.totals.astype(np.int64)
+        return SharesEstimate(self.survey, self.survey.names, self.randomizer, totals, found.n)
+
+    def most(self) -> float:
+        """One draw."""
+        return float(self.randomizer.epsilon)
