@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
     from protocol.randomizers import (
         CodeRandomizer,
+        HadamardResponse,
         KeepElseTable,
         KeepUniform,
         LocalHashing,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         PrivKV,
         PrivKVM,
         Randomizer,
+        SubsetSelection,
         Support,
         UnaryEncoding,
         join_codes,
@@ -101,6 +103,7 @@ __all__ = [
     "ExactEstimate",
     "FrequencyOracle",
     "GroupedEstimate",
+    "HadamardResponse",
     "JointEstimate",
     "KeepElseTable",
     "KeepUniform",
@@ -137,6 +140,7 @@ __all__ = [
     "Seen",
     "SharesEstimate",
     "Stream",
+    "SubsetSelection",
     "Support",
     "Survey",
     "SurveyError",
@@ -206,6 +210,7 @@ _HOMES = {
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
     "protocol.randomizers": (
         "CodeRandomizer",
+        "HadamardResponse",
         "KeepElseTable",
         "KeepUniform",
         "LocalHashing",
@@ -215,6 +220,7 @@ _HOMES = {
         "PrivKV",
         "PrivKVM",
         "Randomizer",
+        "SubsetSelection",
         "Support",
         "UnaryEncoding",
         "join_codes",

@@ -13,6 +13,7 @@ from protocol.estimators.estimate import Estimate, Floats
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import Randomizer
+from protocol.randomizers.exact import sums_of
 from protocol.surveys.survey import Survey
 
 
@@ -64,17 +65,18 @@ class SharesEstimate(Estimate):
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The estimated joint distribution of some of the attributes, in any order.
 
-        Errors are of the estimated shares, by ``Randomizer.covariance``; where that is not known, a
-        table of all attributes has them by ``Randomizer.variances``, and one of fewer has none.
+        Errors are of the estimated shares, by ``Randomizer.sum_variances``; where these are not
+        known, a table of all attributes has them by ``Randomizer.variances``, and one of fewer has
+        none.
 
         Raises:
             SurveyError: an unknown or repeated name.
             ValueError: no name, one that was not reported on, or an unknown projection.
         """
-        summing = self._summing(names)
+        cells = self._cells(names)
         shares = self._shares()
-        values = shares @ summing
-        given = self._variances(shares, summing)
+        values = sums_of(cells, shares, int(cells.max()) + 1)
+        given = self._variances(shares, cells)
         sizes = self.sizes_of(names)
         sampled = None if given is None else given + (values - values**2) / self.n
         return self._table(
@@ -92,33 +94,32 @@ class SharesEstimate(Estimate):
             SurveyError, ValueError: as ``Estimate.query``.
         """
         given = self.checked_weights(names, weights).reshape(-1)
-        per_cell = self._summing(names) @ given
+        per_cell = given[self._cells(names)]
         shares = self._shares()
         value = float(shares @ per_cell)
         if np.ptp(given) == 0:
             return Estimated(value, 0.0)
+        whole = np.zeros(len(shares), np.intp)
         try:
-            covariance = self.randomizer.covariance(shares, self.n)
+            [variance] = self.randomizer.sum_variances(shares, self.n, whole, per_cell)
         except UnsupportedEventError:
             return Estimated(value, None)
-        scale = float(np.abs(per_cell) @ np.abs(covariance) @ np.abs(per_cell))
-        return Estimated(value, standard_error(float(per_cell @ covariance @ per_cell), scale))
+        scale = float(np.abs(self.randomizer.variances(shares, self.n)) @ per_cell**2)
+        return Estimated(value, standard_error(float(variance), scale))
 
     def _shares(self) -> Floats:
         return self.randomizer.shares(self.totals, self.reports)
 
-    def _variances(self, shares: Floats, summing: Floats) -> Floats | None:
-        if summing.shape[0] == summing.shape[1]:
-            return self.randomizer.variances(shares, self.n) @ summing
+    def _variances(self, shares: Floats, cells: NDArray[np.intp]) -> Floats | None:
+        if cells.max() + 1 == len(shares):
+            return sums_of(cells, self.randomizer.variances(shares, self.n), len(shares))
         try:
-            covariance = self.randomizer.covariance(shares, self.n)
+            return self.randomizer.sum_variances(shares, self.n, cells, np.ones(len(shares)))
         except UnsupportedEventError:
             return None
-        found: Floats = np.einsum("iv,ij,jv->v", summing, covariance, summing)
-        return found
 
-    def _summing(self, names: Sequence[str]) -> Floats:
-        """The matrix of 0 and 1 that takes all combinations to those of some attributes."""
+    def _cells(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """The combination of some attributes that each combination of all of them has."""
         sizes = self.sizes_of(names)
         if not names or not set(names) <= set(self.names):
             raise ValueError(
@@ -126,10 +127,8 @@ class SharesEstimate(Estimate):
             )
         own = self.sizes_of(self.names)
         codes = np.indices(own).reshape(len(own), -1)
-        kept = [codes[self.names.index(name)] for name in names]
-        cells = np.ravel_multi_index(kept, sizes)
-        summing: Floats = np.eye(int(np.prod(sizes)))[cells]
-        return summing
+        kept = tuple(codes[self.names.index(name)] for name in names)
+        return np.asarray(np.ravel_multi_index(kept, sizes), np.intp)
 
 
 def _errors(variances: Floats, sizes: tuple[int, ...]) -> Floats:

@@ -12,20 +12,23 @@ from numpy.typing import DTypeLike, NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.randomizers.exact import Codes
-from protocol.randomizers.hashing import LocalHashing
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
-from protocol.randomizers.means import Mean, MeanRandomizer
+from protocol.randomizers.means.means import Mean, MeanRandomizer
+from protocol.randomizers.oracles.hadamard import HadamardResponse
+from protocol.randomizers.oracles.hashing import LocalHashing
+from protocol.randomizers.oracles.subset import SubsetSelection
+from protocol.randomizers.oracles.unary import UnaryEncoding
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.table import KeepElseTable
-from protocol.randomizers.unary import UnaryEncoding
 from protocol.wire.arrays import smallest_dtype
 
 __all__ = [
     "CodeRandomizer",
     "Dominating",
+    "HadamardResponse",
     "KeepElseTable",
     "KeepUniform",
     "LocalHashing",
@@ -36,6 +39,7 @@ __all__ = [
     "PrivKV",
     "PrivKVM",
     "Randomizer",
+    "SubsetSelection",
     "Support",
     "ThreePoint",
     "UnaryEncoding",

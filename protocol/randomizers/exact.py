@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,3 +39,8 @@ def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
         raise ValueError(f"codes of type {codes.dtype}: expected unsigned, holding {size} values")
     if codes.size and int(codes.max()) >= size:
         raise ValueError(f"code {int(codes.max())}: expected less than {size}")
+
+
+def sums_of(groups: NDArray[np.integer[Any]], values: Floats, number: int) -> Floats:
+    """The sums of values by group, numbered from 0, shape ``(number,)``."""
+    return np.bincount(groups, values, number).astype(np.float64, copy=False)

@@ -24,7 +24,8 @@ from protocol.randomizers.binary import (
 )
 from protocol.randomizers.exact import check_codes
 from protocol.randomizers.keep import KeepUniform
-from protocol.randomizers.unary import MAX_BITS, UnaryEncoding
+from protocol.randomizers.oracles.packed import MAX_BITS
+from protocol.randomizers.oracles.unary import UnaryEncoding
 from protocol.wire.arrays import smallest_dtype
 
 Method: TypeAlias = Literal["InpRR", "InpPS", "InpHT", "MargRR", "MargPS", "MargHT"]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import Floats, log_of
+from protocol.randomizers.exact import Floats, log_of, sums_of
 from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, ratio_of
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
 from protocol.wire.arrays import ArraySpec, Bounds, name_of, smallest_dtype
@@ -95,17 +95,48 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UnsupportedEventError: ``both_hit`` or ``both_other`` is unknown.
         """
+        own, rest = self._joint()
+        either = np.add.outer(shares, shares)
+        found: Floats = (rest + either * (own - rest)) / (n * float(self.gain) ** 2)
+        np.fill_diagonal(found, self.variances(shares, n))
+        return found
+
+    def sum_variances(
+        self, shares: Floats, n: int, groups: NDArray[np.integer[Any]], weights: Floats
+    ) -> Floats:
+        """The variances of weighted sums of ``shares``, as ``Randomizer.sum_variances``.
+
+        Raises:
+            UnsupportedEventError: as ``covariance``.
+        """
+        own, rest = self._joint()
+        number = int(groups.max()) + 1
+
+        def sums(values: Floats) -> Floats:
+            return sums_of(groups, values, number)
+
+        squares = weights**2
+        apart = rest * (sums(weights) ** 2 - sums(squares))
+        apart += (
+            2 * (own - rest) * (sums(weights) * sums(weights * shares) - sums(squares * shares))
+        )
+        found: Floats = sums(squares * self.variances(shares, n))
+        found += apart / (n * float(self.gain) ** 2)
+        return found
+
+    def _joint(self) -> tuple[float, float]:
+        """The covariance of two counts of a report, one its own input's, and neither.
+
+        Raises:
+            UnsupportedEventError: ``both_hit`` or ``both_other`` is unknown.
+        """
         if self.both_hit is None or self.both_other is None:
             raise UnsupportedEventError(
                 "no covariance: how often a report counts for two inputs is not known; expected a "
                 "support with both_hit and both_other"
             )
         own = float(self.both_hit - self.hit * self.other)
-        rest = float(self.both_other - self.other**2)
-        either = np.add.outer(shares, shares)
-        found: Floats = (rest + either * (own - rest)) / (n * float(self.gain) ** 2)
-        np.fill_diagonal(found, self.variances(shares, n))
-        return found
+        return own, float(self.both_other - self.other**2)
 
 
 class Randomizer(msgspec.Struct, frozen=True, tag=True):
@@ -280,6 +311,28 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         scatter = np.diag(shares @ law) - law.T @ (shares[:, np.newaxis] * law)
         found: Floats = inverse.T @ scatter @ inverse / n
         return found
+
+    def sum_variances(
+        self, shares: Floats, n: int, groups: NDArray[np.integer[Any]], weights: Floats
+    ) -> Floats:
+        """The variances of weighted sums of n reports' ``shares`` given the answers.
+
+        Args:
+            shares: of the answers, shape ``(size,)``.
+            n: the number of reports.
+            groups: the sum that each input is in, ``(size,)``, numbers from 0.
+            weights: the weight of its share there, ``(size,)``.
+
+        Returns:
+            One for each sum.
+
+        Raises:
+            UnsupportedEventError: as ``covariance``.
+        """
+        if not self._tabled and type(self).covariance is Randomizer.covariance:
+            return self.support.sum_variances(shares, n, groups, weights)
+        covariance = self.covariance(shares, n) * np.equal.outer(groups, groups)
+        return sums_of(groups, weights * (covariance @ weights), int(groups.max()) + 1)
 
     def log_ratios(self, reports: NDArray[Any], first: int, second: int) -> Floats:
         """How much likelier reports are given the second input than given the first, (k,), in nats.

@@ -22,9 +22,10 @@ from protocol.estimators.tables import Estimated, Table, standard_error
 from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
+from protocol.randomizers.walsh import wht
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import Counted, MarginalCounts
-from protocol.variants.marginals.hadamard import Coefficients, Noise, low_transform, places_of, wht
+from protocol.variants.marginals.hadamard import Coefficients, Noise, low_transform, places_of
 
 Pooling: TypeAlias = Literal["own", "coefficients"]
 """Which reports a table is estimated from: ``own`` takes those on marginals that hold all of its

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import WORDS
-from protocol.randomizers import KeepUniform, UnaryEncoding, join_codes, unary
+from protocol.randomizers import KeepUniform, UnaryEncoding, join_codes
 from protocol.randomizers.binary import coefficients, record_cells, submasks, subsets
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, report_bits
+from protocol.randomizers.oracles import unary
 from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 

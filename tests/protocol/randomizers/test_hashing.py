@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers import KeepUniform, LocalHashing, hashing
+from protocol.randomizers import KeepUniform, LocalHashing
+from protocol.randomizers.oracles import hashing
 from protocol.testing import check_randomizer
 
 SMALL = (

@@ -32,7 +32,7 @@ from protocol.randomizers.asking import (
     known,
     redrawn_of,
 )
-from protocol.randomizers.means import MeanRandomizer
+from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import ThreePoint, excess
 from protocol.testing import check_randomizer
 from protocol.wire.arrays import ArraySpec

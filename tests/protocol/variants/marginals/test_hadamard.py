@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from protocol.randomizers.binary import coefficients, subsets
+from protocol.randomizers.walsh import wht
 from protocol.variants.marginals.hadamard import (
     Coefficients,
     Noise,
@@ -18,7 +19,6 @@ from protocol.variants.marginals.hadamard import (
     low_transform,
     places_of,
     tables_of,
-    wht,
 )
 
 

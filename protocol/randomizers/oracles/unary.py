@@ -18,17 +18,18 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.exact import DIGITS, Floats, check_codes, log_of
+from protocol.randomizers.oracles.packed import (
+    MAX_BITS,
+    classes_of_bits,
+    packed_bits,
+    tally_packed,
+)
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.wire.arrays import ArraySpec
 
-MAX_BITS = 2**16
-"""The most bits of a report."""
-
 # Words drawn at one time for the bits of reports: 8 MiB.
 _WORDS_AT_ONCE = 2**20
-# Rows of reports that are unpacked at one time, in bytes of a bit each.
-_UNPACKED_AT_ONCE = 2**22
 _LARGEST_TABLE = 12
 _LARGEST_EPSILON = 200.0
 
@@ -110,8 +111,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
     @property
     def report(self) -> ArraySpec:
         """Packed bits."""
-        last = 1 << (self.size - 1) % 8 + 1
-        return ArraySpec(dtype="u1", shape=(self.octets,), high=(*[256] * (self.octets - 1), last))
+        return packed_bits(self.size)
 
     @property
     def epsilon(self) -> float:
@@ -144,9 +144,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
 
     def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.uint8]:
         """The class of every report, shape (k,)."""
-        one, two = (reports[:, code // 8] >> (code % 8) & 1 for code in (first, second))
-        classes: NDArray[np.uint8] = one + 2 * two
-        return classes
+        return classes_of_bits(reports, first, second)
 
     def row(self, code: int) -> Sequence[Fraction]:
         """The probabilities of all bits' numbers given a code, ``2**size`` of them.
@@ -174,14 +172,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         Raises:
             ValueError: another shape or dtype, or an unused bit that is 1.
         """
-        check_packed(reports, self.size)
-        totals = np.zeros(self.size, np.int64)
-        rows = max(1, _UNPACKED_AT_ONCE // self.size)
-        for start in range(0, len(reports), rows):
-            part = reports[start : start + rows]
-            bits = np.unpackbits(part, axis=1, count=self.size, bitorder="little")
-            totals += bits.sum(axis=0, dtype=np.int64)
-        return totals
+        return tally_packed(reports, self.size)
 
     def best_guess(self, *others: Randomizer) -> float | None:
         """Not known: only epsilon bounds it."""
@@ -225,22 +216,6 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
             bits[own] = words[own] >= missed
             reports[start : start + rows] = np.packbits(bits, axis=1, bitorder="little")
         return reports
-
-
-def check_packed(reports: NDArray[Any], size: int) -> None:
-    """Refuse what are not packed rows of so many bits.
-
-    Raises:
-        ValueError: another shape or dtype, or an unused bit that is 1.
-    """
-    octets = -(-size // 8)
-    if reports.dtype != np.uint8 or reports.ndim != 2 or reports.shape[1] != octets:
-        raise ValueError(
-            f"packed bits of type {reports.dtype} and shape {reports.shape}: expected uint8, "
-            f"(k, {octets})"
-        )
-    if size % 8 and (reports[:, -1] >> (size % 8)).any():
-        raise ValueError("a report has a bit set beyond its cells")
 
 
 def _rare(epsilon: float, parts: int) -> int:

@@ -1,0 +1,1 @@
+"""Randomizers of numbers, of which the mean is estimated."""

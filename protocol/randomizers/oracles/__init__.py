@@ -1,0 +1,1 @@
+"""Frequency oracles: randomizers whose reports count for several codes each."""
