@@ -32,6 +32,8 @@ from protocol.session.roster import KEY_BYTES, Roster
 from protocol.sharing.graph import neighbourhoods, order_of
 from protocol.sharing.messages import (
     PART_BYTES,
+    REVEALED,
+    SHARED,
     Begin,
     Deal,
     Dealt,
@@ -43,7 +45,6 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import REVEALED, SHARED
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Delivered, Entry, Sent

@@ -6,22 +6,46 @@ Secrets are only in sealed boxes, so no repr shows one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, TypeAlias
 
 from protocol.crypto.commitments import COMMITMENT_BYTES
 from protocol.crypto.merkle import HASH_BYTES
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.messages import Message
 from protocol.session.roster import KEY_BYTES
-from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.sharing.masks import modulus_bits
+from protocol.wire.arrays import Array, ArraySpec, Bounds, Size, smallest_dtype
 from protocol.wire.codec import Kind
 
 PART_BYTES = 32
 """How many bytes of a survivor set, one bit per place, are one leaf of its tree."""
 
+SECRET_BYTES = 32
+"""The size of a secret that is shared in the sparse profile."""
+
+SHARED = 2 * SECRET_BYTES
+"""What a party shares there: the seed of its own mask and the secret of its mask key."""
+
+REVEALED = SECRET_BYTES + SALT_BYTES
+"""The bytes that a party reveals for one neighbour: a share of one secret, and its salt."""
+
+
+def _octets(*shape: Size | Bounds) -> ArraySpec:
+    return ArraySpec(dtype="u1", shape=shape)
+
+
+# The names are those of ``kinds_of``.
+_Flags: TypeAlias = Annotated[Array, ArraySpec(dtype="u1", shape=("k",), high=2)]
+_Keys: TypeAlias = Annotated[Array, _octets("k", KEY_BYTES)]
+_Boxes: TypeAlias = Annotated[Array, _octets("k", "box")]
+_Commitments: TypeAlias = Annotated[Array, _octets("k", "parts", COMMITMENT_BYTES)]
+_Tags: TypeAlias = Annotated[Array, _octets("k", TAG_BYTES)]
+
 
 class Begin(Message, frozen=True):
     """The aggregator opens an attempt at a sum over the records of this survey."""
+
+    scalar_bytes = 128
 
     attempt: int
     survey: bytes
@@ -30,8 +54,10 @@ class Begin(Message, frozen=True):
 class Join(Message, frozen=True):
     """A party takes part, for so many respondents, and commits to the key of its masks."""
 
+    scalar_bytes = 64
+
     respondents: int
-    key: Array
+    key: Annotated[Array, _octets(KEY_BYTES)]
 
 
 class Graph(Message, frozen=True):
@@ -48,16 +74,18 @@ class Graph(Message, frozen=True):
         mask_keys: (k, 32), zeros where there is none.
     """
 
+    scalar_bytes = "graph bytes"
+
     respondents: int
     joined: int
     root: bytes
     index: int
-    path: Array
+    path: Annotated[Array, _octets(Bounds(0, "joined path"), HASH_BYTES)]
     names: tuple[str, ...]
-    keys: Array
-    proof: Array
-    there: Array
-    mask_keys: Array
+    keys: _Keys
+    proof: Annotated[Array, _octets(Bounds(0, "roster path"), HASH_BYTES)]
+    there: _Flags
+    mask_keys: _Keys
 
 
 class Deal(Message, frozen=True):
@@ -68,26 +96,32 @@ class Deal(Message, frozen=True):
         whole: commits to what the shares are shares of.
     """
 
-    salt: Array
-    whole: Array
-    boxes: Array
-    commitments: Array
+    scalar_bytes = 64
+
+    salt: Annotated[Array, _octets(SALT_BYTES)]
+    whole: Annotated[Array, _octets(HASH_BYTES)]
+    boxes: _Boxes
+    commitments: _Commitments
 
 
 class Dealt(Message, frozen=True):
     """What a party's neighbours have dealt it."""
 
-    dealt: Array
-    salts: Array
-    boxes: Array
-    commitments: Array
+    scalar_bytes = 64
+
+    dealt: _Flags
+    salts: Annotated[Array, _octets("k", SALT_BYTES)]
+    boxes: _Boxes
+    commitments: _Commitments
 
 
 class Upload(Message, frozen=True):
     """A party's values under all its masks; ``rejected`` marks neighbours whose box was invalid."""
 
-    values: Array
-    rejected: Array
+    scalar_bytes = 64
+
+    values: Annotated[Array, ArraySpec(shape=("cells",), high="modulus")]
+    rejected: _Flags
 
 
 class Survivors(Message, frozen=True):
@@ -100,14 +134,18 @@ class Survivors(Message, frozen=True):
         path: that they are under the root.
     """
 
+    scalar_bytes = 64
+
     survivors: int
-    root: Array
-    parts: Array
-    path: Array
+    root: Annotated[Array, _octets(HASH_BYTES)]
+    parts: Annotated[Array, _octets(Bounds(1, "survivor parts"), PART_BYTES)]
+    path: Annotated[Array, _octets(Bounds(0, "survivor path"), HASH_BYTES)]
 
 
 class Unmask(Message, frozen=True):
     """A signature of the survivor set, and per neighbour one share, sealed for the aggregator."""
+
+    scalar_bytes = "unmask bytes"
 
     signature: bytes
     salt: bytes
@@ -117,149 +155,77 @@ class Unmask(Message, frozen=True):
 class Totals(Message, frozen=True):
     """The sum, for every party."""
 
+    scalar_bytes = 64
+
     respondents: int
-    totals: Array
+    totals: Annotated[Array, ArraySpec(dtype="u4", shape=("cells",), high="counts")]
 
 
 class Partial(Message, frozen=True):
     """A party's own values and all shares dealt to it, added up, signed."""
 
-    values: Array
+    scalar_bytes = 128
+
+    values: Annotated[Array, ArraySpec(shape=("cells",), high="counts")]
     signature: bytes
 
 
 class Partials(Message, frozen=True):
     """What every party has broadcast, in roster order; who signed it is on record."""
 
-    values: Array
+    scalar_bytes = 64
+
+    values: Annotated[Array, ArraySpec(shape=("parties", "cells"), high="counts")]
 
 
 class Tags(Message, frozen=True):
     """A party's word to each neighbour on what it holds: survivors in round 0, totals in 1."""
 
+    scalar_bytes = 64
+
     round: int
-    tags: Array
+    tags: _Tags
 
 
 class Tagged(Message, frozen=True):
     """The word of each neighbour, of those who gave it."""
 
+    scalar_bytes = 64
+
     round: int
-    given: Array
-    tags: Array
+    given: _Flags
+    tags: _Tags
 
 
-class Shape(NamedTuple):
-    """What the sizes of messages follow from; public before the first of them.
+def kinds_of(
+    *, cells: int, parties: int, respondents: int, neighbours: int, literal: bool
+) -> tuple[Kind, ...]:
+    """The kinds of message of a sum.
 
     Args:
         cells: how many counts are summed.
         parties: how many the roster has.
         respondents: the most that there can be.
         neighbours: of every party.
+        literal: whether it is the literal profile; else it is the sparse one.
     """
-
-    cells: int
-    parties: int
-    respondents: int
-    neighbours: int
-
-
-def _octets(*shape: int | Bounds) -> ArraySpec:
-    return ArraySpec(dtype="u1", shape=shape)
-
-
-def shared_kinds(shape: Shape, *, content: int, commitments: int) -> tuple[Kind, ...]:
-    """The kinds that both profiles speak.
-
-    Args:
-        content: how many bytes a party deals a neighbour.
-        commitments: how many commitments come with them.
-    """
-    k = shape.neighbours
-    depth = shape.parties.bit_length() + 1
-    boxes = _octets(k, content + SEAL_BYTES)
-    committed = _octets(k, commitments, COMMITMENT_BYTES)
-    flags = ArraySpec(dtype="u1", shape=(k,), high=2)
-    return (
-        Kind(Begin, scalar_bytes=128),
-        Kind(Join, scalar_bytes=64, key=_octets(KEY_BYTES)),
-        Kind(
-            Graph,
-            scalar_bytes=256 + 66 * k,
-            path=_octets(Bounds(0, depth), HASH_BYTES),
-            keys=_octets(k, KEY_BYTES),
-            proof=_octets(Bounds(0, (k + 1) * depth), HASH_BYTES),
-            there=flags,
-            mask_keys=_octets(k, KEY_BYTES),
-        ),
-        Kind(
-            Deal,
-            scalar_bytes=64,
-            salt=_octets(SALT_BYTES),
-            whole=_octets(HASH_BYTES),
-            boxes=boxes,
-            commitments=committed,
-        ),
-        Kind(
-            Dealt,
-            scalar_bytes=64,
-            dealt=flags,
-            salts=_octets(k, SALT_BYTES),
-            boxes=boxes,
-            commitments=committed,
-        ),
-        Kind(Tags, scalar_bytes=64, tags=_octets(k, TAG_BYTES)),
-        Kind(Tagged, scalar_bytes=64, given=flags, tags=_octets(k, TAG_BYTES)),
-    )
-
-
-def sparse_kinds(shape: Shape, *, bits: int, unmasked: int) -> tuple[Kind, ...]:
-    """The kinds that only the sparse profile speaks.
-
-    Args:
-        bits: of a cell under masks.
-        unmasked: how many bytes a party reveals per neighbour.
-    """
-    k = shape.neighbours
-    flags = ArraySpec(dtype="u1", shape=(k,), high=2)
-    return (
-        Kind(
-            Upload,
-            scalar_bytes=64,
-            values=ArraySpec(dtype=f"u{bits // 8}", shape=(shape.cells,)),
-            rejected=flags,
-        ),
-        Kind(
-            Survivors,
-            scalar_bytes=64,
-            root=_octets(HASH_BYTES),
-            parts=_octets(Bounds(1, k + 1), PART_BYTES),
-            path=_octets(Bounds(0, (k + 2) * shape.parties.bit_length()), HASH_BYTES),
-        ),
-        Kind(Unmask, scalar_bytes=256 + k * unmasked),
-        Kind(
-            Totals,
-            scalar_bytes=64,
-            totals=ArraySpec(dtype="u4", shape=(shape.cells,), high=shape.respondents + 1),
-        ),
-    )
-
-
-def literal_kinds(shape: Shape) -> tuple[Kind, ...]:
-    """The kinds that only the literal profile speaks."""
-    high = shape.respondents + 1
-    dtype = name_of(smallest_dtype(high))
-    n = shape.parties
-    return (
-        Kind(
-            Partial,
-            scalar_bytes=128,
-            values=ArraySpec(dtype=dtype, shape=(shape.cells,), high=high),
-        ),
-        Kind(
-            Partials,
-            scalar_bytes=64,
-            values=ArraySpec(dtype=dtype, shape=(n, shape.cells), high=high),
-        ),
-    )
+    counts, depth = respondents + 1, parties.bit_length()
+    dealt = cells * smallest_dtype(counts).itemsize if literal else SHARED
+    sizes = {
+        "cells": cells,
+        "parties": parties,
+        "counts": counts,
+        "modulus": 1 << modulus_bits(respondents),
+        "k": neighbours,
+        "parts": 1 if literal else 2,
+        "box": dealt + SEAL_BYTES,
+        "joined path": depth + 1,
+        "roster path": (neighbours + 1) * (depth + 1),
+        "survivor parts": neighbours + 1,
+        "survivor path": (neighbours + 2) * depth,
+        "graph bytes": 256 + 66 * neighbours,
+        "unmask bytes": 256 + neighbours * REVEALED,
+    }
+    profile = (Partial, Partials) if literal else (Upload, Survivors, Unmask, Totals)
+    spoken = (Begin, Join, Graph, Deal, Dealt, Tags, Tagged, *profile)
+    return tuple(Kind.of(message, sizes.__getitem__) for message in spoken)

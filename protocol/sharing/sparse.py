@@ -31,6 +31,8 @@ from protocol.sharing.masks import Bits, expand_mask, mask_seed, pair_mask
 from protocol.sharing.meeting import Hood, Meeting, join, meet, stacked
 from protocol.sharing.messages import (
     PART_BYTES,
+    REVEALED,
+    SECRET_BYTES,
     Begin,
     Deal,
     Join,
@@ -39,15 +41,8 @@ from protocol.sharing.messages import (
     Upload,
 )
 
-SECRET_BYTES = 32
-REVEALED = SECRET_BYTES + SALT_BYTES
-"""The bytes that a party reveals for one neighbour: a share of one secret, and its salt."""
-
 OWN, PAIRWISE = 0, 1
 """The two parts of a dealt share: of the dealer's own mask seed, and of its mask key."""
-
-SHARED = 2 * SECRET_BYTES
-"""What a party shares: the seed of its own mask and the secret of its mask key."""
 
 
 class Sum(NamedTuple):

@@ -34,19 +34,15 @@ from protocol.sharing.messages import (
     Join,
     Partial,
     Partials,
-    Shape,
     Survivors,
     Tagged,
     Tags,
     Totals,
     Unmask,
     Upload,
-    literal_kinds,
-    shared_kinds,
-    sparse_kinds,
+    kinds_of,
 )
-from protocol.sharing.sparse import REVEALED, Sum, Summed
-from protocol.wire.arrays import smallest_dtype
+from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.codec import Kind
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
@@ -108,17 +104,12 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Args:
             respondents: the most that there can be.
         """
-        shape = Shape(cells, parties, respondents, self.degree(parties).neighbours)
-        if self.profile == "literal":
-            content = cells * smallest_dtype(respondents + 1).itemsize
-            return (
-                *shared_kinds(shape, content=content, commitments=1),
-                *literal_kinds(shape),
-            )
-        bits = modulus_bits(respondents)
-        return (
-            *shared_kinds(shape, content=sparse.SHARED, commitments=2),
-            *sparse_kinds(shape, bits=bits, unmasked=REVEALED),
+        return kinds_of(
+            cells=cells,
+            parties=parties,
+            respondents=respondents,
+            neighbours=self.degree(parties).neighbours,
+            literal=self.profile == "literal",
         )
 
     async def begun(self, me: Me, *, survey: bytes, event: PrivacyEvent) -> Begin:

@@ -23,6 +23,7 @@ from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (
+    SECRET_BYTES,
     Begin,
     Deal,
     Dealt,
@@ -34,7 +35,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE, SECRET_BYTES
+from protocol.sharing.sparse import OWN, PAIRWISE
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope

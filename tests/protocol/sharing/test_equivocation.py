@@ -26,6 +26,8 @@ from protocol.sharing.graph import Degree
 from protocol.sharing.masks import expand_mask, mask_seed
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import (
+    REVEALED,
+    SECRET_BYTES,
     Deal,
     Dealt,
     Graph,
@@ -36,7 +38,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE, REVEALED, SECRET_BYTES
+from protocol.sharing.sparse import OWN, PAIRWISE
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
     SESSION,
