@@ -224,7 +224,7 @@ def attacked() -> Benchmark:
     """
     survey = Survey("one", (Attribute(name="x", categories=tuple(f"c{i}" for i in range(16))),))
     variant = RRJoint.with_epsilon(survey, 1.0)
-    records = Records.from_codes(survey, np.arange(16, dtype=np.uint8)[:, np.newaxis])
+    records = Records(survey, np.arange(16, dtype=np.uint8)[:, np.newaxis])
     keep = KeepUniform.with_epsilon(16, epsilon=1.0)
     codes = np.zeros(TRIALS, np.uint8)
     stream = Stream(secret_of(1)).derive("benchmark")

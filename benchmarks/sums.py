@@ -24,7 +24,7 @@ def _records(n: int) -> Records:
     """As many as are asked for; the time does not depend on what they say."""
     generator = np.random.default_rng(SEED)
     codes = generator.integers(0, ADULT.sizes, (n, len(ADULT.sizes)), dtype=np.uint8)
-    return Records.from_codes(ADULT, codes)
+    return Records(ADULT, codes)
 
 
 def literal() -> Benchmark:

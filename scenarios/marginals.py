@@ -185,7 +185,7 @@ def _records(parameters: Trips, context: Context) -> Records:
         found = taxi_trips(Path(parameters.trips))
         if parameters.n < len(found):
             found = found.take(parameters.n)
-        records = Records.from_codes(taxi_survey(parameters.d), found.codes[:, : parameters.d])
+        records = Records(taxi_survey(parameters.d), found.codes[:, : parameters.d])
     return records
 
 

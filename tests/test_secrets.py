@@ -106,7 +106,7 @@ def assert_silent(made: object) -> None:
 LETTERS = "bcdghjkmnpqrstvw"
 CATEGORIES = tuple(first + second for first in LETTERS for second in LETTERS)
 SURVEY = Survey("Marks", (Attribute(name="mark", categories=CATEGORIES),))
-RECORDS = Records.from_codes(SURVEY, np.full((2, 1), MARK, np.uint8))
+RECORDS = Records(SURVEY, np.full((2, 1), MARK, np.uint8))
 SETTING = setting_of(SecureSumVariant(survey=SURVEY), RECORDS, seed=MARK)
 ANNA, BERT = SETTING.charter.roster.parties
 OCTETS = np.full((3, 2, 32), MARK, np.uint8)

@@ -67,7 +67,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def rehearse(self, codes: Codes, *, parties: int, seed: Stream) -> Rehearsal:
         """One run on these records; a run that fails is a run."""
-        records = Records.from_codes(self.records.survey, codes)
+        records = Records(self.records.survey, codes)
         number = int.from_bytes(seed.bytes(8), "little")
         return Rehearsal(setting_of(self.variant, records, seed=number, parties=parties))
 

@@ -87,7 +87,7 @@ def synthesize_weighted(
     """
     if n < 1:
         raise ValueError(f"{n} records: expected at least 1")
-    records = Records.from_codes(survey, codes)
+    records = Records(survey, codes)
     given = np.asarray(weights, np.float64)
     if given.shape != (len(records),):
         raise ValueError(f"weights of shape {given.shape}, expected ({len(records)},)")

@@ -35,11 +35,12 @@ class Records:
             ``survey.dtype``. Row i is respondent i, column j is the code of attribute j.
 
     Raises:
-        SurveyError: not an integer array, another shape, no row, or a code without a category.
+        SurveyError: not an integer array, another shape, no row, or a code without a category,
+            named by row and column.
     """
 
     survey: Survey
-    codes: NDArray[np.unsignedinteger]
+    codes: NDArray[Any]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", _checked(self.survey, self.codes))
@@ -55,15 +56,6 @@ class Records:
         if not isinstance(other, Records):
             return NotImplemented
         return self.survey == other.survey and np.array_equal(self.codes, other.codes)
-
-    @classmethod
-    def from_codes(cls, survey: Survey, array: NDArray[Any]) -> Records:
-        """Records from codes that were encoded elsewhere, shape (k, m); the array is copied.
-
-        Raises:
-            SurveyError: as for the class; a code out of range is named by row and column.
-        """
-        return cls(survey, array)
 
     @classmethod
     def from_rows(

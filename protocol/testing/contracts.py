@@ -324,7 +324,7 @@ def _check_interference(
         for column, name in enumerate(survey.names):
             codes = records.codes.copy()
             codes[row, column] = (int(codes[row, column]) + 1) % survey.sizes[column]
-            changed = Records.from_codes(survey, codes)
+            changed = Records(survey, codes)
             setting = setting_of(variant, changed, seed=rehearsal.setting.seed, parties=parties)
             _compare(rehearsal, _rehearsed(setting), name)
 

@@ -101,7 +101,7 @@ def example(
     sizes = np.array(survey.sizes)
     steps = np.arange(RESPONDENTS)[:, np.newaxis]
     codes = (steps + np.arange(len(sizes))) % sizes
-    return variant, Records.from_codes(survey, codes)
+    return variant, Records(survey, codes)
 
 
 def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:

@@ -151,7 +151,7 @@ def adult_with_age(data: Path | str | None) -> Records:
     """
     codes = _read(ADULT_BY_YEAR, data).codes.copy()
     codes[:, 0] //= BIN
-    return Records.from_codes(ADULT_WITH_AGE, codes)
+    return Records(ADULT_WITH_AGE, codes)
 
 
 def packed(path: Path) -> bytes:
@@ -174,7 +174,7 @@ def _read(survey: Survey, data: Path | str | None) -> Records:
     if path is not None:
         return _parsed(survey, path)
     codes = np.frombuffer(packaged(CODES), np.uint8).reshape(len(ADULT_BY_YEAR.names), -1)
-    return Records.from_codes(survey, codes[list(ADULT_BY_YEAR.axes(survey.names))].T)
+    return Records(survey, codes[list(ADULT_BY_YEAR.axes(survey.names))].T)
 
 
 def _parsed(survey: Survey, path: Path) -> Records:

@@ -89,4 +89,4 @@ def correlated(n: int, *, d: int, v: float) -> Records:
     """
     counts = correlated_counts(n, d=d, v=v)
     cells = np.repeat(np.arange(d * d), counts.reshape(-1))
-    return Records.from_codes(correlated_survey(d), np.stack(np.divmod(cells, d), axis=1))
+    return Records(correlated_survey(d), np.stack(np.divmod(cells, d), axis=1))

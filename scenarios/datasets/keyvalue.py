@@ -87,7 +87,7 @@ class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         for level in reversed(range(bounds.shape[1])):
             np.copyto(levels, level + 1, where=drawn < bounds[:, level])
         names = [f"key {key}" for key in self.keys]
-        return Records.from_codes(key_survey(self.name, names, self.values.tolist()), levels)
+        return Records(key_survey(self.name, names, self.values.tolist()), levels)
 
 
 def synthetic(name: Synthetic) -> Population:

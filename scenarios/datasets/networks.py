@@ -134,7 +134,7 @@ class Network(msgspec.Struct, frozen=True, dict=True):
             for last in lasts.T:
                 drawn += words > last[row]
             codes[place] = drawn
-        return Records.from_codes(self.survey, codes.T)
+        return Records(self.survey, codes.T)
 
     @cached_property
     def _bounds(self) -> tuple[_Bounds, ...]:

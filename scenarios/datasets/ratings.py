@@ -78,7 +78,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         codes[self.rows[here], place[self.columns[here]]] = level[here] + 1
         items = [f"item {self.items[i]}" for i in chosen.tolist()]
         survey = key_survey(self.name, items, [levels.tolist()] * most)
-        return Records.from_codes(survey, codes)
+        return Records(survey, codes)
 
     def population(self) -> Population:
         """The population of which each user is as many: levels are the ratings that occur."""

@@ -128,7 +128,7 @@ def taxi(n: int, *, d: int = 8, seed: int) -> Records:
             given = 2 * given + drawn[parent]
         bounds = np.array([WORDS * share // PER_CENT for share in per_cents], np.uint64)
         drawn[name] = (stream.derive(name).words(n) < bounds[given]).astype(np.uint8)
-    return Records.from_codes(taxi_survey(d), np.stack([drawn[name] for name in names], axis=1))
+    return Records(taxi_survey(d), np.stack([drawn[name] for name in names], axis=1))
 
 
 def taxi_distribution(names: Sequence[str]) -> NDArray[np.float64]:
@@ -211,7 +211,7 @@ def taxi_trips(path: Path | str) -> Records:
         raise DatasetError(f"{path} is not a table of trips: {error}") from error
     if not sum(map(len, blocks)):
         raise DatasetError(f"{path} has no trip with a position")
-    return Records.from_codes(taxi_survey(), np.concatenate(blocks))
+    return Records(taxi_survey(), np.concatenate(blocks))
 
 
 def _blocks(path: Path, rows: Iterator[list[str]]) -> Iterator[NDArray[np.uint8]]:

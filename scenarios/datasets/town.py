@@ -83,7 +83,7 @@ def town(n: int, seed: int) -> Records:
     age = _drawn(stream.derive("age"), AGE, district)
     smokes = _drawn(stream.derive("smokes"), SMOKES, district)
     clinic = _drawn(stream.derive("clinic"), CLINIC, 2 * age + smokes)
-    return Records.from_codes(TOWN, np.stack([district, age, smokes, clinic], axis=1))
+    return Records(TOWN, np.stack([district, age, smokes, clinic], axis=1))
 
 
 def town_distribution() -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ ONE = Survey("habit", (Attribute(name="smokes", categories=("no", "yes")),))
 def some(survey: Survey, n: int) -> Records:
     """Records that differ from one another."""
     codes = Stream(bytes(32)).integers(np.array(survey.sizes), (n, len(survey.sizes)))
-    return Records.from_codes(survey, codes)
+    return Records(survey, codes)
 
 
 class Forgetful(RRIndependent, frozen=True):

@@ -38,7 +38,7 @@ SURVEY = Survey(
 def answers(survey: Survey, respondents: int, seed: int = 5) -> Records:
     """Records that a test can have at no risk."""
     drawn = np.random.default_rng(seed).integers(0, survey.sizes, (respondents, len(survey.sizes)))
-    return Records.from_codes(survey, drawn.astype(np.uint8))
+    return Records(survey, drawn.astype(np.uint8))
 
 
 def replay_member(charter: Charter, known: Disclosure, entries: Iterable[Entry]) -> Replay:

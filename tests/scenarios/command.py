@@ -93,7 +93,7 @@ def adult_rows(k: int) -> Records:
     codes = stream.integers(np.array(sizes), (k, len(sizes)))
     # Some dependence: whoever earns more is married.
     codes[codes[:, 7] == 0, 2] = 0
-    return Records.from_codes(ADULT, codes)
+    return Records(ADULT, codes)
 
 
 def write_adult(folder: Path, k: int = 400) -> Records:

@@ -130,7 +130,7 @@ def people(context: Context, people: Positive = 48) -> Records:
         people: how many are asked.
     """
     codes = (np.arange(people) % 16 % 11).astype(np.uint8)[:, np.newaxis]
-    return Records.from_codes(LETTERS, codes)
+    return Records(LETTERS, codes)
 
 
 SCENARIOS = (

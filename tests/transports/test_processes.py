@@ -93,7 +93,7 @@ from protocol.surveys.records import Records
 from transports.tcp import connect_tcp
 from transports.tls import client_context
 
-records = Records.from_codes(
+records = Records(
     charter.variant.survey, np.array(json.loads(sys.argv[4]), np.uint8)
 )
 

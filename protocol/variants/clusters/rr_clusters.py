@@ -194,7 +194,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     def _pairs_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
         """The counts of all pairs among some records."""
         layout = self.negotiation.layout
-        return layout.counted(layout.cells_of(Records.from_codes(self.survey, codes)))
+        return layout.counted(layout.cells_of(Records(self.survey, codes)))
 
     def _negotiated(self, totals: NDArray[np.integer]) -> Negotiated:
         """What follows from totals that somebody else has given.

@@ -95,7 +95,7 @@ def key_records(survey: Survey, holdings: Sequence[Mapping[str, float]]) -> Reco
                     column=key,
                 )
             codes[row, place] = found[0]
-    return Records.from_codes(survey, codes)
+    return Records(survey, codes)
 
 
 def held_survey(survey: Survey) -> Survey:
@@ -111,7 +111,7 @@ def held_survey(survey: Survey) -> Survey:
 
 def held_records(records: Records) -> Records:
     """Who holds which key, whatever its value."""
-    return Records.from_codes(held_survey(records.survey), (records.codes > 0).astype(np.uint8))
+    return Records(held_survey(records.survey), (records.codes > 0).astype(np.uint8))
 
 
 def _number(category: str, key: str) -> float:

@@ -174,7 +174,7 @@ def run_live(
     survey = records.survey.project(tuple(keeps))
     codes = records.codes[:, list(records.survey.axes(survey.names))]
     variant = RRIndependent(survey=survey, randomizers=tuple(keeps.values()))
-    return context.simulate(variant, Records.from_codes(survey, codes), parties=parties)
+    return context.simulate(variant, Records(survey, codes), parties=parties)
 
 
 def live_pair(outcome: Outcome, pair: Sequence[str]) -> NDArray[np.int64]:

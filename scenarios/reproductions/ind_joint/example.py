@@ -127,7 +127,7 @@ def run_example(parameters: ExampleParameters, context: Context) -> Reproduced:
     if context.by_messages:
         runs = 1
         codes = np.repeat(np.array([(0, 0), (1, 0), (1, 1)], np.uint8), [4, 2, 4], axis=0)
-        records = Records.from_codes(EXAMPLE, codes)
+        records = Records(EXAMPLE, codes)
         outcome = run_live(context, records, dict(zip(EXAMPLE.names, keeps, strict=True)))
         rows += _repeat_rows(Reported.counted(DATA, keeps, live_pair(outcome, EXAMPLE.names)), n=10)
     else:

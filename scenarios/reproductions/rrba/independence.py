@@ -293,7 +293,7 @@ def _by_messages(parameters: Parameters, context: Context) -> Reproduced:
     law = law_of(2, parameters.v)
     generator = np.random.default_rng((context.seed, 4))
     cells = generator.choice(law.size, parameters.n, p=law.reshape(-1))
-    records = Records.from_codes(survey, np.stack(divmod(cells, 2), axis=1).astype(np.uint8))
+    records = Records(survey, np.stack(divmod(cells, 2), axis=1).astype(np.uint8))
     outcome, estimate = run_rrba(
         context,
         records,

@@ -199,4 +199,4 @@ def mean_fakes(group: Group) -> Floats:
 def projected_records(records: Records, names: Sequence[str]) -> Records:
     """The answers to some questions."""
     survey = records.survey.project(tuple(names))
-    return Records.from_codes(survey, records.codes[:, list(records.survey.axes(names))])
+    return Records(survey, records.codes[:, list(records.survey.axes(names))])

@@ -87,7 +87,7 @@ def test_a_sum_that_was_changed_is_found_with_the_aggregators_key() -> None:
 
 def test_other_records_do_not_lead_to_the_same_report() -> None:
     run = recorded(RRIndependent.with_keep(BITS, 0.9))
-    other = Records.from_codes(BITS, 1 - run.setting.holdings[ONE].codes)
+    other = Records(BITS, 1 - run.setting.holdings[ONE].codes)
     assert run.replay(ONE, records=other).follows is False
 
 
@@ -197,7 +197,7 @@ def test_what_is_disclosed_does_not_show() -> None:
 
 def test_an_audit_names_the_party() -> None:
     run = recorded(RRIndependent.with_keep(BITS, 0.9))
-    other = Records.from_codes(BITS, 1 - run.setting.holdings[TWO].codes)
+    other = Records(BITS, 1 - run.setting.holdings[TWO].codes)
     found = audit(
         lambda: [run.content],
         RRIndependent,

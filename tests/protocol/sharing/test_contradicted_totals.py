@@ -86,7 +86,7 @@ def summing(way: Way, sums: SecureSum) -> Variant:
 
 
 def records_of(codes: Any) -> Records:
-    return Records.from_codes(THREEFOLD, np.array(codes, np.uint8))
+    return Records(THREEFOLD, np.array(codes, np.uint8))
 
 
 def vector(variant: Variant, codes: Any) -> NDArray[np.uint32]:

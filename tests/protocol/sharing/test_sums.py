@@ -183,8 +183,8 @@ def test_counts_that_fill_a_cell(sums: SecureSum, respondents: int) -> None:
     charter = charter_of(variant, 2)
     codes = np.zeros((respondents, 2), np.uint8)
     parts = {
-        PartyId("party-1"): Records.from_codes(SURVEY, codes[:half]),
-        PartyId("party-2"): Records.from_codes(SURVEY, codes[:rest]),
+        PartyId("party-1"): Records(SURVEY, codes[:half]),
+        PartyId("party-2"): Records(SURVEY, codes[:rest]),
     }
     trial = rehearsed(charter, parts)
     assert trial.published.totals.tolist() == [respondents, 0, respondents, 0, 0]

@@ -27,7 +27,7 @@ SURVEY = Survey(
     ),
 )
 CODES = np.array([[0, 1, 0], [2, 3, 1], [1, 0, 2], [2, 3, 2], [0, 1, 0]], np.int64)
-RECORDS = Records.from_codes(SURVEY, CODES)
+RECORDS = Records(SURVEY, CODES)
 CSV = """colour,size,tag
 red,M,"a,b"
 light blue,?,"say ""hi\"""
@@ -43,12 +43,12 @@ def wide(m: int, size: int = 2) -> Survey:
 
 
 def coded(k: int, survey: Survey = SURVEY) -> Records:
-    return Records.from_codes(survey, np.arange(k)[:, None] % np.array(survey.sizes))
+    return Records(survey, np.arange(k)[:, None] % np.array(survey.sizes))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "<i4", ">i4", "<u8", "i8"])
 def test_codes_of_any_integer_type_become_the_survey_s(dtype: str) -> None:
-    records = Records.from_codes(SURVEY, np.asfortranarray(CODES.astype(dtype)))
+    records = Records(SURVEY, np.asfortranarray(CODES.astype(dtype)))
     assert records == RECORDS
     assert records.codes.dtype == SURVEY.dtype == np.dtype("u1")
     assert records.codes.flags.c_contiguous
@@ -58,7 +58,7 @@ def test_codes_of_any_integer_type_become_the_survey_s(dtype: str) -> None:
 
 def test_codes_are_a_read_only_copy() -> None:
     codes = CODES.astype("u1")
-    records = Records.from_codes(SURVEY, codes)
+    records = Records(SURVEY, codes)
     codes[0, 0] = 1
     assert records == RECORDS
     for part in (records, records.take(2), records.split(2)[1], Records.joined([records])):
@@ -83,7 +83,7 @@ def test_codes_are_a_read_only_copy() -> None:
 )
 def test_codes_of_another_form_are_refused(array: NDArray[np.int64], message: str) -> None:
     with pytest.raises(SurveyError, match=message):
-        Records.from_codes(SURVEY, array)
+        Records(SURVEY, array)
 
 
 @pytest.mark.parametrize(
@@ -94,20 +94,20 @@ def test_a_code_out_of_range_is_named_by_row_and_column(dtype: str, code: int) -
     codes = CODES.astype(dtype)
     codes[1, 1] = codes[2, 0] = code
     with pytest.raises(SurveyError) as caught:
-        Records.from_codes(SURVEY, codes)
+        Records(SURVEY, codes)
     assert (caught.value.row, caught.value.column) == (2, "size")
     assert str(caught.value) == f"row 2, column 'size': code {code} is not in 0..3"
 
 
 def test_codes_are_compared_with_sizes_that_their_type_cannot_hold() -> None:
     survey = wide(2, size=300)
-    assert len(Records.from_codes(survey, np.full((4, 2), 127, "i1"))) == 4
-    assert len(Records.from_codes(survey, np.full((4, 2), 255, "u1"))) == 4
-    records = Records.from_codes(survey, np.full((4, 2), 299))
+    assert len(Records(survey, np.full((4, 2), 127, "i1"))) == 4
+    assert len(Records(survey, np.full((4, 2), 255, "u1"))) == 4
+    records = Records(survey, np.full((4, 2), 299))
     assert records.codes.dtype == np.dtype("<u2")
     assert records.to_rows()[3] == {"a0": "c299", "a1": "c299"}
     with pytest.raises(SurveyError, match=r"code 300 is not in 0\.\.299"):
-        Records.from_codes(survey, np.full((4, 2), 300))
+        Records(survey, np.full((4, 2), 300))
 
 
 def test_the_repr_shows_no_answer() -> None:
@@ -117,10 +117,10 @@ def test_the_repr_shows_no_answer() -> None:
 def test_records_are_equal_by_survey_and_codes() -> None:
     other = CODES.copy()
     other[4, 2] = 1
-    assert Records.from_codes(SURVEY, other) != RECORDS
+    assert Records(SURVEY, other) != RECORDS
     assert RECORDS.take(4) != RECORDS
     renamed = Survey("Trousers", SURVEY.attributes)
-    assert Records.from_codes(renamed, CODES) != RECORDS
+    assert Records(renamed, CODES) != RECORDS
     assert CODES.tolist() != RECORDS
 
 
@@ -301,7 +301,7 @@ def any_records(draw: st.DrawFn) -> Records:
         attributes.append(Attribute(name=name, categories=categories, missing=missing))
     survey = Survey("t", tuple(attributes))
     rows = st.tuples(*(st.integers(0, size - 1) for size in survey.sizes))
-    return Records.from_codes(survey, np.array(draw(st.lists(rows, min_size=1, max_size=12))))
+    return Records(survey, np.array(draw(st.lists(rows, min_size=1, max_size=12))))
 
 
 @settings(deadline=None, max_examples=150)
@@ -347,7 +347,7 @@ def test_counts_agree_with_counting_one_by_one(records: Records, data: st.DataOb
 
 def test_a_table_that_is_too_large_is_refused() -> None:
     survey = wide(28)
-    records = Records.from_codes(survey, np.ones((3, 28), int))
+    records = Records(survey, np.ones((3, 28), int))
     assert MAX_TABLE_CELLS == 2**27
     with pytest.raises(SurveyError, match=f"has {2**28} cells"):
         records.counts(survey.names)

@@ -69,7 +69,7 @@ def test_a_patient_variant_loses_no_single_envelope() -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_projects_variants_hold(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
-    twice = Records.from_codes(records.survey, np.tile(records.codes, (2, 1)))
+    twice = Records(records.survey, np.tile(records.codes, (2, 1)))
     check_under_faults(variant, twice, schedules=12)
 
 
@@ -78,7 +78,7 @@ def test_the_projects_variants_hold(name: str) -> None:
 @pytest.mark.parametrize("seed", [100, 200, 300])
 def test_the_projects_variants_hold_under_many_schedules(name: str, seed: int) -> None:
     variant, records = example(BUILT_IN[name], {})
-    twice = Records.from_codes(records.survey, np.tile(records.codes, (2, 1)))
+    twice = Records(records.survey, np.tile(records.codes, (2, 1)))
     check_under_faults(variant, twice, schedules=60, seed=seed)
 
 

@@ -182,7 +182,7 @@ def head_evidence(run: Run, other: Run) -> Equivocation:
 def test_a_party_that_tells_two_stories() -> None:
     """With other records in the same session: two heads over one message each."""
     where = setting()
-    other = Records.from_codes(SURVEY, (where.holdings[TWO].codes + 1) % SURVEY.sizes)
+    other = Records(SURVEY, (where.holdings[TWO].codes + 1) % SURVEY.sizes)
     changed = msgspec.structs.replace(where, holdings={**where.holdings, TWO: other})
     evidence = head_evidence(signed_run(), run_of(changed))
     assert evidence.check() == "the head of 'party-2' over 1 envelopes"

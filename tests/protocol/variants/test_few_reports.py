@@ -101,7 +101,7 @@ def test_no_error_is_0_however_few_report(variant: Variant, respondents: int) ->
         drawn = made.integers(0, variant.survey.sizes, (respondents, len(variant.survey.sizes)))
         alike = np.repeat(drawn[:1], respondents, axis=0)
         for codes in (drawn, alike):
-            records = Records.from_codes(variant.survey, codes.astype(np.uint8))
+            records = Records(variant.survey, codes.astype(np.uint8))
             for estimate in estimates(variant, records, seed):
                 check(estimate)
 
@@ -179,7 +179,7 @@ def test_blocks_of_single_reports_have_no_error_of_0() -> None:
     zeros = 0
     for seed in range(1, 6):
         codes = np.array(list(product((0, 1), repeat=3)), np.uint8)
-        records = Records.from_codes(BITS, codes)
+        records = Records(BITS, codes)
         done = Rehearsal(setting_of(variant, records, seed=seed))
         result = done.published
         estimate = variant.estimate(result)

@@ -103,7 +103,7 @@ def test_the_estimate_needs_no_independence() -> None:
     """Of answers that depend on each other the pair is estimated without bias, in many runs."""
     codes = answers(SURVEY, 400).codes.copy()
     codes[:, 1] = 2 * codes[:, 0]
-    records = Records.from_codes(SURVEY, codes)
+    records = Records(SURVEY, codes)
     variant = RRIndJoint.with_keep(SURVEY, 0.7)
     found = []
     for seed in range(200):

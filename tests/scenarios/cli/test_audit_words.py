@@ -42,7 +42,7 @@ def test_false_answers_pass_as_often_as_is_said(keep: float, tmp_path: Path) -> 
     true.write_text(records.to_csv())
     codes = records.codes.copy()
     codes[:, 1] ^= 1
-    false.write_text(Records.from_codes(BITS, codes).to_csv())
+    false.write_text(Records(BITS, codes).to_csv())
     said = sottovoce("audit", path, "--records", true).out
     assert f"a false one passes with probability {1 - keep:.4g} in each report" in said
     agree = json.loads(sottovoce("audit", path, "--records", false, "--json").out)["replay"]

@@ -92,7 +92,7 @@ def test_by_default_a_receipt_is_named_after_its_party(
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_receipts_of_every_variant(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
-    twice = Records.from_codes(records.survey, np.tile(records.codes, (4, 1)))
+    twice = Records(records.survey, np.tile(records.codes, (4, 1)))
     outcome = simulate(variant, twice)
     found = outcome.transcript.verify(digest=outcome.digest)
     assert found.intact
@@ -292,7 +292,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a receipt for reports of three rounds, one that mixes them up, and a report."""
     folder = tmp_path_factory.mktemp("rounds")
     variant, records = example(BUILT_IN["privkvm"], {"rounds": "3"})
-    outcome = simulate(variant, Records.from_codes(records.survey, np.tile(records.codes, (4, 1))))
+    outcome = simulate(variant, Records(records.survey, np.tile(records.codes, (4, 1))))
     party = outcome.charter.roster.parties[0]
     receipt = outcome.transcript.prove(type(variant), party)
     first, second, *rest = receipt.reports

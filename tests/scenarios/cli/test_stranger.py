@@ -23,7 +23,7 @@ from tests.scenarios.command import sottovoce
 from tests.scenarios.stranger_unary import LETTERS, Chosen, Lying, Oracle, Oue, Weakened
 
 FILE = Path(__file__).parents[1] / "stranger_unary.py"
-RECORDS = Records.from_codes(LETTERS, (np.arange(24) % 7).astype(np.uint8)[:, np.newaxis])
+RECORDS = Records(LETTERS, (np.arange(24) % 7).astype(np.uint8)[:, np.newaxis])
 
 
 @pytest.fixture(scope="module")

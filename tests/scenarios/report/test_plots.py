@@ -183,7 +183,7 @@ def test_labels_are_in_the_file() -> None:
 def test_texts_are_no_formulas_and_drive_nothing() -> None:
     prices = ("$1-$2", "$\\frac$", "a_b^c")
     survey = Survey("A $survey$", (Attribute(name="$x$", categories=prices),))
-    records = Records.from_codes(survey, np.array([[0], [1], [2]], np.uint8))
+    records = Records(survey, np.array([[0], [1], [2]], np.uint8))
     texts = texts_of(rendered(plot_finished(finished(records)), ".svg"))
     assert {"A $survey$", "$x$", "$1-$2", "$\\frac$", "a_b^c"} <= texts
     row = Row(settings={"$p$": 0.1, "of": "$y$"}, measured={"$v$": 1.0})

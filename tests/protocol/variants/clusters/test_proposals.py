@@ -35,7 +35,7 @@ def test_pair_tables_of_reports_say_what_the_reports_say(way: Dependence, p: flo
     variant = variant_of(way, p=p)
     codes = answers(THREEFOLD, 50).codes.copy()
     codes[:30] = dependent(30).codes
-    reports = Records.from_codes(THREEFOLD, codes)
+    reports = Records(THREEFOLD, codes)
     tables = np.concatenate([reports.counts(pair).reshape(-1) for pair in all_pairs(THREEFOLD)])
     found = variant.negotiation.from_totals(tables).dependences
     counts = Counts.of(reports.codes, THREEFOLD.sizes)

@@ -68,7 +68,7 @@ def dependent(n: int) -> Records:
     codes[:, 0] = np.arange(n) % 2
     codes[:, 1] = 2 * codes[:, 0]
     codes[:, 2] = np.arange(n) // 2 % 2
-    return Records.from_codes(THREEFOLD, codes)
+    return Records(THREEFOLD, codes)
 
 
 RECORDS = dependent(6)

@@ -306,4 +306,4 @@ def test_keys_without_a_report_have_no_estimate() -> None:
     with pytest.raises(ValueError, match=r"shape \(1, 2, 3\)"):
         variant.estimate(SymbolCounts(np.zeros((1, 2, 3), np.int64)))
     with pytest.raises(ValueError, match="another survey"):
-        estimate.recoded(Records.from_codes(SURVEY, np.zeros((2, 2), np.uint8)))
+        estimate.recoded(Records(SURVEY, np.zeros((2, 2), np.uint8)))

@@ -94,7 +94,7 @@ def test_estimates_come_near_the_truth_and_the_ledger_has_epsilon(
 ) -> None:
     codes = answers(BINARY, 6000).codes.copy()
     codes[:, 3] = codes[:, 1]
-    records = Records.from_codes(BINARY, codes)
+    records = Records(BINARY, codes)
     variant = cls(survey=BINARY, epsilon=2.0, max_records=200)
     charter = charter_of(variant, parties=30)
     outcome = rehearsed(charter, holdings_of(charter, records))

@@ -159,7 +159,7 @@ def test_estimates_come_near_the_truth_and_know_their_errors() -> None:
     survey = WIDE
     codes = answers(survey, 4000).codes.copy()
     codes[:, 2] = codes[:, 0]
-    records = Records.from_codes(survey, codes)
+    records = Records(survey, codes)
     variant = RRBA(survey=survey, p=0.6, mix=0.5, block=10, max_records=100)
     outcome = recorded(variant, records, parties=40)
     estimate = variant.estimate(outcome.published)
