@@ -16,6 +16,8 @@ from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
 from protocol.randomizers.means.means import Mean, MeanRandomizer
+from protocol.randomizers.means.one_bit import OneBitMean
+from protocol.randomizers.means.piecewise import PiecewiseMean
 from protocol.randomizers.oracles.hadamard import HadamardResponse
 from protocol.randomizers.oracles.hashing import LocalHashing
 from protocol.randomizers.oracles.subset import SubsetSelection
@@ -35,7 +37,9 @@ __all__ = [
     "MatrixRandomizer",
     "Mean",
     "MeanRandomizer",
+    "OneBitMean",
     "OutputClass",
+    "PiecewiseMean",
     "PrivKV",
     "PrivKVM",
     "Randomizer",

@@ -1,0 +1,220 @@
+"""The piecewise mechanism: a number is reported as one near it, or as any.
+
+Wang et al., Collecting and Analyzing Multidimensional Data with Local Differential Privacy, ICDE
+2019, section III-B. There, reports are real numbers from -C to C with
+``C = (e**(epsilon/2) + 1) / (e**(epsilon/2) - 1)``, a window of which is likelier by e**epsilon.
+Here they are equally spaced numbers, so that every probability is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import WORDS, Stream
+from protocol.randomizers.exact import DIGITS, check_codes, log_of
+from protocol.randomizers.means.grid import check_grid, grid
+from protocol.randomizers.means.means import MeanRandomizer
+from protocol.randomizers.pairs import Dominating, ThreePoint
+from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
+
+MAX_PLACES = 2**18
+"""The most different reports."""
+
+# As many different reports as a byte holds, where the grid of inputs is not too fine for that.
+_FEW_PLACES = 2**8
+_LARGEST_EPSILON = 200.0
+
+
+class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
+    """A value as a place in its window with probability a, else as any place.
+
+    The inputs are ``size`` equally spaced values from -1 to 1. The window of code i is the
+    ``window`` places from ``step i`` on; there are ``window + step (size - 1)`` places in all, and
+    ``a = threshold / 2**64``. The score of a place is its distance from the middle one, in units of
+    ``2 / (a step (size - 1))``: so its mean is the value exactly.
+
+    Raises:
+        ValueError: ``size`` is not in 2..2**16, ``step`` or ``window`` less than 1, there are more
+            than 2**18 places, or ``threshold`` is not in 1..2**64-1.
+    """
+
+    size: int
+    step: int
+    window: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        check_grid(self.size)
+        if self.step < 1 or self.window < 1 or self.places > MAX_PLACES:
+            raise ValueError(
+                f"step {self.step}, window {self.window}: expected at least 1 each, and at most "
+                f"2**18 places in all, not {self.places:,}"
+            )
+        if not 1 <= self.threshold < WORDS:
+            raise ValueError(f"threshold {self.threshold}: expected 1 to 2**64 - 1")
+
+    @classmethod
+    def with_epsilon(cls, size: int, *, epsilon: float, step: int | None = None) -> PiecewiseMean:
+        """The paper's window, and the largest a whose epsilon does not exceed ``epsilon``.
+
+        The window is ``e**(-epsilon/2)`` times as long as the way that it moves, rounded to places,
+        and at least 1. ``a = (e**epsilon - 1) w / ((e**epsilon - 1) w + r)`` for windows of w of r
+        places, rounded down to a multiple of 2**-64. All by decimal arithmetic, so that both are
+        the same on every platform.
+
+        Args:
+            size: the number of values.
+            epsilon: in nats.
+            step: the places from one value to the next; by default as many as make at most 256
+                places in all, and at least 1.
+
+        Raises:
+            ValueError: ``epsilon`` is not positive and finite, or too small for any threshold.
+        """
+        check_grid(size)
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+        if step is None:
+            step = max(1, _FEW_PLACES // (size - 1))
+            while (
+                step > 1 and step * (size - 1) + _window(step * (size - 1), epsilon) > _FEW_PLACES
+            ):
+                step -= 1
+        window = _window(step * (size - 1), epsilon)
+        context = Context(prec=DIGITS)
+        odds = context.exp(Decimal(min(epsilon, _LARGEST_EPSILON)))
+        within = context.multiply(context.subtract(odds, Decimal(1)), Decimal(window))
+        places = Decimal(window + step * (size - 1))
+        share = context.divide(within, context.add(within, places))
+        threshold = context.multiply(share, Decimal(WORDS)).to_integral_value(ROUND_FLOOR, context)
+        if threshold < 1:
+            raise ValueError(f"epsilon {epsilon}: too small for a probability of 2**-64")
+        return cls(size, step, window, min(int(threshold), WORDS - 1))
+
+    @property
+    def places(self) -> int:
+        """The number of different reports."""
+        return self.window + self.step * (self.size - 1)
+
+    @property
+    def keep(self) -> Fraction:
+        """The probability a that a report is drawn from its window."""
+        return Fraction(self.threshold, WORDS)
+
+    @property
+    def redrawn(self) -> Fraction:
+        """``1 - a``."""
+        return 1 - self.keep
+
+    @property
+    def report(self) -> ArraySpec:
+        """A place."""
+        return ArraySpec(dtype=name_of(smallest_dtype(self.places)), shape=(), high=self.places)
+
+    @property
+    def values(self) -> Sequence[Fraction]:
+        """``size`` equally spaced values from -1 to 1."""
+        return grid(self.size)
+
+    @property
+    def scores(self) -> Sequence[Fraction]:
+        """The score of every place."""
+        return _scores(self)
+
+    @property
+    def epsilon(self) -> float:
+        """``ln(1 + a r / ((1-a) w))`` of the exact threshold, rounded once."""
+        return log_of(self._ratio)
+
+    @property
+    def _ratio(self) -> Fraction:
+        rest = (WORDS - self.threshold) * self.window
+        return 1 + Fraction(self.threshold * self.places, rest)
+
+    @property
+    def dominating(self) -> Dominating:
+        """That of the two ends of the grid, whose windows have the least in common."""
+        apart = min(self.window, self.step * (self.size - 1))
+        distance = self.keep * Fraction(apart, self.window)
+        return Dominating((ThreePoint(self._ratio, distance),), self.size == 2)
+
+    def row(self, code: int) -> Sequence[Fraction]:
+        """The probabilities of the places given a value."""
+        rest = (1 - self.keep) / self.places
+        likely = rest + self.keep / self.window
+        start = self.step * code
+        after = self.places - start - self.window
+        return [*[rest] * start, *[likely] * self.window, *[rest] * after]
+
+    def variance(self, code: int) -> Fraction:
+        """``u**2 (a (w**2 - 1) + (1-a) (r**2 - 1)) / 12 + t**2 (1/a - 1)``, exact.
+
+        For windows of w of r places, and u the score of one place's distance.
+        """
+        a, unit, value = self.keep, self._unit, grid(self.size)[code]
+        spread = a * (self.window**2 - 1) + (1 - a) * (self.places**2 - 1)
+        return unit**2 * spread / 12 + value**2 * (1 / a - 1)
+
+    @property
+    def _unit(self) -> Fraction:
+        """By how much the scores of two places beside each other differ."""
+        return 2 / (self.keep * self.step * (self.size - 1))
+
+    def farthest(self, code: int) -> int:
+        """The end of the grid that is farther away."""
+        return self.size - 1 if code < self.size / 2 else 0
+
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[Any]:
+        """Randomize every value by itself: one word decides between its window and all places.
+
+        Args:
+            codes: below ``size``, shape (k,), of an unsigned type that holds them.
+            stream: the source of the draws.
+
+        Returns:
+            Shape (k,): places, as ``report`` says.
+
+        Raises:
+            ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
+        """
+        if codes.ndim != 1:
+            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
+        check_codes(codes, self.size)
+        anywhere = np.flatnonzero(~stream.bernoulli(self.threshold, len(codes)))
+        places = stream.integers(self.window, len(codes))
+        places += codes.astype(np.uint64) * np.uint64(self.step)
+        places[anywhere] = stream.integers(self.places, len(anywhere))
+        return places.astype(self.report.dtype)
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """How many reports are each place, shape ``(places,)``.
+
+        Raises:
+            ValueError: another shape or type, or a number that is not a place.
+        """
+        if reports.ndim != 1:
+            raise ValueError(f"reports of shape {reports.shape}: expected (k,)")
+        check_codes(reports, self.places)
+        return np.bincount(reports.astype(np.intp), minlength=self.places).astype(np.int64)
+
+
+@lru_cache(maxsize=16)
+def _scores(randomizer: PiecewiseMean) -> Sequence[Fraction]:
+    unit, last = randomizer._unit, randomizer.places - 1
+    return tuple(unit * Fraction(2 * place - last, 2) for place in range(last + 1))
+
+
+def _window(way: int, epsilon: float) -> int:
+    """``way e**(-epsilon/2)``, rounded, and at least 1."""
+    context = Context(prec=DIGITS)
+    half = context.divide(Decimal(min(epsilon, _LARGEST_EPSILON)), Decimal(2))
+    length = context.divide(Decimal(way), context.exp(half))
+    return max(1, int(length.to_integral_value(ROUND_HALF_EVEN, context)))

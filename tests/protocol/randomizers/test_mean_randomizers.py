@@ -1,0 +1,148 @@
+"""Numbers on a grid: exact laws, means without bias, variances and epsilons."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.randomizers import MeanRandomizer, OneBitMean, PiecewiseMean
+from protocol.randomizers.asking import held_dominating
+from protocol.randomizers.pairs import distance_of, ratio_of
+from protocol.testing import check_randomizer
+
+Grid: TypeAlias = type[OneBitMean] | type[PiecewiseMean]
+
+BITS = tuple(OneBitMean.with_epsilon(size, epsilon=1.0) for size in (2, 3, 17))
+PLACES = (
+    PiecewiseMean.with_epsilon(2, epsilon=1.0, step=6),
+    PiecewiseMean.with_epsilon(5, epsilon=2.0, step=3),
+    PiecewiseMean.with_epsilon(9, epsilon=6.0, step=1),
+    PiecewiseMean(4, 1, 7, WORDS // 3),  # windows that always overlap
+)
+
+
+@pytest.mark.parametrize("randomizer", BITS, ids=str)
+def test_contract_of_one_bit(randomizer: OneBitMean) -> None:
+    check_randomizer(randomizer, without=() if randomizer.size == 2 else ("estimate",))
+
+
+@pytest.mark.parametrize("randomizer", PLACES, ids=str)
+def test_contract_of_places(randomizer: PiecewiseMean) -> None:
+    check_randomizer(randomizer)
+
+
+@pytest.mark.parametrize("randomizer", [*BITS, *PLACES], ids=str)
+def test_what_is_in_closed_form_follows_from_the_law(randomizer: MeanRandomizer) -> None:
+    size, scores = randomizer.size, randomizer.scores
+    assert randomizer.values == tuple(Fraction(2 * i, size - 1) - 1 for i in range(size))
+    rows = [randomizer.row(code) for code in range(size)]
+    for code, row in enumerate(rows):
+        assert sum(row) == 1
+        mean = sum(p * s for p, s in zip(row, scores, strict=True))
+        assert mean == randomizer.values[code]
+        squares = sum(p * s**2 for p, s in zip(row, scores, strict=True))
+        assert randomizer.variance(code) == squares - mean**2
+    laws = [list(zip(*pair, strict=True)) for pair in itertools.combinations(rows, 2)]
+    ratios = [ratio for law in laws if (ratio := ratio_of(law)) is not None]
+    assert len(ratios) == len(laws)
+    assert randomizer.epsilon == pytest.approx(math.log(max(ratios)), rel=1e-14)
+    assert randomizer.dominating.pairs is not None
+    [pair] = randomizer.dominating.pairs
+    assert (pair.ratio, pair.distance) == (max(ratios), max(map(distance_of, laws)))
+    assert held_dominating(randomizer) == randomizer.dominating
+
+
+@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 8.0, 50.0, 1000.0])
+@pytest.mark.parametrize("size", [2, 11, 2**16])
+def test_epsilon_is_not_exceeded(cls: Grid, size: int, epsilon: float) -> None:
+    randomizer = cls.with_epsilon(size, epsilon=epsilon)
+    assert randomizer.epsilon <= epsilon
+    if epsilon < 20:
+        assert randomizer.epsilon == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
+def test_the_variance_of_one_bit_is_the_papers(epsilon: float) -> None:
+    # Duchi, Jordan and Wainwright: reports are plus or minus (e**eps + 1)/(e**eps - 1).
+    randomizer = OneBitMean.with_epsilon(11, epsilon=epsilon)
+    most = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+    assert float(randomizer.scores[1]) == pytest.approx(most, rel=1e-12)
+    for code, value in enumerate(randomizer.values):
+        expected = most**2 - float(value) ** 2
+        assert float(randomizer.variance(code)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "within"), [(0.2, 1e-3), (1.0, 1e-3), (2.0, 2e-3), (4.0, 0.01)]
+)
+def test_the_variance_of_places_is_nearly_the_papers(epsilon: float, within: float) -> None:
+    # Wang et al., Lemma 1: t**2/(e**(eps/2) - 1) + (e**(eps/2) + 3)/(3 (e**(eps/2) - 1)**2).
+    randomizer = PiecewiseMean.with_epsilon(11, epsilon=epsilon)
+    assert randomizer.bits == 8
+    half = math.exp(epsilon / 2)
+    for code, value in enumerate(randomizer.values):
+        expected = float(value) ** 2 / (half - 1) + (half + 3) / (3 * (half - 1) ** 2)
+        assert float(randomizer.variance(code)) == pytest.approx(expected, rel=within)
+    # And C, the largest report.
+    assert float(randomizer.scores[-1]) == pytest.approx((half + 1) / (half - 1), rel=0.02)
+
+
+@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
+def test_the_variance_is_its_closed_form(cls: Grid) -> None:
+    randomizer = cls.with_epsilon(11, epsilon=1.0)
+    stream, n = Stream(secret_of(2)), 400_000
+    scores = np.array([float(score) for score in randomizer.scores])
+    for code in (0, 3, 5):
+        reports = randomizer.randomize(np.full(n, code, np.uint8), stream)
+        found = float(scores[reports].var())
+        assert found == pytest.approx(float(randomizer.variance(code)), rel=0.02)
+        value = float(randomizer.values[code])
+        mean = randomizer.mean(randomizer.tally(reports))
+        assert abs(mean.value - value) < 5 * mean.standard_error
+        error = math.sqrt(float(randomizer.variance(code)) / n)
+        assert mean.standard_error == pytest.approx(error, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "why"),
+    [
+        (OneBitMean, (1, 1), "size 1"),
+        (OneBitMean, (2**16 + 1, 1), "size 65537"),
+        (OneBitMean, (3, 0), "step 0 of 3 values"),
+        (OneBitMean, (3, 2**62), "step 4611686018427387904 of 3 values"),
+        (PiecewiseMean, (1, 1, 1, 1), "size 1"),
+        (PiecewiseMean, (2, 0, 1, 1), "step 0, window 1"),
+        (PiecewiseMean, (2, 1, 0, 1), "step 1, window 0"),
+        (PiecewiseMean, (2, 1, 2**18, 1), "not 262,145"),
+        (PiecewiseMean, (2, 1, 1, 0), "threshold 0"),
+        (PiecewiseMean, (2, 1, 1, WORDS), "threshold 18446744073709551616"),
+    ],
+)
+def test_bad_parameters(cls: Grid, fields: tuple[int, ...], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        cls(*fields)
+
+
+@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 1e-25])
+def test_bad_epsilon(cls: Grid, epsilon: float) -> None:
+    with pytest.raises(ValueError, match=r"expected a positive|too small"):
+        cls.with_epsilon(5, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("cls", [OneBitMean, PiecewiseMean])
+def test_what_is_not_a_report(cls: Grid) -> None:
+    randomizer = cls.with_epsilon(2, epsilon=1.0)
+    high = randomizer.report.high
+    for bad in (np.array([high], np.uint16), np.array([-1]), np.zeros((2, 1), np.uint8)):
+        with pytest.raises(ValueError, match="expected"):
+            randomizer.tally(bad)
+        with pytest.raises(ValueError, match="expected"):
+            randomizer.randomize(bad, Stream(secret_of(1)))
