@@ -12,7 +12,6 @@ in place of n0. So its divergence is a sum over binomial laws, of terms linear i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -222,13 +221,13 @@ class _Game:
             """Nearly linear: the loss is nearly normal."""
             return wanted - math.sqrt(-math.log(min(self.delta(epsilon), 1.0)))
 
-        return _root(excess, self._guess(delta), local)
+        # Imported here: it takes longer than all of this package.
+        from scipy.optimize import brentq
 
-    def _guess(self, delta: float) -> float:
-        """As if the loss were normal."""
-        typical = float(self._draws @ self._masses) / float(self._masses.sum())
-        spread = self._kept * math.sqrt(2 * self._k / typical)
-        return spread * math.sqrt(2 * math.log(1 / delta)) + spread**2 / 2
+        found = float(brentq(excess, 0.0, local, xtol=_SMALLEST, rtol=_PRECISION / 4))
+        while excess(found) > 0:
+            found *= 1 + _PRECISION / 4
+        return min(found, local)
 
 
 def _binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
@@ -271,41 +270,3 @@ def _upper_tail(m: Floats, least: Floats, chance: float) -> Floats:
 
     found: Floats = betainc(np.maximum(least, 1.0), np.maximum(m - least + 1, 1.0), chance)
     return np.where(least < 1, 1.0, np.where(least > m, 0.0, found))
-
-
-def _root(excess: Callable[[float], float], guess: float, high: float) -> float:
-    """Where a falling function reaches 0, from above: it is at most 0 there.
-
-    The secant of its bracket, with the Illinois rule; each guess is moved to the side on which the
-    bracket is wider, so that in the end both its sides close in.
-
-    Args:
-        excess: positive at 0, at most 0 at ``high``.
-        guess: where it may be.
-        high: where it is known to have passed 0.
-    """
-    low, at_low, at_high = 0.0, excess(0.0), excess(high)
-    tries = [guess * 0.9, guess * 1.05]
-    side = 0
-    while high - low > _PRECISION * high:
-        if tries:
-            middle = tries.pop(0)
-            if not low < middle < high:
-                continue
-            side = 0
-        else:
-            middle = (low * at_high - high * at_low) / (at_high - at_low)
-            nudge = _PRECISION * high / 3
-            middle += nudge if middle - low < high - middle else -nudge
-            if not low < middle < high:
-                middle = (low + high) / 2
-        value = excess(middle)
-        if value > 0:
-            low, at_low = middle, value
-            at_high = at_high / 2 if side > 0 else at_high
-            side = 1
-        else:
-            high, at_high = middle, value
-            at_low = at_low / 2 if side < 0 else at_low
-            side = -1
-    return high
