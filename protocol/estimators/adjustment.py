@@ -6,7 +6,6 @@ on the randomized records, and the estimate that consists of the records and the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,7 +20,6 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers import join_codes
 from protocol.surveys.survey import Survey
-from protocol.wire.arrays import MAX_TABLE_CELLS
 
 Floats = NDArray[np.float64]
 
@@ -244,13 +242,4 @@ class AdjustedEstimate(Estimate):
         return Estimated(float(np.sum(self._weighted(names) * given)), None)
 
     def _weighted(self, names: Sequence[str]) -> Floats:
-        if not names:
-            raise ValueError("expected at least one attribute")
-        axes = self.survey.axes(names)
-        shape = tuple(self.survey.sizes[axis] for axis in axes)
-        cells = math.prod(shape)
-        if cells > MAX_TABLE_CELLS:
-            raise ValueError(f"a table of {cells} cells, more than {MAX_TABLE_CELLS}")
-        joint = join_codes(self.counts.codes[:, axes], shape).astype(np.intp)
-        summed = np.bincount(joint, weights=self.adjusted.weights, minlength=cells)
-        return summed.astype(np.float64, copy=False).reshape(shape)
+        return self.counts.weighted_table(self.survey.axes(names), self.adjusted.weights)

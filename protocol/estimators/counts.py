@@ -107,6 +107,13 @@ class Counts:
             ValueError: no place, a repeated one, one that is not there, or a table of more than
                 2**27 cells.
         """
+        # The counts are added up as float64, exactly: none reaches 2**53.
+        return self.weighted_table(axes, self.counts).astype(np.int64)
+
+    def weighted_table(
+        self, axes: Sequence[int], weights: NDArray[np.number]
+    ) -> NDArray[np.float64]:
+        """The same of weights of the distinct records, shape (u,), in place of their counts."""
         places = list(axes)
         if not places or len(set(places)) < len(places):
             raise ValueError(f"axes {tuple(places)}: expected at least one, and none repeated")
@@ -118,9 +125,8 @@ class Counts:
                 f"a table of {math.prod(shape)} cells, expected at most {MAX_TABLE_CELLS}"
             )
         joint = join_codes(self.codes[:, places], shape).astype(np.intp)
-        # The weights are added up as float64, exactly: no count reaches 2**53.
-        table = np.bincount(joint, weights=self.counts, minlength=math.prod(shape))
-        return table.astype(np.int64).reshape(shape)
+        table = np.bincount(joint, weights=weights, minlength=math.prod(shape))
+        return table.astype(np.float64, copy=False).reshape(shape)
 
 
 def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
