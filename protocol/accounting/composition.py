@@ -139,7 +139,6 @@ class ExactAccountant:
             raise ValueError(f"delta {delta}: expected from 0 to less than 1")
         self.delta = delta
         self._pairs: dict[tuple[PrivacyEvent, str | None], DominatingPairs] = {}
-        self._judged: dict[tuple[frozenset[tuple[PrivacyEvent, int]], str | None], Composition] = {}
         self._composed: dict[DominatingPairs, Composition] = {}
 
     def judge(self, events: Iterable[PrivacyEvent], attribute: str | None = None) -> Composition:
@@ -152,15 +151,10 @@ class ExactAccountant:
         Raises:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
-        counted = Counter(events)
-        key = frozenset(counted.items()), attribute
-        judged = self._judged.get(key)
-        if judged is None:
-            pairs = self._pairs_of_all(counted, attribute)
-            if pairs not in self._composed:
-                self._composed[pairs] = composition(pairs, self.delta)
-            judged = self._judged[key] = self._composed[pairs]
-        return judged
+        pairs = self.pairs(events, attribute)
+        if pairs not in self._composed:
+            self._composed[pairs] = composition(pairs, self.delta)
+        return self._composed[pairs]
 
     def judge_in_turn(self, events: Iterable[PrivacyEvent]) -> Composition:
         """The same where a message may have been drawn with regard to those before it.
@@ -191,7 +185,8 @@ class ExactAccountant:
         Raises:
             UnsupportedEventError: an event is of no class that this accountant knows.
         """
-        return self._pairs_of_all(Counter(events), attribute)
+        counted = Counter(events).items()
+        return _together([(self._pairs_of(event, attribute), count) for event, count in counted])
 
     def pairs_in_turn(self, events: Iterable[PrivacyEvent]) -> DominatingPairs:
         """The pairs behind these events where later ones may follow from earlier ones.
@@ -201,12 +196,6 @@ class ExactAccountant:
         """
         parts = [self.pairs([event]) for event in events]
         return _together([(part.by_epsilon() if i else part, 1) for i, part in enumerate(parts)])
-
-    def _pairs_of_all(
-        self, counted: Counter[PrivacyEvent], attribute: str | None
-    ) -> DominatingPairs:
-        parts = [(self._pairs_of(event, attribute), count) for event, count in counted.items()]
-        return _together(parts)
 
     def _pairs_of(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
         pairs = self._pairs.get((event, attribute))

@@ -6,6 +6,8 @@ an event of a party that speaks for many respondents holds for each of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import msgspec
 
 from protocol.randomizers import Randomizer
@@ -65,3 +67,19 @@ class Composed(PrivacyEvent, frozen=True):
     """Several events of one message, with independent randomness."""
 
     events: tuple[PrivacyEvent, ...]
+
+
+def single_events(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    """The single events that an event is made of."""
+    if isinstance(event, Composed | OneOf):
+        for part in event.events:
+            yield from single_events(part)
+    else:
+        yield event
+
+
+def replaced(event: PrivacyEvent, change: Callable[[PrivacyEvent], PrivacyEvent]) -> PrivacyEvent:
+    """An event with every single one in it changed."""
+    if isinstance(event, Composed | OneOf):
+        return type(event)(tuple(replaced(part, change) for part in event.events))
+    return change(event)

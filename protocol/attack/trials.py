@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant, total
-from protocol.accounting.events import Composed, Masked, OneOf, PrivacyEvent, Public
+from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced, single_events
 from protocol.attack.columns import Codes, columns_of, facts_of, matrices_of
 from protocol.attack.declared import Floats, log_ratios
 from protocol.attack.observer import Observation, observation_of, observations_of
@@ -111,20 +111,13 @@ def bound_of(ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> float:
 
 def is_masked(account: Account | None) -> bool:
     """Whether a trail has an exact sum in it."""
-    return account is not None and any(unmasked(c.event) != c.event for c in account.trail)
+    trail = () if account is None else account.trail
+    return any(isinstance(part, Masked) for c in trail for part in single_events(c.event))
 
 
 def unmasked(event: PrivacyEvent) -> PrivacyEvent:
     """An event without what an exact sum tells."""
-    match event:
-        case Masked():
-            return Public()
-        case Composed(events):
-            return Composed(tuple(map(unmasked, events)))
-        case OneOf(events):
-            return OneOf(tuple(map(unmasked, events)))
-        case _:
-            return event
+    return replaced(event, lambda part: Public() if isinstance(part, Masked) else part)
 
 
 def _unmasked_loss(account: Account) -> float:

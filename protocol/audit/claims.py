@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Composed, OneOf, PrivacyEvent
+from protocol.accounting.events import single_events
 from protocol.audit.ledger import REFUSED, Charge, Ledger
 from protocol.session.variant import Claim, Variant
 
@@ -84,7 +84,7 @@ def _answer_loss(claim: Claim, ledger: Ledger) -> float:
         for account in ledger.accounts.values()
         for charge in _about(claim, account.trail)
     }
-    parts = {part for event in events.values() for part in _parts(event)}
+    parts = {part for event in events.values() for part in single_events(event)}
     return max((accountant.judge(part).record for part in parts), default=0.0)
 
 
@@ -92,12 +92,3 @@ def _about(claim: Claim, trail: Iterable[Charge]) -> tuple[Charge, ...]:
     # What was refused may have been of any kind.
     kinds = claim.kinds
     return tuple(c for c in trail if not kinds or c.kind in kinds or c.seq == REFUSED)
-
-
-def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """The single draws that an event is made of."""
-    if isinstance(event, Composed | OneOf):
-        for part in event.events:
-            yield from _parts(part)
-    else:
-        yield event

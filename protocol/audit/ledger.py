@@ -16,14 +16,14 @@ import msgspec
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import (
-    Composed,
     ExactCounts,
     Masked,
-    OneOf,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    replaced,
+    single_events,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.hearing import Hearing
@@ -177,7 +177,7 @@ class LedgerWriter:
 
     def _exposed(self, charge: Charge) -> Charge:
         """A contribution to a sum that is known by itself."""
-        event = _unmasked(charge.event)
+        event = replaced(charge.event, _unmasked)
         return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
 
     def _sent(self, envelope: Envelope, message: Message | None, malformed: str) -> None:
@@ -285,24 +285,11 @@ def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Ac
 
 
 def _unmasked(event: PrivacyEvent) -> PrivacyEvent:
-    """What a message tells that a secure sum no longer hides."""
-    match event:
-        case Masked(attributes):
-            return ExactCounts(attributes)
-        case Composed(events):
-            return Composed(tuple(map(_unmasked, events)))
-        case OneOf(events):
-            return OneOf(tuple(map(_unmasked, events)))
-        case _:
-            return event
+    """What a single event tells that a secure sum no longer hides."""
+    return ExactCounts(event.attributes) if isinstance(event, Masked) else event
 
 
 def _may_pass_on(event: PrivacyEvent) -> bool:
     """Whether a message may tell what others had told its sender."""
-    match event:
-        case Public() | Randomized() | Masked():
-            return False
-        case Composed(events) | OneOf(events):
-            return any(map(_may_pass_on, events))
-        case _:
-            return True
+    own = Public | Randomized | Masked
+    return not all(isinstance(part, own) for part in single_events(event))
