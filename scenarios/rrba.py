@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import WORDS, Streams, secret_of, session_of
+from protocol.crypto.randomness import WORDS, Streams
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance, total_variation
 from protocol.estimators.projection import Projection, project_simplex
 from protocol.session.variant import Epsilon, Probability
@@ -74,8 +74,7 @@ def _run(
     parameters: Sampled, context: Context, network: Callable[[Path | str | None], Network]
 ) -> Finished:
     p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
-    secret = secret_of(context.seed)
-    stream = Streams(secret, session_of(secret)).stream("network", "sample")
+    stream = Streams.of_seed(context.seed).stream("network", "sample")
     records = network(context.data).sample(parameters.n, stream)
     variant = made(RRBA, parameters, survey=records.survey, p=p)
     with parameters_checked():

@@ -101,10 +101,7 @@ def audit(
             on the roster.
     """
     verification = verify(chunks(), digest=digest, checkpoint=checkpoint)
-    header = verification.header
-    if header is None:
-        first = f": {verification.faults[0]}" if verification.faults else ""
-        raise SurveyError(f"the transcript has no readable header{first}")
+    header = verification.checked_header()
     charter = charter_of(header, variant)
     known = _disclosed(charter, header, disclosed)
     for name in (*known, observer):

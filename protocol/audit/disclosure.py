@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import SECRET_BYTES, Stream, Streams, secret_of, session_of
+from protocol.crypto.randomness import SECRET_BYTES, Stream, Streams
 from protocol.errors import LocalProtocolError, SurveyError
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
@@ -86,8 +86,7 @@ def disclosed_by_seed(
         SurveyError: the records are of another survey, or fewer than the parties; or the keys on
             the roster do not follow from the seed.
     """
-    secret = secret_of(seed)
-    streams = Streams(secret, session_of(secret))
+    streams = Streams.of_seed(seed)
     held: dict[PartyId, Records] = {}
     if records is not None:
         if records.survey != charter.variant.survey:

@@ -89,6 +89,16 @@ class Streams:
             raise ValueError(f"expected a session id of {SESSION_BYTES} bytes, got {len(session)}")
         self._key = hmac.digest(session, secret, "sha256")
 
+    @classmethod
+    def of_seed(cls, seed: int) -> Streams:
+        """All streams of a simulation's seed.
+
+        Raises:
+            ValueError: the seed is negative.
+        """
+        secret = secret_of(seed)
+        return cls(secret, session_of(secret))
+
     def __repr__(self) -> str:
         return "Streams(<secret>)"
 

@@ -13,7 +13,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Declined, Envelope, Head, Left, PartyId
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, FateRule, Verdict, deliver_all
-from protocol.session.heads import is_signed
+from protocol.session.heads import fault_of
 from protocol.wire.codec import encode_envelope
 
 KEPT_ENCODING = 4096
@@ -242,20 +242,15 @@ class Exchange:
 
     def _check_head(self, link: PartyId, envelope: Envelope) -> None:
         """Refuse a head that a verifier would report as a fault of the record."""
-        head = self.charter.codec.decode(_HEAD, envelope.body)
-        if envelope.recipient != RECORD or link == AGGREGATOR or not isinstance(head, Head):
-            raise RemoteProtocolError(
-                "malformed head: expected one sent by a party to the record", field=_HEAD
-            )
-        if self._recorder is None:
-            return
-        if (head.count, head.root) != self._recorder.said_by(link):
-            raise RemoteProtocolError(
-                "the head does not match the envelopes received on this link", field=_HEAD
-            )
-        session, key = self.charter.session, self.charter.roster.key(link)
-        if self._check_signatures and not is_signed(head, session=session, sender=link, key=key):
-            raise RemoteProtocolError("the head is not signed by its sender", field=_HEAD)
+        recorder, key = self._recorder, self.charter.roster.key(link)
+        fault = fault_of(
+            envelope,
+            session=self.charter.session,
+            said=None if recorder is None else recorder.said_by(link),
+            key=None if recorder is None or not self._check_signatures else key,
+        )
+        if fault is not None:
+            raise RemoteProtocolError(fault, field=_HEAD)
 
     def _due(self, sender: PartyId, recipient: PartyId, now: float, delay: float) -> float:
         pair = (sender, recipient)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from protocol.crypto.merkle import Tree
@@ -14,7 +12,6 @@ from protocol.wire.canonical import canonical
 HEAD_PURPOSE = b"sottovoce head 1\0"
 """What every signed head begins with: no other signature of this program does."""
 
-_HEAD = Head.kind()
 _encode = msgspec.msgpack.Encoder().encode
 _HEADS = msgspec.msgpack.Decoder(Head)
 
@@ -45,43 +42,21 @@ def head_of(envelope: Envelope) -> Head | None:
         return None
 
 
-class Heads:
-    """Judges the heads of a transcript, envelope by envelope in the order of the file.
+def fault_of(
+    envelope: Envelope, *, session: bytes, said: tuple[int, bytes] | None, key: bytes | None
+) -> str | None:
+    """What is wrong with an envelope that should hold a head, in words; None if nothing is.
 
     Args:
         session: the session's id.
-        keys: the members' public keys.
-
-    Attributes:
-        signed: whose last word is a head that fits.
+        said: how many envelopes its sender had sent before, and their root; None if not known.
+        key: the sender's public key; None to take its signature for granted.
     """
-
-    def __init__(self, session: bytes, keys: Mapping[str, bytes]) -> None:
-        self._session = session
-        self._keys = keys
-        self._ended: set[str] = set()
-        self.signed: set[str] = set()
-
-    def take(self, envelope: Envelope, said: Tree) -> str | None:
-        """What is wrong with an envelope of a member, as far as heads go; None if nothing is.
-
-        Args:
-            said: the sender's tree before this envelope.
-        """
-        sender = envelope.sender
-        if sender in self._ended:
-            self.signed.discard(sender)
-            return f"seq {envelope.seq} comes after its head"
-        if envelope.kind != _HEAD:
-            return None
-        self._ended.add(sender)
-        head = head_of(envelope)
-        if head is None or envelope.recipient != RECORD or sender == AGGREGATOR:
-            return "malformed head"
-        if (head.count, head.root) != (said.count, said.root()):
-            return f"its head over {head.count} envelopes does not match the {said.count} on record"
-        key = self._keys[sender]
-        if not is_signed(head, session=self._session, sender=sender, key=key):
-            return "its head is not signed by it"
-        self.signed.add(sender)
-        return None
+    head, sender = head_of(envelope), envelope.sender
+    if head is None or envelope.recipient != RECORD or sender == AGGREGATOR:
+        return "malformed head: expected one sent by a party to the record"
+    if said is not None and (head.count, head.root) != said:
+        return f"the head over {head.count} does not match the envelopes before it, {said[0]}"
+    if key is not None and not is_signed(head, session=session, sender=sender, key=key):
+        return "the head is not signed by its sender"
+    return None

@@ -68,9 +68,7 @@ def setting_of(
     held = records.split(parties)
     width = len(str(len(held)))
     names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
-    secret = secret_of(seed)
-    drawn = session_of(secret)
-    streams = Streams(secret, drawn)
+    streams = Streams.of_seed(seed)
     identities = {
         name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
         for name in (AGGREGATOR, *names)
@@ -79,7 +77,7 @@ def setting_of(
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
         seed=seed,
-        charter=Charter(session=_session(drawn, fitted, len(names)), variant=fitted, roster=roster),
+        charter=Charter(session=_session(seed, fitted, len(names)), variant=fitted, roster=roster),
         streams=streams,
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
@@ -101,12 +99,13 @@ def _integer(name: str, given: object) -> int:
         raise TypeError(f"{name} {given!r}: expected an integer") from None
 
 
-def _session(drawn: bytes, variant: Variant, parties: int) -> bytes:
+def _session(seed: int, variant: Variant, parties: int) -> bytes:
     """The id of the session of this survey, 16 bytes.
 
     Streams are a seed's, whatever is run with it; two surveys are never of one session, or what is
     signed of one would contradict what is signed of the other.
     """
+    drawn = session_of(secret_of(seed))
     content = (drawn, variant.name, parameters_of(variant), variant.survey.digest, parties)
     encoded = msgspec.msgpack.encode(content, order="deterministic")
     return hashlib.sha256(b"sottovoce simulation 1\0" + encoded).digest()[:SESSION_BYTES]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from protocol.messages import AGGREGATOR, Envelope, PartyId
-from protocol.session.heads import Heads
+from protocol.messages import AGGREGATOR, Envelope, Head, PartyId
+from protocol.session.heads import fault_of
 from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import (
     CHECKPOINT_PURPOSE,
@@ -28,6 +28,7 @@ from protocol.transcript.evidence import Equivocation, two_checkpoints
 Complaint = tuple[str, str]
 """The name of a broken rule, and how it is broken."""
 
+_HEAD = Head.kind()
 _U32 = struct.Struct(">I")
 _DISAGREE = "disagree on how the run ended"
 
@@ -54,9 +55,10 @@ class Signatures:
         self._header = header
         self._canonical = canonical
         self._published = published
-        keys = {str(name): key for name, key in header.roster}
-        self._key = keys.get(AGGREGATOR, b"")
-        self._heads = Heads(header.session, keys)
+        self._keys = {str(name): key for name, key in header.roster}
+        self._key = self._keys.get(AGGREGATOR, b"")
+        self._headed: set[str] = set()
+        self._signed: set[str] = set()
         self._progress = Progress(
             session=header.session,
             members=tuple(name for name, _ in header.roster),
@@ -74,13 +76,22 @@ class Signatures:
 
     def signed_by(self) -> tuple[PartyId, ...]:
         """The parties whose last word is a head that fits, in roster order."""
-        return tuple(name for name, _ in self._header.roster if name in self._heads.signed)
+        return tuple(name for name, _ in self._header.roster if name in self._signed)
 
     def sent(self, envelope: Envelope, encoded: bytes) -> str | None:
         """Take a member's envelope into its tree; what is wrong with it, as far as heads go."""
         self._progress.said(envelope, encoded)
-        said = self._canonical.trees[envelope.sender]
-        complaint = self._heads.take(envelope, said)
+        sender, complaint = envelope.sender, None
+        said = self._canonical.trees[sender]
+        if sender in self._headed:
+            self._signed.discard(sender)
+            complaint = f"seq {envelope.seq} comes after its head"
+        elif envelope.kind == _HEAD:
+            self._headed.add(sender)
+            before, key = (said.count, said.root()), self._keys[sender]
+            complaint = fault_of(envelope, session=self._header.session, said=before, key=key)
+            if complaint is None:
+                self._signed.add(sender)
         said.append(encoded)
         return complaint
 

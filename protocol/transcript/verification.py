@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
-from protocol.errors import ProtocolError, TranscriptError
+from protocol.errors import ProtocolError, SurveyError, TranscriptError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import (
@@ -94,6 +94,17 @@ class Verification:
     checkpoint: SignedCheckpoint | None
     extends: bool | None
     equivocation: Equivocation | None
+
+    def checked_header(self) -> Header:
+        """The header.
+
+        Raises:
+            SurveyError: it cannot be read.
+        """
+        if self.header is None:
+            first = f": {self.faults[0]}" if self.faults else ""
+            raise SurveyError(f"the transcript has no readable header{first}")
+        return self.header
 
     @property
     def intact(self) -> bool:

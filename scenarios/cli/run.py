@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from protocol.crypto.randomness import Streams, secret_of, session_of
+from protocol.crypto.randomness import Streams
 from protocol.estimators.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.synthetic import synthesize, synthesize_weighted
@@ -191,7 +191,7 @@ def _check_output(option: str, path: Path, out: Path | None) -> None:
 
 
 def _synthetic(estimate: Estimate, seed: int) -> Records:
-    stream = Streams(secret := secret_of(seed), session_of(secret)).stream(AGGREGATOR, "synthetic")
+    stream = Streams.of_seed(seed).stream(AGGREGATOR, "synthetic")
     try:
         if isinstance(estimate, AdjustedEstimate):
             codes, weights = estimate.counts.codes, estimate.adjusted.weights

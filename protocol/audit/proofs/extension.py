@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from protocol.audit.audit import Chunks
 from protocol.crypto.merkle import consistency_path, leaf_hash
-from protocol.errors import ProtocolError, SurveyError
+from protocol.errors import ProtocolError
 from protocol.messages import PartyId
 from protocol.transcript.checkpoints import SignedCheckpoint, Statement, decode_statement
 from protocol.transcript.entries import CanonicalDigest, Checkpoint, Entry, Header, Sent
@@ -45,9 +45,7 @@ def prove_extension(
         SurveyError: no readable header.
     """
     verification = verify(chunks())
-    header = verification.header
-    if header is None:
-        raise SurveyError("the transcript has no readable header")
+    header = verification.checked_header()
     if verification.faults:
         raise NotExtendedError(f"the record is not sound: {verification.faults[0]}")
     last = verification.checkpoint if later is None else later

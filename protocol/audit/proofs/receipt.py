@@ -63,9 +63,7 @@ def prove(chunks: Chunks, variant: type[Variant], party: PartyId) -> Receipt:
         TooMuchError: what the party was told takes more than a file of this length may.
     """
     verification = verify(chunks())
-    header = verification.header
-    if header is None:
-        raise SurveyError("the transcript has no readable header")
+    header = verification.checked_header()
     charter = charter_of(header, variant)
     if party not in charter.roster or party == AGGREGATOR:
         parties = len(charter.roster.parties)

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.crypto.randomness import Stream, Streams, secret_of, session_of
+from protocol.crypto.randomness import Stream, Streams
 from protocol.estimators.joint import JointEstimate
 from protocol.variants import RRIndependent
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
@@ -317,8 +317,7 @@ def _asked(
 ) -> Errors:
     """The errors of every method, coverage, run and question; of this shape."""
     survey, records = population.survey, population.records
-    secret = secret_of(seed)
-    streams = Streams(secret, session_of(secret))
+    streams = Streams.of_seed(seed)
     generator = np.random.default_rng((seed, 3, round(1000 * p)))
     shape = (len(METHODS), len(SIGMAS), runs, QUESTIONS)
     absolute, relative = np.empty(shape), np.empty(shape)

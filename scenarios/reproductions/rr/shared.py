@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream, Streams, secret_of, session_of
+from protocol.crypto.randomness import Stream, Streams
 from protocol.estimators.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import (
@@ -175,8 +175,7 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
         return dependences(
             tables, survey, measure="cramers-v", method="exact counts", epsilon=math.inf
         )
-    secret = secret_of(seed)
-    streams = Streams(secret, session_of(secret))
+    streams = Streams.of_seed(seed)
     if learnt == "pair-rr":
         estimates = []
         for pair in combinations(survey.names, 2):

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Streams, secret_of, session_of
+from protocol.crypto.randomness import Streams
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
@@ -46,8 +46,7 @@ def network(name: NetworkName, data: Path | str | None) -> Network:
 
 def sample(source: Network, n: int, seed: int) -> Records:
     """The n records that an experiment with this seed is about."""
-    secret = secret_of(seed)
-    stream = Streams(secret, session_of(secret)).stream("all", f"records of {source.title}")
+    stream = Streams.of_seed(seed).stream("all", f"records of {source.title}")
     return source.sample(n, stream)
 
 

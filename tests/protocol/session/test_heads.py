@@ -13,7 +13,7 @@ from protocol.errors import LocalProtocolError, PrivacyError, RemoteProtocolErro
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, Message, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
-from protocol.session.heads import Heads, head_statement, is_signed, sign_head
+from protocol.session.heads import fault_of, head_statement, is_signed, sign_head
 from protocol.session.roles import Me, Seen
 from protocol.session.roster import Identity
 from protocol.session.variant import event_of
@@ -218,23 +218,22 @@ def test_judging_heads_one_by_one() -> None:
     said = Tree()
     said.append(encode_envelope(report))
 
-    def judged(envelope: Envelope, tree: Tree = said) -> str | None:
-        return Heads(session, keys).take(envelope, tree)
+    def judged(envelope: Envelope, tree: Tree = said, session: bytes = session) -> str | None:
+        before, key = (tree.count, tree.root()), keys[envelope.sender]
+        return fault_of(envelope, session=session, said=before, key=key)
 
-    assert judged(report) is None
     assert judged(head) is None
-    assert judged(head, Tree()) == "its head over 1 envelopes does not match the 0 on record"
-    assert judged(msgspec.structs.replace(head, recipient=AGGREGATOR)) == "malformed head"
-    assert judged(msgspec.structs.replace(head, body=head.body + b"\0")) == "malformed head"
-    assert judged(msgspec.structs.replace(head, sender=AGGREGATOR)) == "malformed head"
-    assert judged(msgspec.structs.replace(head, sender=TWO)) == "its head is not signed by it"
-    other = b"\0" * 16
-    assert Heads(other, keys).take(head, said) == "its head is not signed by it"
-    heads = Heads(session, keys)
-    heads.take(head, said)
-    assert heads.signed == {ONE}
-    assert heads.take(report, said) == "seq 0 comes after its head"
-    assert heads.signed == set()
+    mismatch = "the head over 1 does not match the envelopes before it, 0"
+    assert judged(head, Tree()) == mismatch
+    malformed = "malformed head: expected one sent by a party to the record"
+    assert judged(msgspec.structs.replace(head, recipient=AGGREGATOR)) == malformed
+    assert judged(msgspec.structs.replace(head, body=head.body + b"\0")) == malformed
+    assert judged(msgspec.structs.replace(head, sender=AGGREGATOR)) == malformed
+    unsigned = "the head is not signed by its sender"
+    assert judged(msgspec.structs.replace(head, sender=TWO)) == unsigned
+    assert judged(head, session=b"\0" * 16) == unsigned
+    anothers = msgspec.structs.replace(head, sender=TWO)
+    assert fault_of(anothers, session=session, said=None, key=None) is None
 
 
 def test_a_statement_binds_all_that_it_says() -> None:
