@@ -15,6 +15,7 @@ import trio
 
 from benchmarks import blocks, estimation, judging, marginals, mathematics, session, sums, transport
 from benchmarks.clients import attack_clients
+from benchmarks.oracles import compare_oracles
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -59,16 +60,23 @@ LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
 )
 """Benchmarks of minutes, which run only by name."""
 
+BESIDE_OTHERS: Mapping[str, Callable[[], bool]] = MappingProxyType(
+    {"clients": attack_clients, "oracles": compare_oracles}
+)
+"""What needs other libraries, in environments of their own: whether all is as expected."""
+
 
 def main() -> None:
     """Run the benchmarks that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = {**BENCHMARKS, **LONG}
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*known, "clients"]))
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=", ".join([*known, *BESIDE_OTHERS])
+    )
     parser.add_argument("--repeats", type=int, help="how often each side runs, at least 2")
     asked = parser.parse_args()
-    if asked.names == ["clients"]:
-        raise SystemExit(0 if attack_clients() else 1)
+    if len(asked.names) == 1 and asked.names[0] in BESIDE_OTHERS:
+        raise SystemExit(0 if BESIDE_OTHERS[asked.names[0]]() else 1)
     names = asked.names or list(BENCHMARKS)
     unknown = [name for name in names if name not in known]
     if unknown:
