@@ -192,7 +192,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         places = stream.integers(self.window, len(codes))
         places += codes.astype(np.uint64) * np.uint64(self.step)
         places[anywhere] = stream.integers(self.places, len(anywhere))
-        return places.astype(self.report.dtype)
+        return places.astype(smallest_dtype(self.places))
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         """How many reports are each place, shape ``(places,)``.

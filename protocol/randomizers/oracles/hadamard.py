@@ -199,7 +199,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         places = stream.integers(self.places, len(codes)).astype(np.uint32)
         moved = (_odd(places, rows) != missed).astype(np.uint32)
         places ^= moved * (rows & (~rows + np.uint32(1)))
-        return places.astype(self.report.dtype)
+        return places.astype(smallest_dtype(self.places))
 
     def _by_row(self, shares: Floats) -> Floats:
         """The shares of the codes by the rows of the matrix, shape ``(places,)``."""
