@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
     from protocol.randomizers import (
         CodeRandomizer,
+        FakeData,
         HadamardResponse,
         KeepElseTable,
         KeepUniform,
@@ -103,6 +104,7 @@ __all__ = [
     "ExactAccountant",
     "ExactCounts",
     "ExactEstimate",
+    "FakeData",
     "FrequencyOracle",
     "GroupedEstimate",
     "HadamardResponse",
@@ -214,6 +216,7 @@ _HOMES = {
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
     "protocol.randomizers": (
         "CodeRandomizer",
+        "FakeData",
         "HadamardResponse",
         "KeepElseTable",
         "KeepUniform",

@@ -12,6 +12,8 @@ from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent,
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.marginals.variant import MarginalRelease
+from protocol.variants.oracles.attributes import AttributeOracles
+from protocol.variants.oracles.names import ORACLES
 from protocol.variants.sums.tallies import Tallied
 from tests.protocol.sessions import answers
 
@@ -32,7 +34,7 @@ class Example(NamedTuple):
     @property
     def name(self) -> str:
         """The variant's, with what sets this example apart."""
-        words = [getattr(self.variant, "dependence", "")]
+        words = [getattr(self.variant, set_, "") for set_ in ("dependence", "oracle")]
         sums = getattr(self.variant, "sums", None)
         if sums is not None:
             words.append(sums.profile)
@@ -64,5 +66,9 @@ def _examples_of(name: str) -> list[Variant]:
     if issubclass(cls, KeyValueCollection):
         return [cls(survey=FILMS, epsilon=2.0)]
     if issubclass(cls, MarginalRelease):
+        return [cls(survey=BITS, epsilon=1.0)]
+    if issubclass(cls, AttributeOracles):
+        if "oracle" in cls.__struct_fields__:
+            return [cls(survey=BITS, epsilon=1.0, oracle=oracle) for oracle in ORACLES]
         return [cls(survey=BITS, epsilon=1.0)]
     raise LookupError(f"no example of {name}")

@@ -40,8 +40,9 @@ def log_ratios(
     """How much likelier a message is under the second input than under the first, by its event.
 
     A message whose event is a draw of a randomizer, and that has one array of its reports, holds a
-    report of each of k respondents; so does one of a draw of each of b randomizers, with an array
-    of (k, b) reports that are codes. It is None for any other, and where a law is not known.
+    report of each of k respondents; so does one of a draw of each of several randomizers, with an
+    array of k rows of their reports, one after the other. It is None for any other, and where a
+    law is not known.
 
     Args:
         codes: (m,) the records under the first and the second input.
@@ -100,9 +101,18 @@ def _columns(
     """An array as the reports of each randomizer; None if it does not hold them."""
     if len(draws) == 1 and _fits(draws[0], array):
         return [array]
-    if array.ndim != 2 or array.shape[1] != len(draws):
+    try:
+        with refusing(draws[0]):
+            specs = [draw.report for draw in draws]
+    except UnsupportedEventError:
         return None
-    columns = [array[:, place] for place in range(len(draws))]
+    ends = np.cumsum([spec.longest for spec in specs])
+    if array.ndim != 2 or array.shape[1] != ends[-1] or array.dtype.kind != "u":
+        return None
+    columns = [
+        part.reshape(len(array), *spec.shape)
+        for spec, part in zip(specs, np.split(array, ends[:-1], axis=1), strict=True)
+    ]
     return columns if all(map(_fits, draws, columns)) else None
 
 

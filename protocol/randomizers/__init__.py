@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.randomizers.exact import Codes
+from protocol.randomizers.fakes import FakeData
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import PrivKV, PrivKVM
 from protocol.randomizers.matrix import MatrixRandomizer
@@ -30,6 +31,7 @@ from protocol.wire.arrays import smallest_dtype
 __all__ = [
     "CodeRandomizer",
     "Dominating",
+    "FakeData",
     "HadamardResponse",
     "KeepElseTable",
     "KeepUniform",

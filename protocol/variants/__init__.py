@@ -9,6 +9,8 @@ from protocol.session.variant import Variant
 from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.keyvalue.privkv import PrivKVMVariant, PrivKVVariant
 from protocol.variants.marginals.variant import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
+from protocol.variants.oracles.attributes import Smp, Spl
+from protocol.variants.oracles.fake_data import RsFd
 from protocol.variants.reports.rr_ind_joint import RRIndJoint
 from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.variants.reports.rr_joint import RRJoint
@@ -34,7 +36,10 @@ __all__ = [
     "RRIndJoint",
     "RRIndependent",
     "RRJoint",
+    "RsFd",
     "SecureSumVariant",
+    "Smp",
+    "Spl",
 ]
 
 BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
@@ -57,6 +62,9 @@ BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
             MargHT,
             PrivKVVariant,
             PrivKVMVariant,
+            Spl,
+            Smp,
+            RsFd,
         )
     }
 )

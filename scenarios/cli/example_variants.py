@@ -50,6 +50,9 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         },
         "privkv": {"epsilon": 2.0},
         "privkvm": {"epsilon": 2.0, "rounds": 2},
+        "spl": {"epsilon": 1.0},
+        "smp": {"epsilon": 1.0},
+        "rs-fd": {"epsilon": 1.0},
     }
 )
 """The parameters of built-in variants that do not have defaults for all."""

@@ -1,0 +1,316 @@
+"""One answer of a record, drawn by lot, is randomized; fake answers stand for all others.
+
+Arcolezi, Couchot, Al Bouna and Xiao, Random Sampling Plus Fake Data: Multidimensional Frequency
+Estimates With Local Differential Privacy, CIKM 2021, section 3: RS+FD with GRR. Nobody is told
+which answer was drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import WORDS, Stream
+from protocol.errors import UnsupportedEventError
+from protocol.randomizers.exact import DIGITS, check_codes, log_of
+from protocol.randomizers.keep import KeepUniform
+from protocol.randomizers.pairs import Dominating, ThreePoint
+from protocol.randomizers.randomizer import OutputClass, Randomizer
+from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
+
+MAX_INPUTS = 2**64
+"""The most combinations of answers."""
+
+MOST_CLASSES = 2**18
+"""The most classes of reports of a law that is listed."""
+
+_LARGEST_EPSILON = 200.0
+
+
+class FakeData(Randomizer, frozen=True, tag="rs-fd"):
+    """Randomize one attribute of a record, drawn uniformly; draw all others uniformly.
+
+    **Its law.** Attribute j is kept with probability ``a_j`` if it is drawn. With ``c_j`` its
+    number of categories, a report y of a record x has ``1 / (c_1 ... c_m)`` times the mean over
+    the attributes of ``1 - a_j``, and ``c_j a_j`` more where ``y_j = x_j``. The ratio is largest
+    for two records that differ everywhere, at the report that is one of them.
+
+    Args:
+        sizes: the number of categories of each attribute.
+        thresholds: each is m times a multiple of 2**-64 by which a column of reports keeps:
+            ``a_j = m thresholds[j] / 2**64``.
+
+    Raises:
+        ValueError: not one threshold for each of some sizes, one out of range, or 2**64
+            combinations or more.
+    """
+
+    sizes: tuple[int, ...]
+    thresholds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.sizes or len(self.sizes) != len(self.thresholds):
+            raise ValueError(
+                f"{len(self.thresholds)} thresholds of {len(self.sizes)} sizes: expected one each"
+            )
+        if self.size >= MAX_INPUTS:
+            raise ValueError(f"{self.size} combinations of answers: expected fewer than 2**64")
+        for place in range(len(self.sizes)):
+            self.drawn(place)
+
+    @classmethod
+    def with_epsilon(cls, sizes: Sequence[int], *, epsilon: float) -> FakeData:
+        """The paper's parameters: what is drawn is randomized with ``ln(m (e**epsilon - 1) + 1)``.
+
+        The authors say that the fakes bring a report back to ``epsilon``. They do for two records
+        that differ in one of attributes of equal sizes; the whole record has the raised figure.
+
+        Raises:
+            ValueError: ``epsilon`` is not positive and finite, or too small, or as the class.
+        """
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+        context, m = Context(prec=DIGITS), len(sizes)
+        odds = context.subtract(context.exp(Decimal(min(epsilon, _LARGEST_EPSILON))), Decimal(1))
+        odds = context.multiply(odds, Decimal(m))
+        thresholds = []
+        for size in sizes:
+            keep = context.divide(odds, context.add(odds, Decimal(size)))
+            whole = min(int(context.multiply(keep, Decimal(WORDS))), WORDS - 1)
+            if whole < m:
+                raise ValueError(f"epsilon {epsilon}: too small for a keep probability of 2**-64")
+            thresholds.append(whole // m)
+        return cls(tuple(sizes), tuple(thresholds))
+
+    @property
+    def size(self) -> int:
+        """The number of combinations of answers; an input is one, in row-major order."""
+        return math.prod(self.sizes)
+
+    def drawn(self, place: int) -> KeepUniform:
+        """By which an attribute is randomized if it is the one that was drawn."""
+        return KeepUniform(self.sizes[place], len(self.sizes) * self.thresholds[place])
+
+    def column(self, place: int) -> KeepUniform:
+        """By which an attribute's column of reports is drawn, whether it is a fake or not."""
+        return KeepUniform(self.sizes[place], self.thresholds[place])
+
+    @property
+    def report(self) -> ArraySpec:
+        """One code of each attribute."""
+        dtype = name_of(smallest_dtype(max(self.sizes)))
+        return ArraySpec(dtype=dtype, shape=(len(self.sizes),), high=self.sizes)
+
+    @property
+    def epsilon(self) -> float:
+        """Of two records that differ everywhere, of the exact thresholds, rounded once."""
+        return log_of(self._ratio(range(len(self.sizes))))
+
+    def epsilon_of(self, place: int) -> float:
+        """Of two records that differ in this attribute alone, in nats."""
+        return log_of(self._ratio([place]))
+
+    def _ratio(self, places: Sequence[int]) -> Fraction:
+        """The largest ratio of two records that differ in some attributes."""
+        base, gains = _weights(self)
+        return 1 + sum((gains[place] for place in places), Fraction(0)) / base
+
+    @property
+    def dominating(self) -> Dominating:
+        """Of the epsilon and the mean distance of the attributes' draws: an upper bound."""
+        ratio = self._ratio(range(len(self.sizes)))
+        kept = sum((Fraction(t, WORDS) for t in self.thresholds), Fraction(0))
+        return Dominating((ThreePoint.bounded(ratio, kept),), False)
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        """A report by how many of its codes are the first record's, and the second's.
+
+        Attributes of one size and threshold count alike.
+
+        Raises:
+            UnsupportedEventError: there are more than 2**18 of them.
+        """
+        return _law(self, first, second).classes
+
+    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.intp]:
+        """The class of every report, shape (k,)."""
+        law = _law(self, first, second)
+        places: NDArray[np.intp] = np.zeros(len(reports), np.intp)
+        for group in law.groups:
+            columns = reports[:, list(group.places)]
+            counts = [(columns == codes).sum(axis=1) for codes in group.codes]
+            place = counts[0] if len(counts) == 1 else counts[0] * group.radix + counts[1]
+            places = places * group.length + place
+        found: NDArray[np.intp] = law.lookup[places]
+        return found
+
+    def farthest(self, code: int) -> int:
+        """The record whose every answer is another one."""
+        codes = _codes(self, code)
+        return _joined(self, [(c + 1) % size for c, size in zip(codes, self.sizes, strict=True)])
+
+    def best_guess(self, *others: Randomizer) -> float | None:
+        """Not known: only epsilon bounds it."""
+        return None
+
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[Any]:
+        """Randomize every record by itself.
+
+        Args:
+            codes: combinations of answers below ``size``, shape (k,), of an unsigned type.
+            stream: the source of the draws.
+
+        Returns:
+            Shape ``(k, m)``.
+
+        Raises:
+            ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
+        """
+        if codes.ndim != 1:
+            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
+        check_codes(codes, self.size)
+        m, dtype = len(self.sizes), self.report.dtype
+        sampled = stream.integers(m, len(codes))
+        reports = stream.integers(np.array(self.sizes, np.uint64), (len(codes), m)).astype(dtype)
+        rest = codes.astype(np.uint64)
+        for place in reversed(range(m)):
+            rest, own = np.divmod(rest, np.uint64(self.sizes[place]))
+            rows = sampled == place
+            reports[rows, place] = self.drawn(place).randomize(own[rows].astype(dtype), stream)
+        return reports
+
+
+class _Weights(NamedTuple):
+    """What a report's probability is made of, times m and the number of combinations.
+
+    Args:
+        base: of every report.
+        gains: of each attribute, what is added where its code is the record's.
+    """
+
+    base: Fraction
+    gains: tuple[Fraction, ...]
+
+
+class _Group(NamedTuple):
+    """Attributes that count alike.
+
+    Args:
+        places: which they are.
+        codes: the first record's at these places, and the second's where they differ.
+        radix: one more than the places.
+        length: how many outcomes there are: counts, or pairs of counts.
+    """
+
+    places: tuple[int, ...]
+    codes: tuple[NDArray[np.uint64], ...]
+    radix: int
+    length: int
+
+
+class _Outcome(NamedTuple):
+    """What the codes of one group can be.
+
+    Args:
+        place: in the group's outcomes.
+        share: the probability under uniform codes.
+        gains: what they add to either record's probability.
+    """
+
+    place: int
+    share: Fraction
+    gains: tuple[Fraction, Fraction]
+
+
+class _Law(NamedTuple):
+    """The classes of two records, and how reports are put into them."""
+
+    classes: tuple[OutputClass, ...]
+    groups: tuple[_Group, ...]
+    lookup: NDArray[np.intp]
+
+
+@lru_cache(maxsize=256)
+def _weights(randomizer: FakeData) -> _Weights:
+    m = len(randomizer.sizes)
+    kept = [Fraction(m * threshold, WORDS) for threshold in randomizer.thresholds]
+    gains = tuple(size * a for size, a in zip(randomizer.sizes, kept, strict=True))
+    return _Weights(m - sum(kept, Fraction(0)), gains)
+
+
+@lru_cache(maxsize=64)
+def _law(randomizer: FakeData, first: int, second: int) -> _Law:
+    base, gains = _weights(randomizer)
+    one, two = _codes(randomizer, first), _codes(randomizer, second)
+    # Attributes that count alike: of one size and threshold, where the records differ or do not.
+    alike: dict[tuple[int, int, bool], list[int]] = {}
+    for place, size in enumerate(randomizer.sizes):
+        key = (size, randomizer.thresholds[place], one[place] == two[place])
+        alike.setdefault(key, []).append(place)
+    groups, outcomes = [], []
+    for (size, _, same), places in alike.items():
+        radix, given = len(places) + 1, (one,) if same else (one, two)
+        codes = tuple(np.array([c[place] for place in places], np.uint64) for c in given)
+        groups.append(_Group(tuple(places), codes, radix, radix ** len(given)))
+        outcomes.append(list(_outcomes(len(places), size, gains[places[0]], same=same)))
+    cells = math.prod(group.length for group in groups)
+    if cells > MOST_CLASSES:
+        raise UnsupportedEventError(
+            f"randomizer 'FakeData' does not bring its law of records {first} and {second}: it has "
+            f"{cells:,} classes of reports, listed up to {MOST_CLASSES:,}"
+        )
+    lookup = np.full(cells, -1, np.intp)
+    classes = []
+    for number, combination in enumerate(itertools.product(*outcomes)):
+        place = 0
+        for group, outcome in zip(groups, combination, strict=True):
+            place = place * group.length + outcome.place
+        lookup[place] = number
+        share = math.prod((outcome.share for outcome in combination), start=Fraction(1))
+        share /= len(randomizer.sizes)
+        one_weight, other_weight = (
+            base + sum((outcome.gains[record] for outcome in combination), Fraction(0))
+            for record in (0, 1)
+        )
+        classes.append(OutputClass(share * one_weight, share * other_weight))
+    return _Law(tuple(classes), tuple(groups), lookup)
+
+
+def _outcomes(d: int, size: int, gain: Fraction, *, same: bool) -> Iterator[_Outcome]:
+    """How many of d uniform codes are a record's, or how many are each of two different ones'."""
+    for ours in range(d + 1):
+        for theirs in [0] if same else range(d + 1 - ours):
+            rest = d - ours - theirs
+            ways = math.comb(d, ours) * math.comb(d - ours, theirs)
+            share = Fraction(ways * (size - (1 if same else 2)) ** rest, size**d)
+            if not share:
+                continue
+            if same:
+                yield _Outcome(ours, share, (ours * gain, ours * gain))
+            else:
+                yield _Outcome(ours * (d + 1) + theirs, share, (ours * gain, theirs * gain))
+
+
+def _codes(randomizer: FakeData, code: int) -> list[int]:
+    """A record's codes of the attributes."""
+    codes = []
+    for size in reversed(randomizer.sizes):
+        code, own = divmod(code, size)
+        codes.append(own)
+    return codes[::-1]
+
+
+def _joined(randomizer: FakeData, codes: Sequence[int]) -> int:
+    """The inverse of ``_codes``."""
+    joined = 0
+    for own, size in zip(codes, randomizer.sizes, strict=True):
+        joined = joined * size + own
+    return joined

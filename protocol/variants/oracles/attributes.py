@@ -1,0 +1,315 @@
+"""SPL and SMP: a frequency oracle for every attribute, or for one of them drawn by lot.
+
+Named so by Arcolezi, Couchot, Al Bouna and Xiao, Random Sampling Plus Fake Data: Multidimensional
+Frequency Estimates With Local Differential Privacy, CIKM 2021, section 2.4.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent, Randomized
+from protocol.crypto.randomness import Stream
+from protocol.messages import Message
+from protocol.randomizers import Randomizer
+from protocol.session.roles import Seen
+from protocol.session.variant import Claim, Epsilon
+from protocol.surveys.limits import Workload
+from protocol.surveys.records import Records
+from protocol.variants.oracles.estimate import AttributeShares
+from protocol.variants.oracles.names import Oracle, frequency_oracle
+from protocol.variants.reports.one_report import OneReport, Request
+from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
+
+SOURCE = "Random Sampling Plus Fake Data"
+
+
+class AttributeReports(Message, frozen=True):
+    """The reports of one party's respondents on every attribute.
+
+    Args:
+        reports: (k, columns), the columns of every attribute's report one after the other.
+    """
+
+    reports: Annotated[
+        Array, ArraySpec(shape=(Bounds(1, "max_records"), "columns"), high="columns")
+    ]
+
+
+class SampledReports(Message, frozen=True):
+    """The reports of one party's respondents on the attribute that each drew.
+
+    Args:
+        sampled: (k,) places of attributes.
+        reports: (k, columns) of its report, and 0 in what columns are left.
+    """
+
+    sampled: Annotated[Array, ArraySpec(shape=(Bounds(1, "max_records"),), high="attributes")]
+    reports: Annotated[
+        Array, ArraySpec(shape=(Bounds(1, "max_records"), "columns"), high="columns")
+    ]
+
+
+class AttributeTallies(Message, frozen=True):
+    """The published result.
+
+    Args:
+        respondents: how many reported.
+        reports: (m,) how many reports there are on each attribute.
+        totals: (cells,) of every attribute in turn, ``Randomizer.tally`` of these.
+    """
+
+    scalar_bytes = 64
+
+    respondents: int
+    reports: Annotated[Array, ArraySpec(dtype="u4", shape=("attributes",), most="respondents")]
+    totals: Annotated[Array, ArraySpec(dtype="u4", shape=("cells",), most="respondents")]
+
+
+class AttributeOracles(OneReport, frozen=True, kw_only=True):
+    """Base of the protocols that report on attributes apart, all or some of them.
+
+    A subclass says by which randomizer each attribute is reported (``randomizers``).
+
+    Args:
+        epsilon: of a respondent's report.
+    """
+
+    epsilon: Epsilon
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Made here, so that what does not fit is said at once.
+        _ = self.columns
+
+    def workload(self) -> Workload:
+        """A tally of every attribute."""
+        return Workload(len(self.survey.sizes), sum(self.survey.sizes))
+
+    @property
+    def randomizers(self) -> tuple[Randomizer, ...]:
+        """By which each attribute's reports are drawn, in the survey's order."""
+        raise NotImplementedError
+
+    @property
+    def attributes(self) -> int:
+        """How many attributes there are."""
+        return len(self.survey.names)
+
+    @functools.cached_property
+    def cells(self) -> int:
+        """How many categories all attributes have."""
+        return sum(self.survey.sizes)
+
+    @functools.cached_property
+    def widths(self) -> tuple[int, ...]:
+        """How many columns the report on each attribute takes."""
+        return tuple(one.report.longest for one in self.randomizers)
+
+    @functools.cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The bounds of all columns of a report."""
+        return tuple(bound for one in self.randomizers for bound in bounds_of(one))
+
+    def tallied(self, reports: Sequence[NDArray[np.unsignedinteger]], n: int) -> AttributeTallies:
+        """The result.
+
+        Args:
+            reports: of each attribute, (k, width).
+            n: how many respondents reported.
+        """
+        totals = [
+            one.tally(as_reports(one, given))
+            for one, given in zip(self.randomizers, reports, strict=True)
+        ]
+        return AttributeTallies(
+            n,
+            np.array([len(given) for given in reports], np.uint32),
+            np.concatenate(totals).astype(np.uint32),
+        )
+
+    def estimate(self, result: Message) -> AttributeShares:
+        found = self.published(result, AttributeTallies)
+        ends = np.cumsum(self.survey.sizes)[:-1]
+        return AttributeShares(
+            self.survey,
+            self.randomizers,
+            tuple(np.split(found.totals.astype(np.int64), ends)),
+            found.reports.astype(np.int64),
+            found.respondents,
+        )
+
+
+class WholeReport(AttributeOracles, frozen=True, kw_only=True):
+    """Base of those in which a report has columns of every attribute."""
+
+    messages = (Request, AttributeReports, AttributeTallies)
+
+    def pooled(self, reports: Sequence[AttributeReports]) -> AttributeTallies:
+        rows = np.concatenate([report.reports for report in reports])
+        return self.tallied(np.split(rows, np.cumsum(self.widths)[:-1], axis=1), len(rows))
+
+
+class Spl(WholeReport, frozen=True, kw_only=True):
+    """SPL: a report on every attribute, with an even share of epsilon each.
+
+    Args:
+        oracle: the frequency oracle: grr, sue, oue, blh or olh.
+    """
+
+    name = "spl"
+
+    oracle: Oracle = "grr"
+
+    @functools.cached_property
+    def randomizers(self) -> tuple[Randomizer, ...]:
+        share = self.epsilon / len(self.survey.sizes)
+        while True:
+            made = tuple(
+                frequency_oracle(self.oracle, size, epsilon=share) for size in self.survey.sizes
+            )
+            # The sum of rounded shares may exceed what was asked by a bit.
+            if math.fsum(one.epsilon for one in made) <= self.epsilon:
+                return made
+            share = math.nextafter(share, 0.0)
+
+    @functools.cached_property
+    def report_event(self) -> PrivacyEvent:
+        """What a report tells: a draw on every attribute."""
+        return Composed(
+            tuple(
+                Randomized(one, (name,))
+                for one, name in zip(self.randomizers, self.survey.names, strict=True)
+            )
+        )
+
+    def answer(self, records: Records, question: Message, stream: Stream) -> AttributeReports:
+        drawn = [
+            as_columns(one.randomize(records.codes[:, place], stream))
+            for place, one in enumerate(self.randomizers)
+        ]
+        return AttributeReports(np.concatenate(drawn, axis=1).astype(dtype_of(self.columns)))
+
+    def report_reveals(self, report: Message, seen: Seen) -> PrivacyEvent:
+        return self.report_event
+
+    def most(self) -> float:
+        """One report: the epsilons of all attributes."""
+        return PureAccountant().judge(self.report_event).record
+
+    def claims(self) -> tuple[Claim, ...]:
+        says = "epsilon is split evenly over the attributes"
+        return (Claim(source=SOURCE, says=says, epsilon=self.epsilon),)
+
+
+class Smp(AttributeOracles, frozen=True, kw_only=True):
+    """SMP: a report on one attribute, drawn uniformly and named, with all of epsilon.
+
+    Args:
+        oracle: the frequency oracle: grr, sue, oue, blh or olh.
+    """
+
+    name = "smp"
+    messages = (Request, SampledReports, AttributeTallies)
+
+    oracle: Oracle = "grr"
+
+    @functools.cached_property
+    def randomizers(self) -> tuple[Randomizer, ...]:
+        return tuple(
+            frequency_oracle(self.oracle, size, epsilon=self.epsilon) for size in self.survey.sizes
+        )
+
+    @functools.cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The bounds of the columns of a report on whichever attribute: the largest."""
+        every = [bounds_of(one) for one in self.randomizers]
+        return tuple(
+            max(bounds[place] for bounds in every if place < len(bounds))
+            for place in range(max(self.widths))
+        )
+
+    def answer(self, records: Records, question: Message, stream: Stream) -> SampledReports:
+        sampled = stream.integers(self.attributes, len(records))
+        reports = np.zeros((len(records), len(self.columns)), dtype_of(self.columns))
+        for place, one in enumerate(self.randomizers):
+            rows = sampled == place
+            drawn = one.randomize(records.codes[rows, place], stream)
+            reports[rows, : self.widths[place]] = as_columns(drawn)
+        kind = dtype_of([self.attributes])
+        return SampledReports(sampled.astype(kind), reports)
+
+    def read(self, report: SampledReports) -> SampledReports | None:
+        """The same, if every row is a report on its attribute."""
+        if len(report.sampled) != len(report.reports):
+            return None
+        for place, one in enumerate(self.randomizers):
+            rows = report.reports[report.sampled == place]
+            bounds = np.ones(len(self.columns), np.uint64)
+            bounds[: self.widths[place]] = bounds_of(one)
+            if (rows >= bounds).any():
+                return None
+        return report
+
+    def pooled(self, reports: Sequence[SampledReports]) -> AttributeTallies:
+        sampled = np.concatenate([report.sampled for report in reports])
+        rows = np.concatenate([report.reports for report in reports])
+        each = [rows[sampled == place, :width] for place, width in enumerate(self.widths)]
+        return self.tallied(each, len(sampled))
+
+    def report_reveals(self, report: SampledReports, seen: Seen) -> PrivacyEvent:
+        """A report is a draw on the attribute that it names, which is drawn without a look."""
+        if self.read(report) is None:
+            return Plain(self.survey.names)
+        events = tuple(self._drawn[place] for place in np.unique(report.sampled).tolist())
+        return events[0] if len(events) == 1 else OneOf(events)
+
+    @functools.cached_property
+    def _drawn(self) -> tuple[Randomized, ...]:
+        return tuple(
+            Randomized(one, (name,))
+            for one, name in zip(self.randomizers, self.survey.names, strict=True)
+        )
+
+    def most(self) -> float:
+        """One report: the largest of the attributes' epsilons."""
+        return max(one.epsilon for one in self.randomizers)
+
+    def claims(self) -> tuple[Claim, ...]:
+        says = "a report costs epsilon, whichever attribute it is on"
+        return (Claim(source=SOURCE, says=says, epsilon=self.epsilon),)
+
+
+def bounds_of(randomizer: Randomizer) -> tuple[int, ...]:
+    """The exclusive bounds of the columns that a report takes, if written as one row."""
+    one = randomizer.report
+    if one.high is None:
+        return (1 << 8 * int(one.dtype[1:]),) * one.longest
+    high = one.high if isinstance(one.high, tuple) else (int(one.high),)
+    return high * (one.longest // len(high))
+
+
+def dtype_of(bounds: Sequence[int]) -> np.dtype[np.unsignedinteger]:
+    """The type of columns with these bounds."""
+    return smallest_dtype(max(bounds))
+
+
+def as_columns(reports: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+    """Reports as rows, (k, width)."""
+    return reports.reshape(len(reports), math.prod(reports.shape[1:]))
+
+
+def as_reports(
+    randomizer: Randomizer, rows: NDArray[np.unsignedinteger]
+) -> NDArray[np.unsignedinteger]:
+    """The inverse of ``as_columns``."""
+    one = randomizer.report
+    reports: NDArray[np.unsignedinteger] = rows.reshape(-1, *one.shape).astype(one.dtype)
+    return reports

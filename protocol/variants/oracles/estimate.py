@@ -1,0 +1,133 @@
+"""What tallies of single attributes say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.randomizers import Randomizer
+from protocol.surveys.survey import Survey
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class AttributeShares(Estimate):
+    """The distribution of every attribute by itself; it says nothing of attributes together.
+
+    Where only some respondents reported on an attribute they are a random sample of all, and
+    standard errors include what that adds. An attribute without a report is NaN.
+
+    Args:
+        survey: what was asked.
+        randomizers: by which each attribute's reports are drawn.
+        totals: of each attribute, ``Randomizer.tally`` of its reports.
+        reports: how many there are of each attribute, shape (m,).
+        respondents: how many there are.
+
+    Raises:
+        ValueError: not one of each for every attribute, counts that do not fit, or no respondent.
+    """
+
+    survey: Survey
+    randomizers: tuple[Randomizer, ...]
+    totals: tuple[NDArray[np.int64], ...]
+    reports: NDArray[np.int64]
+    respondents: int
+
+    def __post_init__(self) -> None:
+        m = len(self.survey.names)
+        if not len(self.randomizers) == len(self.totals) == len(self.reports) == m:
+            raise ValueError(f"expected randomizers, totals and reports of {m} attributes")
+        if self.n < 1 or (self.reports > self.n).any():
+            raise ValueError(f"expected a respondent, and at most {self.n} reports of an attribute")
+        for name in self.survey.names:
+            if self._asked(name):
+                self._of(name)
+            elif self.totals[self.survey.index(name)].any():
+                raise ValueError(f"counts of {name!r}, of which there is no report")
+
+    def __repr__(self) -> str:
+        return f"<AttributeShares: m={len(self.survey.names)}, n={self.n}>"
+
+    @property
+    def n(self) -> int:
+        """The number of respondents."""
+        return self.respondents
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """The estimated distribution of one attribute.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: not one attribute, or an unknown projection.
+        """
+        name = self._only(names)
+        asked = self._asked(name)
+        if not asked:
+            unknown = np.full(self.survey.attribute(name).size, np.nan)
+            return Table(
+                names=(name,),
+                categories=(self.survey.attribute(name).categories,),
+                values=unknown,
+                standard_errors=unknown.copy(),
+                population_errors=unknown.copy(),
+                n=0,
+                projection=projection,
+            )
+        raw = self._of(name).table(name)
+        if asked < self.n and raw.standard_errors is not None:
+            given = raw.standard_errors**2 + self._missed(asked) * (raw.values - raw.values**2)
+            raw = replace(raw, standard_errors=standard_errors(given, np.abs(given)))
+        return raw.projected(projection)
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """The mean over the respondents of a weight that depends on one attribute.
+
+        Raises:
+            SurveyError, ValueError: as ``Estimate.query``, and for more than one attribute.
+        """
+        given = self.checked_weights(names, weights)
+        name = self._only(names)
+        if np.ptp(given) == 0:
+            return Estimated(float(given.flat[0]), 0.0)
+        asked = self._asked(name)
+        if not asked:
+            return Estimated(float("nan"), None)
+        found = self._of(name).query(names, given)
+        if asked == self.n or found.standard_error is None:
+            return found
+        spread = float(self._of(name).table(name).values @ given**2) - found.value**2
+        variance = found.standard_error**2 + self._missed(asked) * spread
+        return Estimated(found.value, standard_error(variance, abs(variance)))
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """An empty list: attributes were reported apart."""
+        return []
+
+    def _missed(self, asked: int) -> float:
+        """The variance of a share among so many respondents, drawn from all, over that of one."""
+        return (self.n - asked) / (asked * (self.n - 1))
+
+    def _asked(self, name: str) -> int:
+        return int(self.reports[self.survey.index(name)])
+
+    def _of(self, name: str) -> SharesEstimate:
+        """Of those alone who reported on it."""
+        place = self.survey.index(name)
+        return SharesEstimate(
+            self.survey, (name,), self.randomizers[place], self.totals[place], self._asked(name)
+        )
+
+    def _only(self, names: Sequence[str]) -> str:
+        self.survey.axes(names)
+        if len(names) != 1:
+            raise ValueError(
+                f"{len(names)} attributes: expected one, for each was reported by itself"
+            )
+        return names[0]

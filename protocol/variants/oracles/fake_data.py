@@ -1,0 +1,47 @@
+"""RS+FD: one attribute is randomized, the others are fakes, and nobody is told which."""
+
+from __future__ import annotations
+
+import functools
+
+from protocol.crypto.randomness import Stream
+from protocol.messages import Message
+from protocol.randomizers import FakeData, Randomizer, join_codes
+from protocol.session.variant import Claim
+from protocol.surveys.records import Records
+from protocol.variants.oracles.attributes import SOURCE, AttributeReports, WholeReport
+
+
+class RsFd(WholeReport, frozen=True, kw_only=True):
+    """Arcolezi et al., Random Sampling Plus Fake Data, section 3.2, with randomized response.
+
+    The attribute that is drawn is randomized with ``ln(m (e**epsilon - 1) + 1)``, which the fakes
+    are to bring back to epsilon. They do not: that is what two records cost that differ everywhere,
+    and it is what is charged.
+
+    Args:
+        epsilon: as the paper claims it of a respondent's report.
+    """
+
+    name = "rs-fd"
+
+    @functools.cached_property
+    def randomizer(self) -> FakeData:
+        """By which a whole record is randomized."""
+        return FakeData.with_epsilon(self.survey.sizes, epsilon=self.epsilon)
+
+    @functools.cached_property
+    def randomizers(self) -> tuple[Randomizer, ...]:
+        return tuple(self.randomizer.column(place) for place in range(self.attributes))
+
+    def answer(self, records: Records, question: Message, stream: Stream) -> AttributeReports:
+        cells = join_codes(records.codes, self.survey.sizes)
+        return AttributeReports(self.randomizer.randomize(cells, stream))
+
+    def most(self) -> float:
+        """One report."""
+        return self.randomizer.epsilon
+
+    def claims(self) -> tuple[Claim, ...]:
+        says = "fake answers amplify privacy: a report costs epsilon"
+        return (Claim(source=SOURCE, says=says, epsilon=self.epsilon),)

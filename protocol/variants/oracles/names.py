@@ -1,0 +1,38 @@
+"""The frequency oracles by the names that the literature has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from protocol.randomizers import KeepUniform, LocalHashing, Randomizer, UnaryEncoding
+
+Oracle: TypeAlias = Literal["grr", "sue", "oue", "blh", "olh"]
+
+_MAKERS: Mapping[Oracle, Callable[[int, float], Randomizer]] = MappingProxyType(
+    {
+        "grr": lambda size, epsilon: KeepUniform.with_epsilon(size, epsilon=epsilon),
+        "sue": lambda size, epsilon: UnaryEncoding.symmetrized(size, epsilon=epsilon),
+        "oue": lambda size, epsilon: UnaryEncoding.optimized(size, epsilon=epsilon),
+        "blh": lambda size, epsilon: LocalHashing.binary(size, epsilon=epsilon),
+        "olh": lambda size, epsilon: LocalHashing.optimized(size, epsilon=epsilon),
+    }
+)
+
+ORACLES: tuple[Oracle, ...] = tuple(_MAKERS)
+"""The names."""
+
+
+def frequency_oracle(oracle: Oracle, size: int, *, epsilon: float) -> Randomizer:
+    """The randomizer of this name, with the parameters that the literature has for an epsilon.
+
+    Args:
+        oracle: grr, k-ary randomized response; sue and oue, unary encodings; blh and olh, hashing.
+        size: the number of categories.
+        epsilon: what a report costs at most, in nats.
+
+    Raises:
+        ValueError: the size or the epsilon does not suit it; says why.
+    """
+    return _MAKERS[oracle](size, epsilon)
