@@ -68,7 +68,7 @@ def _examples_of(name: str) -> list[Variant]:
     if issubclass(cls, MarginalRelease):
         return [cls(survey=BITS, epsilon=1.0)]
     if issubclass(cls, AttributeOracles):
-        if "oracle" in cls.__struct_fields__:
-            return [cls(survey=BITS, epsilon=1.0, oracle=oracle) for oracle in ORACLES]
-        return [cls(survey=BITS, epsilon=1.0)]
+        oracles = {"spl": ORACLES, "smp": ORACLES[:3]}.get(name, ())
+        chosen = [cls(survey=BITS, epsilon=1.0, oracle=oracle) for oracle in oracles]
+        return chosen or [cls(survey=BITS, epsilon=1.0)]
     raise LookupError(f"no example of {name}")

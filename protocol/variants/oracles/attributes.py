@@ -152,16 +152,32 @@ class WholeReport(AttributeOracles, frozen=True, kw_only=True):
 
     messages = (Request, AttributeReports, AttributeTallies)
 
+    def read(self, report: AttributeReports) -> AttributeReports | None:
+        """The same, if it holds reports on all attributes."""
+        each = zip(self.randomizers, self._split(report.reports), strict=True)
+        return report if all(one.fits(as_reports(one, rows)) for one, rows in each) else None
+
     def pooled(self, reports: Sequence[AttributeReports]) -> AttributeTallies:
         rows = np.concatenate([report.reports for report in reports])
-        return self.tallied(np.split(rows, np.cumsum(self.widths)[:-1], axis=1), len(rows))
+        return self.tallied(self._split(rows), len(rows))
+
+    def report_reveals(self, report: AttributeReports, seen: Seen) -> PrivacyEvent:
+        return Plain(self.survey.names) if self.read(report) is None else self.report_event
+
+    @property
+    def report_event(self) -> PrivacyEvent:
+        """What a report tells."""
+        return Randomized(self.randomizer, self.survey.names)
+
+    def _split(self, rows: NDArray[np.unsignedinteger]) -> list[NDArray[np.unsignedinteger]]:
+        return np.split(rows, np.cumsum(self.widths)[:-1], axis=1)
 
 
 class Spl(WholeReport, frozen=True, kw_only=True):
     """SPL: a report on every attribute, with an even share of epsilon each.
 
     Args:
-        oracle: the frequency oracle: grr, sue, oue, blh or olh.
+        oracle: grr, sue, oue, blh, olh, subset-selection or hadamard-response.
     """
 
     name = "spl"
@@ -197,9 +213,6 @@ class Spl(WholeReport, frozen=True, kw_only=True):
         ]
         return AttributeReports(np.concatenate(drawn, axis=1).astype(dtype_of(self.columns)))
 
-    def report_reveals(self, report: Message, seen: Seen) -> PrivacyEvent:
-        return self.report_event
-
     def most(self) -> float:
         """One report: the epsilons of all attributes."""
         return PureAccountant().judge(self.report_event).record
@@ -213,7 +226,7 @@ class Smp(AttributeOracles, frozen=True, kw_only=True):
     """SMP: a report on one attribute, drawn uniformly and named, with all of epsilon.
 
     Args:
-        oracle: the frequency oracle: grr, sue, oue, blh or olh.
+        oracle: grr, sue, oue, blh, olh, subset-selection or hadamard-response.
     """
 
     name = "smp"
@@ -250,11 +263,11 @@ class Smp(AttributeOracles, frozen=True, kw_only=True):
         """The same, if every row is a report on its attribute."""
         if len(report.sampled) != len(report.reports):
             return None
-        for place, one in enumerate(self.randomizers):
+        for place, (one, width) in enumerate(zip(self.randomizers, self.widths, strict=True)):
             rows = report.reports[report.sampled == place]
-            bounds = np.ones(len(self.columns), np.uint64)
-            bounds[: self.widths[place]] = bounds_of(one)
-            if (rows >= bounds).any():
+            if rows[:, width:].any() or (rows[:, :width] >= bounds_of(one)).any():
+                return None
+            if not one.fits(as_reports(one, rows[:, :width])):
                 return None
         return report
 

@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from protocol.randomizers import KeepUniform, LocalHashing, Randomizer, UnaryEncoding
+from protocol.randomizers import (
+    HadamardResponse,
+    KeepUniform,
+    LocalHashing,
+    Randomizer,
+    SubsetSelection,
+    UnaryEncoding,
+)
 
-Oracle: TypeAlias = Literal["grr", "sue", "oue", "blh", "olh"]
+Oracle: TypeAlias = Literal[
+    "grr", "sue", "oue", "blh", "olh", "subset-selection", "hadamard-response"
+]
 
 _MAKERS: Mapping[Oracle, Callable[[int, float], Randomizer]] = MappingProxyType(
     {
@@ -17,6 +26,12 @@ _MAKERS: Mapping[Oracle, Callable[[int, float], Randomizer]] = MappingProxyType(
         "oue": lambda size, epsilon: UnaryEncoding.optimized(size, epsilon=epsilon),
         "blh": lambda size, epsilon: LocalHashing.binary(size, epsilon=epsilon),
         "olh": lambda size, epsilon: LocalHashing.optimized(size, epsilon=epsilon),
+        "subset-selection": lambda size, epsilon: SubsetSelection.with_epsilon(
+            size, epsilon=epsilon
+        ),
+        "hadamard-response": lambda size, epsilon: HadamardResponse.with_epsilon(
+            size, epsilon=epsilon
+        ),
     }
 )
 
@@ -28,7 +43,8 @@ def frequency_oracle(oracle: Oracle, size: int, *, epsilon: float) -> Randomizer
     """The randomizer of this name, with the parameters that the literature has for an epsilon.
 
     Args:
-        oracle: grr, k-ary randomized response; sue and oue, unary encodings; blh and olh, hashing.
+        oracle: grr, k-ary randomized response; sue and oue, unary encodings; blh and olh, hashing;
+            subset-selection; hadamard-response.
         size: the number of categories.
         epsilon: what a report costs at most, in nats.
 

@@ -225,6 +225,18 @@ def test_malformed_reports_are_not_counted(message: SampledReports) -> None:
     assert "0 parties sent valid reports" in str(machine.failure)
 
 
+def test_a_set_of_another_size_is_not_counted() -> None:
+    for variant in (
+        Spl(survey=WIDE, epsilon=1.0, oracle="subset-selection"),
+        Smp(survey=WIDE, epsilon=1.0, oracle="subset-selection"),
+    ):
+        report = variant.answer(answers(WIDE, 1), Request(b""), Stream(bytes(32)))
+        assert variant.read(report) is report
+        emptied = msgspec.structs.replace(report, reports=np.zeros_like(report.reports))
+        assert variant.read(emptied) is None
+        assert variant.reveals(emptied, Seen()) == Plain(WIDE.names)
+
+
 def test_unused_columns_are_0() -> None:
     variant = Smp(survey=WIDE, epsilon=1.0, oracle="oue")
     assert variant.columns == (256, 8)
