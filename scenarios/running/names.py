@@ -22,6 +22,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.reproductions.rrba.independence": ("rrba-table-4",),
     "scenarios.reproductions.rrba.accuracy": ("rrba-table-5", "rrba-table-6", "rrba-figure-7"),
     "scenarios.reproductions.rrba.honest": ("rrba-honest",),
+    "scenarios.reproductions.frequency_oracles": ("frequency-oracles",),
     "scenarios.reproductions.marginals.figures": ("marginals-figure-6", "marginals-figure-7"),
     "scenarios.reproductions.privkv.printed_tables": (
         "privkv-table-2",
