@@ -332,6 +332,12 @@ def _check_estimate(
         if np.ptp(weight) > 0:
             wanted = float(weight @ covariance @ weight)
             _compare_spread(estimates @ weight, wanted, f"{about}: the weighted sum {number}")
+            sums = randomizer.sum_variances(truth, each, np.zeros(size, np.intp), weight)
+            _require(
+                bool(np.allclose(sums, [wanted], rtol=1e-9, atol=1e-15)),
+                f"{about}: sum_variances of the weighted sum {number} is {sums}, and by covariance "
+                f"{wanted:.6g}",
+            )
 
 
 def _compare_spread(values: Floats, variance: float, about: str) -> None:

@@ -117,6 +117,13 @@ class Together(Oue, frozen=True):
         return Support(hit=Fraction(1, 2), other=q, both_hit=q / 2, both_other=q)
 
 
+class Added(KeepUniform, frozen=True):
+    """Adds variances up as if shares were independent."""
+
+    def sum_variances(self, shares: Any, n: int, groups: Any, weights: Any) -> Any:
+        return np.bincount(groups, weights**2 * self.variances(shares, n))
+
+
 class Lopsided(Oue, frozen=True):
     """Is not symmetric, and says so."""
 
@@ -188,6 +195,7 @@ class Weak(Oue, frozen=True):
         (Shifted(8, WORDS // 4), "the estimated share of"),
         (Supported(8, WORDS // 4), r"the support states 0\.5, 0\.2, none"),
         (Together(8, WORDS // 4), "the weighted sum"),
+        (Added(8, WORDS // 4), "sum_variances of the weighted sum"),
         (Lopsided(8, WORDS // 4), "says that it is symmetric"),
         (Mute(8, WORDS // 4), "the same stream gives other reports"),
         (Guessing(8, WORDS // 4), "best_guess is"),
