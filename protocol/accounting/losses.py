@@ -144,7 +144,7 @@ def power(pair: ThreePoint, draws: int) -> LossDistribution:
     epsilon = pair.epsilon
     if neutral == 0.0:
         gained = np.arange(1, draws + 1, dtype=np.float64)
-        logs = _accumulated(np.log((draws - gained + 1) / gained) + epsilon, round(draws * likely))
+        logs = accumulated(np.log((draws - gained + 1) / gained) + epsilon, round(draws * likely))
         differences = 2.0 * np.arange(draws + 1) - draws
     else:
         ratios = np.empty(draws)
@@ -154,7 +154,7 @@ def power(pair: ThreePoint, draws: int) -> LossDistribution:
                 j * likely
             )
             ratios[j - 1] = before
-        falling = _accumulated(np.log(ratios), round(draws * (1 - likely + rare)))
+        falling = accumulated(np.log(ratios), round(draws * (1 - likely + rare)))
         rising = falling[::-1]
         negative = np.arange(draws, 0, -1, dtype=np.float64)
         logs = np.concatenate([rising[:0:-1] - negative * epsilon, rising])
@@ -166,7 +166,7 @@ def power(pair: ThreePoint, draws: int) -> LossDistribution:
     return LossDistribution(differences[kept] * epsilon, masses[kept], lost)
 
 
-def _accumulated(logs: Floats, start: int) -> Floats:
+def accumulated(logs: Floats, start: int) -> Floats:
     """Logarithms of masses from those of their ratios; they are 0, and most exact, at ``start``."""
     found = np.zeros(len(logs) + 1)
     start = min(max(start, 0), len(logs))

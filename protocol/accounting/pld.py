@@ -7,12 +7,10 @@ library is imported when it is asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import msgspec
 
-from protocol.accounting.composition import DominatingPairs, ExactAccountant, Pairs, largest_epsilon
-from protocol.accounting.events import PrivacyEvent
+from protocol.accounting.composition import DominatingPairs, Pairs, largest_epsilon
 from protocol.randomizers import ThreePoint
 
 INTERVAL = 1e-4
@@ -38,19 +36,6 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     lower: float
     delta: float
     interval: float
-
-
-def pld_epsilon(
-    events: Iterable[PrivacyEvent], delta: float, attribute: str | None = None
-) -> Opinion:
-    """What the library says of one respondent's events, as ``exact_epsilon`` of the same.
-
-    Raises:
-        ImportError: the library is not installed.
-        UnsupportedEventError: an event is of no class that the accountant knows.
-        ValueError: ``delta`` is not above 0 and below 1; the library rounds too much at 0.
-    """
-    return opinion(ExactAccountant(delta).pairs(events, attribute), delta)
 
 
 def opinion(pairs: DominatingPairs, delta: float) -> Opinion:

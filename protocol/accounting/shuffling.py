@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.accounting.losses import accumulated
 from protocol.randomizers.keep import KeepUniform
 
 RELATION = "any two records of one respondent, the others' the same (replace one)"
@@ -245,9 +246,7 @@ def _binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
     ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))
     # Outwards from the mean, where it matters most that nothing has added up yet.
     centre = min(max(round(mean), first), last) - first
-    logs = np.zeros(len(values) + 1)
-    logs[centre + 1 :] = np.cumsum(ratios[centre:])
-    logs[:centre] = -np.cumsum(ratios[:centre][::-1])[::-1]
+    logs = accumulated(ratios, centre)
     masses = np.exp(logs - logs.max())
     whole: Floats = masses / masses.sum()
     return first, whole

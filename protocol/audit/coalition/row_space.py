@@ -88,21 +88,15 @@ def row_space(sets: Sequence[Places], parties: int) -> RowSpace:
 
 def _refined(sets: Sequence[Places], parties: int) -> Places:
     """A label for every place: those have the same that are in the same sets; 0 are in none."""
-    labels = np.zeros(parties, np.int64)
-    count = 1
+    # With one more place at the front that is in no set.
+    labels = np.zeros(parties + 1, np.int64)
     for places in sets:
-        old, inverse = np.unique(labels[places], return_inverse=True)
-        labels[places] = count + inverse
-        count += len(old)
-    # The labels that are still in use, from 1, in the order of their first place.
-    used, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    ranks = np.empty(len(used), np.int64)
-    by_first = np.argsort(first, kind="stable")
-    by_first = by_first[used[by_first] != 0]
-    ranks[by_first] = np.arange(1, len(by_first) + 1)
-    ranks[used == 0] = 0
-    compact: Places = ranks[inverse]
-    return compact
+        _, inverse = np.unique(labels[places + 1], return_inverse=True)
+        labels[places + 1] = labels.max() + 1 + inverse
+    # The labels that are still in use, in the order of their first place.
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    ranks = np.argsort(np.argsort(first))
+    return ranks[inverse][1:]
 
 
 def _reduced(rows: Sequence[Sequence[int]]) -> dict[int, _Row]:

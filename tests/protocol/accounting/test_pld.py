@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 
 import pytest
 
-from protocol.accounting.composition import exact_epsilon
+from protocol.accounting.composition import ExactAccountant, exact_epsilon
 from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent, Public, Randomized
-from protocol.accounting.pld import INTERVAL, Opinion, pld_epsilon
+from protocol.accounting.pld import INTERVAL, Opinion, opinion
 from protocol.randomizers import KeepElseTable, KeepUniform, PrivKVM, UnaryEncoding
 
 pytest.importorskip("dp_accounting")
@@ -36,11 +37,18 @@ CASES: dict[str, list[PrivacyEvent]] = {
 }
 
 
+def second_of(
+    events: Sequence[PrivacyEvent], delta: float, attribute: str | None = None
+) -> Opinion:
+    """What the library says of one respondent's events."""
+    return opinion(ExactAccountant(delta).pairs(events, attribute), delta)
+
+
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("name", CASES)
 def test_both_agree_within_the_interval(name: str, delta: float) -> None:
     exact = exact_epsilon(CASES[name], delta).epsilon
-    second = pld_epsilon(CASES[name], delta)
+    second = second_of(CASES[name], delta)
     assert second.interval == (pytest.approx(3.3e-4, abs=1e-5) if name == "grid" else INTERVAL)
     # The library gives up 1e-15 for tails, besides.
     assert second.lower - 1e-5 <= exact <= second.epsilon + 1e-5
@@ -49,17 +57,17 @@ def test_both_agree_within_the_interval(name: str, delta: float) -> None:
 
 def test_many_draws_have_wider_cells() -> None:
     events = [keep(16, 1.0)] * 10_000
-    exact, second = exact_epsilon(events, 1e-6).epsilon, pld_epsilon(events, 1e-6)
+    exact, second = exact_epsilon(events, 1e-6).epsilon, second_of(events, 1e-6)
     assert second.interval > INTERVAL
     assert second.lower < exact < second.epsilon
     assert second.epsilon - second.lower < 0.02 * exact
 
 
 def test_what_is_nothing_and_what_is_not_private() -> None:
-    nothing = pld_epsilon([Public()], 1e-6)
+    nothing = second_of([Public()], 1e-6)
     assert nothing == Opinion(epsilon=0.0, lower=0.0, delta=1e-6, interval=0.0)
-    assert pld_epsilon([keep(3, 1.0), Plain(("b",))], 1e-6).epsilon == math.inf
-    alone = pld_epsilon([keep(3, 1.0), Plain(("b",))], 1e-6, "a")
+    assert second_of([keep(3, 1.0), Plain(("b",))], 1e-6).epsilon == math.inf
+    alone = second_of([keep(3, 1.0), Plain(("b",))], 1e-6, "a")
     assert alone.epsilon == pytest.approx(1.0, abs=1e-3)
 
 
@@ -67,7 +75,7 @@ def test_it_is_independent_of_the_exact_sum(monkeypatch: pytest.MonkeyPatch) -> 
     """A wrong convolution here would not be confirmed there."""
     events = [keep(16, 1.0)] * 10
     monkeypatch.setattr("protocol.accounting.losses.power", lambda pair, draws: 1 / 0)
-    assert pld_epsilon(events, 1e-6).epsilon == pytest.approx(7.9097, abs=1e-3)
+    assert second_of(events, 1e-6).epsilon == pytest.approx(7.9097, abs=1e-3)
     with pytest.raises(ZeroDivisionError):
         exact_epsilon(events, 1e-6)
 
@@ -75,10 +83,10 @@ def test_it_is_independent_of_the_exact_sum(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
 def test_bad_deltas(delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
-        pld_epsilon([keep(3, 1.0)], delta)
+        second_of([keep(3, 1.0)], delta)
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     with pytest.raises(ImportError, match=r"pip install '\.\[accounting\]'"):
-        pld_epsilon([keep(3, 1.0)], 1e-6)
+        second_of([keep(3, 1.0)], 1e-6)
