@@ -10,7 +10,7 @@ from protocol.audit.walk import Step
 from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roles import EARLY_PER_SENDER, Topic, topic_of
-from protocol.surveys.limits import Held
+from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered, Departed, Refused, Sent
 
 REASONS = 1_000
@@ -77,7 +77,7 @@ class CompletenessWriter:
         held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(self, charter: Charter, held: Held | None = None) -> None:
+    def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self._charter = charter
         self._held = held
         self._closings: list[Closing] = []
@@ -164,8 +164,7 @@ class CompletenessWriter:
         left_out = tuple(
             name for name in missing if name in heard and (name, topic) not in self._crowded
         )
-        if self._held is not None:
-            self._held.take(_BYTES_PER_NAME * (len(awaited) + len(counted)))
+        self._held.take(_BYTES_PER_NAME * (len(awaited) + len(counted)))
         self._closings.append(
             Closing(
                 closed.of,

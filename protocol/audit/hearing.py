@@ -21,7 +21,7 @@ from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, Par
 from protocol.session.charter import Charter
 from protocol.session.roles import Seen, Topic, topic_of
 from protocol.session.variant import heeded
-from protocol.surveys.limits import Held
+from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered
 
 
@@ -35,7 +35,7 @@ class Hearing:
         held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(self, charter: Charter, held: Held | None = None) -> None:
+    def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self._charter = charter
         self._held = held
         self._counted: dict[int, Message] = {}
@@ -77,7 +77,7 @@ class Hearing:
 
     def _keep(self, envelope: Envelope, message: Message) -> None:
         # One that was sent to many is one object, and is never forgotten (``Seen``).
-        if self._held is not None and id(message) not in self._counted:
+        if id(message) not in self._counted:
             self._held.take(self._charter.codec.held_bytes(message, envelope.body))
             self._counted[id(message)] = message
 

@@ -33,7 +33,7 @@ from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import event_of
 from protocol.sharing.messages import Partial, Upload
-from protocol.surveys.limits import Held
+from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Refused, Sent
 
 REMARKS = 20
@@ -128,7 +128,7 @@ class LedgerWriter:
         self,
         charter: Charter,
         observers: Iterable[Observer] = (AGGREGATOR,),
-        held: Held | None = None,
+        held: Held = UNLIMITED,
     ) -> None:
         self._charter = charter
         self._accountant = PureAccountant()

@@ -31,7 +31,7 @@ from protocol.messages import (
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather
-from protocol.surveys.limits import Held
+from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.wire.codec import encode_envelope
 
@@ -79,7 +79,7 @@ class ReplayWriter:
     """
 
     def __init__(
-        self, charter: Charter, disclosed: Iterable[Disclosure], held: Held | None = None
+        self, charter: Charter, disclosed: Iterable[Disclosure], held: Held = UNLIMITED
     ) -> None:
         self._roster = charter.roster
         self._roles = {known.member: _Role(charter, known, held) for known in disclosed}
@@ -109,7 +109,7 @@ class ReplayWriter:
 class _Role:
     """One member's replay, driven by what it said: each of its words must come from the machine."""
 
-    def __init__(self, charter: Charter, known: Disclosure, held: Held | None) -> None:
+    def __init__(self, charter: Charter, known: Disclosure, held: Held) -> None:
         self._charter = charter
         self._known = known
         self._held = held
@@ -126,8 +126,7 @@ class _Role:
 
     def heard(self, number: int, envelope: Envelope) -> None:
         """An envelope was delivered."""
-        if self._held is not None:
-            self._held.take(len(envelope.body))
+        self._held.take(len(envelope.body))
         self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
 
     @property
@@ -286,8 +285,7 @@ class _Role:
 
     def _give(self, machine: Machine, envelope: Envelope) -> int:
         """Give the role an envelope, with a new number: what was counted is given before others."""
-        if self._held is not None:
-            self._held.drop(len(envelope.body))
+        self._held.drop(len(envelope.body))
         self._given += 1
         machine.receive(msgspec.structs.replace(envelope, seq=self._given), 0.0)
         return self._given

@@ -13,7 +13,7 @@ import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
-from protocol.surveys.limits import Held, TooMuchError
+from protocol.surveys.limits import UNLIMITED, Held, TooMuchError
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.codec import Codec, decode_envelope
 
@@ -80,7 +80,7 @@ class Walk:
         bodies: whether what is delivered comes with what it says; if not, next to nothing is kept.
     """
 
-    def __init__(self, codec: Codec, held: Held | None = None, *, bodies: bool = True) -> None:
+    def __init__(self, codec: Codec, held: Held = UNLIMITED, *, bodies: bool = True) -> None:
         self._codec = codec
         self._held = held
         self._bodies = bodies
@@ -119,8 +119,7 @@ class Walk:
         if self._is_shared(envelope):
             times, first = self._shared.get(body, (0, said))
             self._shared[body] = times + 1, first
-        if self._held is not None:
-            self._held.take(0 if times else self._size(said))
+        self._held.take(0 if times else self._size(said))
 
     def add(self, entry: Entry) -> Step:
         """The next step; what it sends is under way.
@@ -156,8 +155,7 @@ class Walk:
             times, first = self._shared.pop(body)
             if times > 1:
                 self._shared[body] = times - 1, first
-        if self._held is not None:
-            self._held.drop(0 if times > 1 else self._size(said))
+        self._held.drop(0 if times > 1 else self._size(said))
         return said
 
     def _is_shared(self, envelope: Envelope) -> bool:
@@ -170,7 +168,7 @@ class Walk:
 
 
 def walk(
-    codec: Codec, entries: Iterable[Entry], held: Held | None = None, *, bodies: bool = True
+    codec: Codec, entries: Iterable[Entry], held: Held = UNLIMITED, *, bodies: bool = True
 ) -> Iterator[Sequence[Step]]:
     """The steps of a transcript, a block of them at a time; the arguments are those of ``Walk``.
 
@@ -197,7 +195,7 @@ def walk(
 
 
 def steps(
-    codec: Codec, entries: Iterable[Entry], held: Held | None = None, *, bodies: bool = True
+    codec: Codec, entries: Iterable[Entry], held: Held = UNLIMITED, *, bodies: bool = True
 ) -> Iterator[Step]:
     """The steps of a transcript, one by one."""
     return chain.from_iterable(walk(codec, entries, held, bodies=bodies))

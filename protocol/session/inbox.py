@@ -22,7 +22,7 @@ from protocol.session.charter import Charter
 from protocol.session.roles import EARLY_PER_SENDER, Gather, Topic, check_round, topic_of
 
 KEPT = 1024
-"""How many refused messages are remembered; later ones are only counted."""
+"""How many refused messages are remembered."""
 
 _NOT_BETWEEN_MEMBERS = (Closed.kind(), Left.kind(), Head.kind())
 
@@ -60,7 +60,7 @@ class Inbox:
     Attributes:
         waiting: the open gather, if there is one.
         gone: who is known to have left, and why.
-        kept: the first messages that never reached the role; ``kept_count`` counts all.
+        kept: the first messages that never reached the role.
     """
 
     __slots__ = (
@@ -72,7 +72,6 @@ class Inbox:
         "_me",
         "gone",
         "kept",
-        "kept_count",
         "waiting",
     )
 
@@ -86,7 +85,6 @@ class Inbox:
         self.waiting: Waiting | None = None
         self.gone: dict[PartyId, str] = {}
         self.kept: list[Kept] = []
-        self.kept_count = 0
 
     def admit(self, envelope: Envelope, *, over: bool) -> Message | None:
         """Decode what another member sent; None, and kept, if it must be refused.
@@ -189,7 +187,6 @@ class Inbox:
 
     def keep(self, envelope: Envelope, reason: str) -> None:
         """Set a message aside for the auditor."""
-        self.kept_count += 1
         if len(self.kept) < KEPT:
             self.kept.append(Kept(envelope.sender, envelope.seq, envelope.kind[:64], reason))
 

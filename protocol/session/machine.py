@@ -145,11 +145,6 @@ class Machine:
         """The first messages that never reached the role, with the reason."""
         return self._inbox.kept
 
-    @property
-    def kept_count(self) -> int:
-        """How many messages never reached the role."""
-        return self._inbox.kept_count
-
     def take(self) -> list[Envelope]:
         """What is to be sent now, in order; each envelope is returned once."""
         outbox, self._outbox = self._outbox, []

@@ -144,3 +144,7 @@ class Held:
     def drop(self, size: int) -> None:
         """What was taken is not held any more."""
         self._bytes -= size + OVERHEAD
+
+
+UNLIMITED = Held(lambda: 0, free=2**63)
+"""For what was made here, and not read from somebody's file."""

@@ -74,8 +74,6 @@ class Recorder:
 
     Attributes:
         checkpoint: the last one written.
-        messages: how many envelopes were sent so far.
-        bytes: how many bytes their encodings take.
 
     Raises:
         LocalProtocolError: the header is invalid, or the signer is not its aggregator.
@@ -119,8 +117,6 @@ class Recorder:
         self._at = 0
         self._open = True
         self.checkpoint: SignedCheckpoint | None = None
-        self.messages = 0
-        self.bytes = 0
         self._write(HEADER, encoded, before=MAGIC)
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
@@ -154,8 +150,6 @@ class Recorder:
             encoded = encode_envelope(envelope)
         self._append(Sent(at=_microseconds(now), envelope=encoded))
         tree.append(encoded)
-        self.messages += 1
-        self.bytes += len(encoded)
         if self._signer is not None:
             self._progress.said(envelope, encoded)
             if (

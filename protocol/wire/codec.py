@@ -14,6 +14,7 @@ import numpy as np
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
+from protocol.wire.canonical import canonical
 
 ENVELOPE_BYTES = 512
 """The most bytes of an envelope beside its body."""
@@ -32,7 +33,7 @@ _UNENCODABLE = (
     msgspec.MsgspecError,
 )
 _encode_envelope = msgspec.msgpack.Encoder().encode
-_decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
+_envelopes = msgspec.msgpack.Decoder(Envelope)
 
 
 def _unknown(name: str) -> Any:
@@ -238,10 +239,6 @@ def decode_envelope(encoded: bytes) -> Envelope:
         RemoteProtocolError: malformed, or not the one encoding of what it says.
     """
     try:
-        envelope = _decode_envelope(encoded)
-        canonical = _encode_envelope(envelope)
-    except (msgspec.DecodeError, ValueError, OverflowError) as error:
+        return canonical(encoded, _envelopes, what="envelope")
+    except ValueError as error:
         raise RemoteProtocolError(str(error), field="envelope") from error
-    if canonical != encoded:
-        raise RemoteProtocolError("the encoding is not canonical", field="envelope")
-    return envelope

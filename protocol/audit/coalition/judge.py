@@ -27,7 +27,7 @@ from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from protocol.surveys.limits import Held
+from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
 
@@ -87,9 +87,8 @@ def worst_coalition(charter: Charter, entries: Iterable[Entry], size: int) -> Wo
     return reading.worst_coalition()
 
 
-def _held_of(entries: Iterable[Entry]) -> Held | None:
-    # Entries that are made here, and not read from a file, cost what they cost.
-    return Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else None
+def _held_of(entries: Iterable[Entry]) -> Held:
+    return Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else UNLIMITED
 
 
 class CoalitionReading(Fold):
@@ -101,7 +100,7 @@ class CoalitionReading(Fold):
         held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(self, charter: Charter, coalition: Coalition, held: Held | None = None) -> None:
+    def __init__(self, charter: Charter, coalition: Coalition, held: Held = UNLIMITED) -> None:
         self.charter = charter
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
@@ -175,7 +174,7 @@ class CoalitionSearch(CoalitionReading):
         SurveyError: ``size`` leaves no honest party, or is negative.
     """
 
-    def __init__(self, charter: Charter, size: int, held: Held | None = None) -> None:
+    def __init__(self, charter: Charter, size: int, held: Held = UNLIMITED) -> None:
         parties = len(charter.roster.parties)
         if not 0 <= size < parties:
             raise SurveyError(

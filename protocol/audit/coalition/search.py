@@ -52,19 +52,12 @@ class Choice(NamedTuple):
     words: str
 
 
-class _Damage(NamedTuple):
-    """Smaller is worse for those who are not in it."""
-
-    smallest: float
-    exposed: int
-
-    @classmethod
-    def of(cls, space: RowSpace) -> _Damage:
-        sizes = [len(places) for places in (*space.determined, *space.mixed)]
-        if space.opposite:
-            sizes.append(2)
-        exposed = sum(len(places) == 1 for places in space.determined)
-        return cls(min(sizes, default=math.inf), -exposed)
+def _damage(space: RowSpace) -> tuple[float, int]:
+    """The size of the smallest set, and how many are exposed, negated: less is worse for them."""
+    sizes = [len(places) for places in (*space.determined, *space.mixed)]
+    if space.opposite:
+        sizes.append(2)
+    return min(sizes, default=math.inf), -sum(len(places) == 1 for places in space.determined)
 
 
 class _Search:
@@ -140,7 +133,7 @@ def _all_of(task: _Search, tried: int) -> Choice:
     size = min(task.size, len(task.active))
     best = min(
         combinations(task.active.tolist(), size),
-        key=lambda places: (*_Damage.of(task.space(places)), places),
+        key=lambda places: (*_damage(task.space(places)), places),
     )
     words = f"all {tried:,} coalitions of {size} of the {len(task.active)} parties were tried"
     return Choice(task.filled(best), True, words)
@@ -373,10 +366,10 @@ def _shrinking(task: _Search) -> Choice:
         place = int(np.argmin(masks))
         hood = record.hoods[place][known.unknown[place]]
         candidates.append(tuple(hood[: task.size].tolist()))
-    best = min(candidates, key=lambda places: _Damage.of(task.space(places)))
-    damage = _Damage.of(task.space(best))
+    best = min(candidates, key=lambda places: _damage(task.space(places)))
+    smallest, _ = _damage(task.space(best))
     words = (
         f"{len(candidates)} coalitions were tried: of the smallest set whose sum follows, and of "
         "those with whom a party has the fewest masks; there may be worse"
     )
-    return Choice(task.filled(best), damage.smallest == 1, words)
+    return Choice(task.filled(best), smallest == 1, words)

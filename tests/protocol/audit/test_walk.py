@@ -49,19 +49,19 @@ def came(sender: str, seq: int, *, to: str, repeat: bool = False) -> Delivered:
 def counted(monkeypatch: pytest.MonkeyPatch, run: Callable[[], object]) -> Counter[str]:
     """How often envelopes and messages are decoded meanwhile."""
     calls: Counter[str] = Counter()
-    decode, decode_envelope = Codec.decode, wire._decode_envelope
+    decode, canonical = Codec.decode, wire.canonical
 
     def message(self: Codec, name: str, body: bytes) -> Message:
         calls["message"] += 1
         return decode(self, name, body)
 
-    def envelope(encoded: bytes) -> Any:
+    def envelope(encoded: bytes, decoder: Any, *, what: str) -> Any:
         calls["envelope"] += 1
-        return decode_envelope(encoded)
+        return canonical(encoded, decoder, what=what)
 
     with monkeypatch.context() as patch:
         patch.setattr(Codec, "decode", message)
-        patch.setattr(wire, "_decode_envelope", envelope)
+        patch.setattr(wire, "canonical", envelope)
         run()
     return calls
 

@@ -17,7 +17,6 @@ from protocol.transcript.entries import Refused
 from protocol.transcript.reader import Block, Torn, TranscriptReader, read
 from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
 from protocol.transcript.verification import verify
-from protocol.wire.codec import encode_envelope
 from tests.recorded.transcripts import (
     ANNA,
     BERT,
@@ -36,15 +35,6 @@ def test_digest_is_known_at_any_time() -> None:
     for i, item in enumerate(REPORTS, start=1):
         recorder.sent(item, now=0.0)
         assert recorder.digest() == digest_of(REPORTS[:i])
-
-
-def test_traffic_is_counted() -> None:
-    recorder = Recorder(lambda _: None, HEADER)
-    for item in REPORTS:
-        recorder.sent(item, now=0.0)
-        recorder.delivered(item, now=0.0)
-    assert recorder.messages == 2
-    assert recorder.bytes == sum(len(encode_envelope(item)) for item in REPORTS)
 
 
 def test_a_crash_loses_nothing_that_was_flushed() -> None:
@@ -98,7 +88,6 @@ def test_recorder_refuses_what_a_verifier_would(wrong: Envelope) -> None:
     recorder = Recorder(lambda _: None, HEADER)
     with pytest.raises(LocalProtocolError, match="invalid envelope"):
         recorder.sent(wrong, now=0.0)
-    assert recorder.messages == 0
 
 
 def test_recorder_refuses_a_repeat_and_words_of_the_departed() -> None:
