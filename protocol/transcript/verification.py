@@ -8,7 +8,6 @@ signatures; only what was published elsewhere (25, 26) tells it from a consisten
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,7 +47,6 @@ Published = Literal["not given", "fits", "begins", "differs"]
 """How a record compares with what was published of it elsewhere."""
 
 _SHOWN = 60
-_NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,8 +316,8 @@ class _Verifier:
             report("seq-order", f"seq {seq} comes after seq {sender.next - 1}")
         else:
             report("seq-repeat", f"seq {seq} occurs again")
-        sender.put(seq, _NOBODY if position is None else position)
         if position is not None:
+            sender.recipients.put(seq, position)
             sender.undelivered.add(seq)
         if self._signatures is not None and name in self._positions:
             complaint = self._signatures.sent(envelope, encoded)
@@ -332,7 +330,7 @@ class _Verifier:
         sender = self._senders.get(entry.sender)
         position = self._positions.get(entry.recipient)
         what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
-        if sender is None or position is None or sender.recipient(entry.seq) != position:
+        if sender is None or position is None or sender.recipients.get(entry.seq) != position:
             self.report("delivery", f"{what} was not sent", self._entries)
         elif entry.repeat == (entry.seq in sender.undelivered):
             why = "repeated before it is delivered" if entry.repeat else "delivered again"
@@ -410,32 +408,62 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
+class Recipients:
+    """To whom each envelope of one sender went, in little memory.
+
+    A sender mostly addresses one recipient all the time, or its recipients in roster order; so
+    (first seq, first position, step, length) of each run of evenly spaced positions is kept.
+    """
+
+    __slots__ = ("_next", "_odd", "_runs", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._runs: list[tuple[int, int, int]] = []
+        self._next = 0
+        self._odd: dict[int, int] = {}
+
+    def put(self, seq: int, position: int) -> None:
+        """Note to which member, by its position in the roster, an envelope went."""
+        if seq < self._next:
+            self._odd[seq] = position
+            return
+        if self._runs and seq == self._next:
+            first, step, length = self._runs[-1]
+            if length == 1:
+                step = position - first
+            if position == first + step * length:
+                self._runs[-1] = (first, step, length + 1)
+                self._next += 1
+                return
+        self._starts.append(seq)
+        self._runs.append((position, 0, 1))
+        self._next = seq + 1
+
+    def get(self, seq: int) -> int | None:
+        """The recipient's position; None for an unknown envelope."""
+        if seq in self._odd:
+            return self._odd[seq]
+        i = bisect_right(self._starts, seq) - 1
+        if i < 0:
+            return None
+        first, step, length = self._runs[i]
+        ahead = seq - self._starts[i]
+        return first + step * ahead if ahead < length else None
+
+
 class Sender:
     """What is remembered of one sender."""
 
-    __slots__ = ("_late", "_recipients", "departed", "gaps", "next", "undelivered")
+    __slots__ = ("departed", "gaps", "next", "recipients", "undelivered")
 
     def __init__(self) -> None:
         self.next = 0
         # (first, end, entry at which it showed) of every range of numbers that was passed over.
         self.gaps: list[tuple[int, int, int]] = []
-        # To which place on the roster each number went; a dictionary has what came out of order.
-        self._recipients = array("i")
-        self._late: dict[int, int] = {}
+        self.recipients = Recipients()
         self.undelivered: set[int] = set()
         self.departed = False
-
-    def put(self, seq: int, position: int) -> None:
-        """Note to which member, by its place on the roster, an envelope went."""
-        if seq == len(self._recipients):
-            self._recipients.append(position)
-        else:
-            self._late[seq] = position
-
-    def recipient(self, seq: int) -> int | None:
-        """That place; None for an unknown envelope."""
-        in_order = seq < len(self._recipients)
-        return self._late.get(seq, self._recipients[seq] if in_order else None)
 
     def fill(self, seq: int) -> bool:
         """Take a number out of the gaps; whether it was in one."""
