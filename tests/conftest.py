@@ -1,7 +1,8 @@
-"""Tests run on the data that comes with the package, whatever raw data the environment names."""
+"""Tests run on the data that comes with the package, and can be interrupted, wherever they run."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,3 +16,9 @@ def without_raw_data() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
         yield
+
+
+def pytest_configure() -> None:
+    """A job in a shell's background ignores Ctrl-C, which some tests are about."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
