@@ -248,6 +248,23 @@ def held_dominating(randomizer: object) -> Dominating:
     return found
 
 
+def check_stated(randomizer: object) -> None:
+    """Hold all that a randomizer states against its law, whoever wrote it.
+
+    What it does not state is passed over.
+
+    Raises:
+        UnsupportedEventError: what it states is malformed, or contradicts its law.
+    """
+    asked = held_epsilon(randomizer)
+    if not isinstance(randomizer, Randomizer) or _owner(randomizer, "dominating") is Randomizer:
+        return
+    if math.isfinite(asked.epsilon) and (
+        asked.least is not None or _gives(randomizer, "dominating")
+    ):
+        held_dominating(randomizer)
+
+
 def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked: Stated) -> None:
     """Refuse pairs that have less than the stated epsilon, or do not dominate the law."""
     whole = math.fsum(pair.epsilon for pair in pairs)

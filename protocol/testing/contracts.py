@@ -17,6 +17,11 @@ What the contract checks, on one seeded run and on reruns of it:
 7. executors: all give the same result and the same canonical digest.
 8. estimate: the published result is one that the variant can read.
 9. most: no respondent is charged more than ``most`` says, in this run or under faults.
+10. ledger: no two records can have messages whose likelihood ratio exceeds what is charged, purely
+   or at a delta, by the laws of their randomizers, listed; nor do reports that are drawn.
+11. audit: the transcript is intact; audits accept it and say the same epsilon, as text, JSON and
+   page: with all parties replayed, a party's trail, a coalition with a tap and a key, the worst
+   coalition, other observers and other deltas.
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ from protocol.session.variant import Variant, build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
+from protocol.testing.audits import Audited, check_audits, check_record
+from protocol.testing.likelihoods import check_frequencies, check_ledger
 from protocol.testing.schedules import SCHEDULES, check_most, check_under_faults
 
 MUTILATIONS = 200
@@ -42,7 +49,7 @@ ROWS = 8
 """The most respondents for whom non-interference is checked: the first ones and the last."""
 
 
-class Execution(Protocol):
+class Execution(Audited, Protocol):
     """What an executor returns."""
 
     @property
@@ -199,11 +206,14 @@ def check_variant(
     check_most(rehearsal)
     _check_replay(rehearsal)
     _check_interference(variant, records, rehearsal, parties=parties)
-    _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
     try:
         setting.charter.variant.estimate(rehearsal.published)
     except (ProtocolError, ValueError) as error:
         raise AssertionError(f"estimate refuses the variant's own result: {error}") from error
+    check_ledger(rehearsal)
+    check_frequencies(variant, records, seed=seed)
+    check_record(rehearsal)
+    _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
 
 
 def _rehearsed(setting: Setting) -> Rehearsal:
@@ -235,6 +245,7 @@ def _check_executors(
     parties: int | None,
 ) -> None:
     codec = rehearsal.charter.codec
+    first, last = [*executors][:1], [*executors][-1:]
     for name, executor in executors.items():
         execution = executor(variant, records, seed=seed, parties=parties)
         _require(
@@ -245,6 +256,8 @@ def _check_executors(
             execution.digest == rehearsal.digest,
             f"executor {name!r} gives another canonical digest than the local one",
         )
+        if name in (*first, *last):
+            check_audits(execution, rehearsal, everything=name in first)
 
 
 def _check_codec(rehearsal: Rehearsal) -> None:

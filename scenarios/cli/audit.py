@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from protocol.accounting.composition import Composition
-from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit
-from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
-from protocol.audit.ledger import Account
-from protocol.audit.linkage import link
-from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.variant import settled
-from protocol.surveys.limits import Held
 from protocol.transcript.header import charter_of
-from scenarios.cli.conspirators import SilentTaps, coalition_of, stranger
+from scenarios.cli.conspirators import coalition_of, stranger
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
     FILE,
@@ -35,15 +28,11 @@ from scenarios.deployment.disclosures import disclosures
 from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
-from scenarios.report.rounds import RoundWriter
-from scenarios.report.statement.judged import Judged
+from scenarios.report.judging import DELTA, judge
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import built_in_variant, find_variant
 
 _ALONE = "--tap and --key are ignored by --worst"
-
-DELTA = 1e-6
-"""The delta of the tighter figure, unless another one is asked for."""
 
 
 @click.command()
@@ -162,47 +151,33 @@ def audit(
     if trail is not None and trail not in charter.roster:
         raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
     disclosed = list(disclosures(charter, seed=header.seed, folders=members, records=records))
-    silent, known, searched = SilentTaps(conspirators), None, None
-    if conspirators is not None:
-        known = CoalitionReading(charter, conspirators, Held(lambda: reader.stored))
-    if worst is not None:
-        searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
-    rounds = None if html is None else RoundWriter(charter.roster)
-    found = opened.audit(
+    judged, rounds = judge(
+        opened,
         cls,
+        file=transcript.name,
+        reader=reader,
         observer=PartyId(observer),
+        trail=None if trail is None else PartyId(trail),
+        coalition=conspirators,
+        worst=worst,
+        delta=delta,
+        second_opinion=pld,
         digest=digest,
         checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
         disclosed=disclosed,
-        reader=reader,
-        folds=[each for each in (known, searched, silent, rounds) if each is not None],
+        with_rounds=html is not None,
     )
-    respondent, no_delta = None, ""
-    try:
-        respondent = worst_respondent(found.ledger, delta, settled=settled(found.charter.variant))
-    except UnsupportedEventError as error:
-        what = "not computed, nor a second opinion" if pld else "not computed"
-        no_delta = f"at delta {delta:g}: {what}: {error}"
-    judged = Judged(
-        file=transcript.name,
-        header=header,
-        audit=found,
-        account=None if trail is None else _account(found, trail),
-        worst_respondent=respondent,
-        no_delta=no_delta,
-        second_opinions=_second_opinions(respondent, delta) if pld else (),
-        linkage=link(found.ledger),
-        coalition=None if known is None else known.found(),
-        worst=None if searched is None else searched.worst_coalition(),
-        coalition_notes=silent.notes,
+    judged = replace(
+        judged,
         worst_notes=(_ALONE,) if taps or keys else (),
-        notes=_notes(found) if replay else (),
+        notes=_notes(judged.audit) if replay else (),
     )
-    if html is not None and rounds is not None:
+    found = judged.audit
+    if html is not None:
         from scenarios.report.page.page import page
 
         html.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(html, page(judged, rounds.rounds()))
+        write_whole(html, page(judged, rounds))
     if as_json:
         from scenarios.report.values import judged_values
 
@@ -215,31 +190,6 @@ def audit(
         if html is not None:
             click.echo(f"written: {html}")
     return 0 if found.accepted else 1
-
-
-def _account(found: Audit, party: str) -> Account:
-    account = found.ledger.accounts.get(PartyId(party))
-    if account is None:
-        raise UsageError(f"{found.ledger.observer!r} learned nothing from a party {party!r}")
-    return account
-
-
-def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Composition, ...]:
-    """The same messages judged by ``dp-accounting``, whose figures bracket the true one.
-
-    Raises:
-        UsageError: it is not installed, or cannot be asked at this delta.
-    """
-    from protocol.accounting.pld import opinion
-    from scenarios.report.terminal.privacy import seconded
-
-    if worst is None:
-        return ()
-    try:
-        found = opinion(worst.pairs, delta)
-    except (ImportError, ValueError) as error:
-        raise UsageError(f"--pld: {error}") from error
-    return (seconded(worst.composition, found),)
 
 
 def _notes(found: Audit) -> tuple[str, ...]:

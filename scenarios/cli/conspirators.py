@@ -1,14 +1,12 @@
-"""Coalitions given on the command line, and taps in them that add nothing."""
+"""Coalitions given on the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.walk import Fold, Step
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
-from protocol.transcript.entries import Sent
 from scenarios.running.errors import UsageError
 
 
@@ -45,26 +43,6 @@ def coalition_of(
 def stranger(roster: Roster, name: str) -> str:
     """The complaint that a name is not on the roster."""
     return f"{name!r} is not on the roster of {len(roster)} members"
-
-
-class SilentTaps(Fold):
-    """The taps of a coalition whose wires carried no message."""
-
-    def __init__(self, coalition: Coalition | None) -> None:
-        taps = () if coalition is None else coalition.taps
-        self._silent = {frozenset(tap): tap for tap in taps}
-
-    def add(self, step: Step) -> None:
-        if isinstance(step.entry, Sent) and step.envelope is not None:
-            self._silent.pop(frozenset((step.envelope.sender, step.envelope.recipient)), None)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence for each of them."""
-        return tuple(
-            f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
-            for x, y in self._silent.values()
-        )
 
 
 def _wire(roster: Roster, text: str) -> tuple[PartyId, PartyId]:

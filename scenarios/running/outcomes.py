@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import html
+import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.completeness import Completeness, CompletenessWriter
+from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import steps
+from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
@@ -105,6 +109,63 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ledger.add(step)
             completeness.add(step)
         return ledger.ledger(AGGREGATOR), completeness.completeness()
+
+    def audit_reports(
+        self,
+        *,
+        forms: Sequence[Literal["text", "json", "page"]] = ("text", "json", "page"),
+        observer: PartyId = AGGREGATOR,
+        trail: PartyId | None = None,
+        coalition: Coalition | None = None,
+        worst: int | None = None,
+        delta: float = 1e-6,
+        replay: bool = False,
+    ) -> dict[str, str]:
+        """What an audit of the transcript says, in each of these forms.
+
+        Args:
+            forms: as the terminal shows it, as JSON, and as a page of HTML.
+            observer: whose knowledge to account for.
+            trail: the party whose messages are to be shown one by one.
+            coalition: who conspires.
+            worst: how many parties conspire with the aggregator in the most damaging coalition.
+            delta: the probability with which the tighter epsilon may not hold.
+            replay: whether all parties are replayed, with the records of the simulation.
+
+        Raises:
+            SurveyError: somebody named is not on the roster, or there is nothing to replay.
+        """
+        from scenarios.report.judging import judge
+        from scenarios.report.page.page import page
+        from scenarios.report.statement.statement import statement
+        from scenarios.report.terminal.statement import statement_report
+        from scenarios.report.terminal.text import printed
+        from scenarios.report.values import judged_values
+
+        disclosed: Iterable[Disclosure] = ()
+        if replay:
+            if self.records is None or self.seed is None:
+                raise SurveyError("only a simulation can be replayed without its members")
+            disclosed = disclosed_by_seed(self.charter, self.seed, self.records)
+        judged, rounds = judge(
+            self.transcript,
+            type(self.variant),
+            file="transcript.svt",
+            observer=observer,
+            trail=trail,
+            coalition=coalition,
+            worst=worst,
+            delta=delta,
+            digest=self.digest,
+            disclosed=disclosed,
+            with_rounds=True,
+        )
+        makes: dict[str, Callable[[], str]] = {
+            "text": lambda: printed(statement_report(statement(judged))),
+            "json": lambda: json.dumps(judged_values(judged), allow_nan=False),
+            "page": lambda: page(judged, rounds),
+        }
+        return {form: makes[form]() for form in forms}
 
     @property
     def trouble(self) -> dict[str, int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from itertools import islice
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -28,6 +29,15 @@ _WAITS = 16
 
 _NAMED = 12
 """Up to so many attributes are named even if their figures are all the same."""
+
+
+def printed(parts: Iterable[RenderableType], *, width: int = 100) -> str:
+    """What a terminal without colours shows of the parts of a report."""
+    console = Console(width=width, color_system=None, soft_wrap=True, file=StringIO())
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get()
 
 
 def scenarios_report(scenarios: Sequence[Scenario[Any]]) -> Iterator[RenderableType]:

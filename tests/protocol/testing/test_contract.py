@@ -26,7 +26,7 @@ from scenarios.running.outcomes import Outcome
 from tests.protocol.sessions import SURVEY, answers
 from tests.scenarios.own_variants import PlainAnswers, RollCall
 
-RECORDS = answers(SURVEY, 9)
+RECORDS = answers(SURVEY, 6)
 LOCAL = {"local": EXECUTORS["local"]}
 MATRIX = MatrixRandomizer.from_probabilities([[0.7, 0.3], [0.2, 0.8]])
 MATRIX_3 = MatrixRandomizer.from_probabilities([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0, 0.5, 0.5]])
@@ -256,6 +256,9 @@ class Executed(msgspec.Struct):
 
     digest: bytes
     result: Message
+
+    def audit_reports(self, **asked: Any) -> dict[str, str]:
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""Audits a run in every way there is, and reads what is said: text, JSON and page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from protocol.audit.coalition.coalition import Coalition
+from protocol.messages import AGGREGATOR, RECORD
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.transcript.verification import verify
+
+Form = Literal["text", "json", "page"]
+"""How an audit is said."""
+
+
+class _Asked(NamedTuple):
+    """What an audit is asked for: in words, as the command line has them, and as arguments."""
+
+    words: str
+    arguments: dict[str, Any]
+    forms: tuple[Form, ...]
+
+
+class Audited(Protocol):
+    """A run whose transcript can be audited."""
+
+    def audit_reports(self, *, forms: Sequence[Form], **asked: Any) -> Mapping[str, str]:
+        """What an audit says, in each of these forms.
+
+        It is asked by ``observer``, ``trail``, ``coalition``, ``worst``, ``delta`` and ``replay``.
+        """
+
+
+def check_record(rehearsal: Rehearsal) -> None:
+    """Verify a run's transcript.
+
+    Raises:
+        AssertionError: it is not intact, or has another digest than was published.
+    """
+    verification = verify(rehearsal.content, digest=rehearsal.digest)
+    for fault in verification.faults:
+        raise AssertionError(f"verify: {fault}")
+
+
+def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> None:
+    """Audit a run and compare what is said with its rehearsal.
+
+    Args:
+        everything: in every way there is, not in one alone.
+
+    Raises:
+        AssertionError: an audit fails, does not accept the run, or says another epsilon than the
+            ledger of the rehearsal.
+    """
+    for words, asked, forms in _asked(rehearsal) if everything else [_Asked("", {}, ("json",))]:
+        where = f"audit {words}".strip()
+        try:
+            said = run.audit_reports(forms=forms, **asked)
+            found = msgspec.json.decode(said["json"])
+        except Exception as error:
+            raise AssertionError(f"{where} fails: {type(error).__name__}: {error}") from error
+        if not found["accepted"]:
+            first = next((f["text"] for f in found["findings"]), "the record is not intact")
+            raise AssertionError(f"{where} does not accept the run: {first}")
+        for form in forms:
+            if form != "json" and "Accepted" not in said[form]:
+                raise AssertionError(f"{where}: the {form} does not say that the run is accepted")
+        ledger = rehearsal.ledger(asked.get("observer", AGGREGATOR))
+        charged = ledger.record_epsilon if math.isfinite(ledger.record_epsilon) else None
+        if found["privacy"]["record_epsilon"] != charged:
+            raise AssertionError(
+                f"{where} says epsilon {found['privacy']['record_epsilon']}, and the ledger of "
+                f"the same run {charged}"
+            )
+        if asked.get("replay"):
+            follow, members = found["replay"]["follow"], len(rehearsal.charter.roster.parties)
+            if follow != members:
+                raise AssertionError(f"{where}: what {follow} of {members} parties said follows")
+
+
+def _asked(rehearsal: Rehearsal) -> Iterator[_Asked]:
+    parties, ledger = rehearsal.charter.roster.parties, rehearsal.ledger(AGGREGATOR)
+    first, last = parties[0], parties[-1]
+    conspiracy = Coalition((first,), ((AGGREGATOR, last),), (last,))
+    words = f"--records --coalition {first} --tap {AGGREGATOR}:{last} --key {last}"
+    asked: dict[str, Any] = {"replay": True, "coalition": conspiracy}
+    told = next((name for name in parties if name in ledger.accounts), None)
+    if told is not None:
+        words, asked["trail"] = f"{words} --trail {told}", told
+    if len(parties) > 1:
+        words, asked["worst"] = f"{words} --worst 1", 1
+    yield _Asked(words, asked, ("json", "text", "page"))
+    asked = {"observer": first, "delta": 0.1}
+    yield _Asked(f"--observer {first} --delta 0.1", asked, ("json", "page"))
+    asked = {"observer": RECORD, "delta": 0.0}
+    yield _Asked(f"--observer {RECORD} --delta 0", asked, ("json", "text"))

@@ -1,0 +1,348 @@
+"""Holds a ledger against likelihood ratios: those of each law, report by report, and sampled ones.
+
+Nothing here goes by a figure that a randomizer computes of itself: only by its law, input against
+input, and by what it draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.accounting.events import Composed, Derived, OneOf, PrivacyEvent, Public, Randomized
+from protocol.attack.declared import log_ratios
+from protocol.attack.probes import probe_of
+from protocol.attack.rows import aligned_fields, rows_of_parties
+from protocol.attack.trials import Pair, Study
+from protocol.audit.at_delta import worst_respondent
+from protocol.audit.ledger import REFUSED, Account
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import UnsupportedEventError
+from protocol.messages import AGGREGATOR, RECORD
+from protocol.randomizers import Randomizer
+from protocol.randomizers.asking import check_stated, refusing, some_pairs
+from protocol.randomizers.exact import log_of
+from protocol.session.variant import Variant, settled
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+
+MOST_RECORDS = 12
+"""Up to so many different records all are compared with each other; of more, some."""
+
+ACCOUNTS = 8
+"""The number of parties whose recorded messages are compared."""
+
+LOSSES = 2_048
+"""Up to so many different losses the messages of a respondent are composed exactly."""
+
+DELTAS = (1e-6, 0.05)
+"""The deltas at which the tighter figure is compared."""
+
+ROWS = 4_000
+"""The number of reports that are drawn of two records."""
+
+LEVEL = 1e-9
+"""The chance that the sampled ratio contradicts a ledger that is right."""
+
+# How far a ledger's figure may be below the exact one, relative to it.
+_ROUNDING = 1e-9
+
+Codes: TypeAlias = NDArray[np.int64]
+Law: TypeAlias = dict[Fraction, Fraction]
+"""The probability, under the first of two records, of each ratio of the second's to it."""
+
+
+def check_ledger(rehearsal: Rehearsal) -> None:
+    """Hold a run's ledger against the laws of its messages.
+
+    1. What each randomizer states of itself agrees with its law.
+    2. Of no two records the messages of a respondent can have a likelihood ratio beyond what she is
+       charged: for the record, and for an attribute in which alone they differ.
+    3. Nor do those on record.
+    4. At a delta, the exact composition of the laws is within the ledger's figure.
+
+    A randomizer without a law is charged what it states, and passed over here.
+
+    Raises:
+        AssertionError: says whose figure is too low, and by what it is exceeded.
+    """
+    ledger, survey = rehearsal.ledger(RECORD), rehearsal.charter.variant.survey
+    accounts = list(ledger.accounts.values())
+    for event in {charge.event for account in accounts for charge in account.trail}:
+        for part in _draws_of(event):
+            try:
+                check_stated(part.randomizer)
+            except UnsupportedEventError as error:
+                raise AssertionError(f"the ledger: {error}") from error
+    pairs = list(_pairs_of(survey))
+    different = {tuple(id(charge.loss) for charge in a.trail): a for a in reversed(accounts)}
+    for account in different.values():
+        for names, first, second in pairs:
+            _check_account(account, survey, names, first, second)
+    for account in accounts[:ACCOUNTS]:
+        for names, first, second in pairs:
+            _check_recorded(rehearsal, account, names, first, second)
+    if settled(rehearsal.charter.variant):
+        for delta in DELTAS:
+            try:
+                found = worst_respondent(ledger, delta, settled=True)
+            except UnsupportedEventError:
+                return  # An audit says so.
+            if found is not None and found.everybody:
+                for account in different.values():
+                    _check_composed(account, survey, pairs, found.composition.epsilon, delta)
+
+
+def check_frequencies(variant: Variant, records: Records, *, seed: int) -> None:
+    """Hold a ledger against what is drawn: two records, and how often which report comes of them.
+
+    For variants in which a party sends a row for each of its respondents; others are passed over,
+    for in them a trial is a run (``protocol.testing.attacked``).
+
+    Raises:
+        AssertionError: reports tell more than the ledger says.
+    """
+    survey = variant.survey
+    own = records.codes[0].astype(np.int64)
+    sizes = np.array(survey.sizes)
+    other = np.where(own < sizes / 2, sizes - 1, 0)
+    pair = Pair("a respondent's reports", survey.names, (own, other))
+    study = Study(
+        variant=variant,
+        records=records,
+        target=0,
+        mate=None,
+        observer=AGGREGATOR,
+        stream=Stream(secret_of(seed)).derive("contract"),
+    )
+    fields = aligned_fields(study, pair)
+    rows = rows_of_parties(study, pair, ROWS, copies=ROWS, fields=fields) if fields else None
+    if rows is None:
+        return
+    found = probe_of(pair, [rows], level=LEVEL, delta=0.0)
+    if found.accused:
+        raise AssertionError(
+            f"the ledger: {ROWS:,} reports tell at least epsilon {found.lower:.4f} of a record, "
+            f"and the ledger says at most {found.bound:.4f}: {found.right} of {found.guesses} "
+            f"guesses were right that went by {found.event}"
+        )
+
+
+def _pairs_of(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
+    """Pairs of records, and the attributes in which they differ."""
+    sizes = survey.sizes
+    for place, size in enumerate(sizes):
+        inputs = range(size) if size <= MOST_RECORDS else (0, 1, size // 2, size - 1)
+        for one, other in itertools.combinations(inputs, 2):
+            first, second = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
+            first[place], second[place] = one, other
+            yield (survey.names[place],), first, second
+    if len(sizes) == 1:
+        return
+    ends = [np.zeros(len(sizes), np.int64), np.array(sizes, np.int64) - 1]
+    records = ends
+    if survey.cells <= MOST_RECORDS:
+        records = [np.array(cell, np.int64) for cell in np.ndindex(*sizes)]
+    for first, second in itertools.combinations(records, 2):
+        differ = np.flatnonzero(first != second)
+        if len(differ) > 1:
+            yield tuple(survey.names[place] for place in differ), first, second
+
+
+def _check_account(
+    account: Account, survey: Survey, names: Sequence[str], first: Codes, second: Codes
+) -> None:
+    told = math.fsum(_worst(c.event, survey, first, second) for c in account.trail)
+    _within(account, survey, names, (first, second), told, "can have messages")
+
+
+def _check_recorded(
+    rehearsal: Rehearsal, account: Account, names: Sequence[str], first: Codes, second: Codes
+) -> None:
+    survey, total = rehearsal.charter.variant.survey, 0.0
+    for charge in account.trail:
+        if charge.seq == REFUSED or math.isinf(charge.loss.record):
+            continue
+        message = rehearsal.message(rehearsal.sent[account.party, charge.seq])
+        ratios = log_ratios(message, charge.event, survey, (first, second))
+        if ratios is not None:
+            total += float(np.abs(ratios).max(initial=0.0))
+    _within(account, survey, names, (first, second), total, "have messages on record")
+
+
+def _within(
+    account: Account,
+    survey: Survey,
+    names: Sequence[str],
+    records: tuple[Codes, Codes],
+    told: float,
+    what: str,
+) -> None:
+    """Refuse a charge for a record, or for the one attribute that differs, that is exceeded."""
+    figures = {"the record": account.loss.record}
+    if len(names) == 1:
+        figures[repr(names[0])] = account.loss.attributes.get(names[0], 0.0)
+    for about, charged in figures.items():
+        if told > charged * (1 + _ROUNDING):
+            first, second = (_shown(survey, record) for record in records)
+            raise AssertionError(
+                f"the ledger: {account.party} is charged epsilon {charged:.6g} for {about}, and "
+                f"({first}) and ({second}) {what} whose log likelihood ratio is {told:.6g}"
+            )
+
+
+def _check_composed(
+    account: Account,
+    survey: Survey,
+    pairs: Sequence[tuple[tuple[str, ...], Codes, Codes]],
+    epsilon: float,
+    delta: float,
+) -> None:
+    draws = [draw for charge in account.trail for draw in _draws_of(charge.event)]
+    one_by_one = all(
+        isinstance(part, Randomized) for charge in account.trail for part in _parts(charge.event)
+    )
+    if not one_by_one or math.isinf(epsilon):
+        return
+    bound = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**9))
+    for _, *records in pairs:
+        for first, second in (records, records[::-1]):
+            law = _composed(draws, survey, first, second)
+            if law is None:
+                return
+            left = sum(max(share - bound * share * ratio, 0) for ratio, share in law.items())
+            if left > delta * (1 + _ROUNDING):
+                raise AssertionError(
+                    f"the ledger: at delta {delta:g} {account.party} is charged epsilon "
+                    f"{epsilon:.6g}, and of ({_shown(survey, first)}) and "
+                    f"({_shown(survey, second)}) more is left to chance: {float(left):.6g}"
+                )
+
+
+def _composed(
+    draws: Sequence[Randomized], survey: Survey, first: Codes, second: Codes
+) -> Law | None:
+    """The law of all these draws together; None if some law or some input is not known."""
+    found: Law = {Fraction(1): Fraction(1)}
+    for draw in draws:
+        cells = _cells(draw, survey, first, second)
+        law = None if cells is None else _law_of(draw.randomizer, *cells)
+        if law is None or len(found) * len(law) > LOSSES:
+            return None
+        after: Law = {}
+        for (one, share), (other, part) in itertools.product(found.items(), law.items()):
+            after[one * other] = after.get(one * other, Fraction(0)) + share * part
+        found = after
+    return found
+
+
+def _law_of(randomizer: Randomizer, first: int, second: int) -> Law | None:
+    if first == second:
+        return {Fraction(1): Fraction(1)}
+    found: Law = {}
+    listed = _listed(randomizer, first, second)
+    if listed is None:
+        return None
+    for one, other in listed:
+        if one:
+            found[other / one] = found.get(other / one, Fraction(0)) + one
+    return found
+
+
+def _worst(event: PrivacyEvent, survey: Survey, first: Codes, second: Codes) -> float:
+    """The largest log likelihood ratio that a message of an event can have, as far as is known."""
+    match event:
+        case Public() | Derived():
+            return 0.0
+        case Randomized():
+            cells = _cells(event, survey, first, second)
+            if cells is not None:
+                return _ratio(event.randomizer, *cells)
+            differ = any(first[axis] != second[axis] for axis in survey.axes(event.attributes))
+            # Which inputs these records are the variant alone knows.
+            return _largest(event.randomizer) if differ else 0.0
+        case Composed(events):
+            return math.fsum(_worst(part, survey, first, second) for part in events)
+        case OneOf(events):
+            return max((_worst(part, survey, first, second) for part in events), default=0.0)
+        case _:
+            return 0.0
+
+
+def _cells(draw: Randomized, survey: Survey, first: Codes, second: Codes) -> tuple[int, int] | None:
+    """The inputs that two records are, of a randomizer on the combinations of its attributes."""
+    axes = survey.axes(draw.attributes)
+    sizes = [survey.sizes[axis] for axis in axes]
+    try:
+        with refusing(draw.randomizer):
+            if draw.randomizer.size != math.prod(sizes):
+                return None
+    except UnsupportedEventError:
+        return None
+    cells = [int(np.ravel_multi_index(record[list(axes)], sizes)) for record in (first, second)]
+    return cells[0], cells[1]
+
+
+@functools.lru_cache(maxsize=4096)
+def _ratio(randomizer: Randomizer, first: int, second: int) -> float:
+    listed = None if first == second else _listed(randomizer, first, second)
+    worst = 0.0
+    for one, other in listed or ():
+        low, high = min(one, other), max(one, other)
+        if high:
+            worst = max(worst, log_of(high / low) if low else math.inf)
+    return worst
+
+
+@functools.lru_cache(maxsize=256)
+def _largest(randomizer: Randomizer) -> float:
+    try:
+        with refusing(randomizer):
+            return max(_ratio(randomizer, *pair) for pair in some_pairs(randomizer))
+    except UnsupportedEventError:
+        return 0.0
+
+
+@functools.lru_cache(maxsize=4096)
+def _listed(
+    randomizer: Randomizer, first: int, second: int
+) -> tuple[tuple[Fraction, Fraction], ...] | None:
+    """The probabilities of every report, or class of reports, of two inputs; None without a law."""
+    if not isinstance(randomizer, Randomizer):
+        return None
+    try:
+        with refusing(randomizer):
+            if type(randomizer).row is not Randomizer.row:
+                return tuple(zip(randomizer.row(first), randomizer.row(second), strict=True))
+            return tuple(part[:2] for part in randomizer.law(first, second))
+    except UnsupportedEventError:
+        return None
+
+
+def _draws_of(event: PrivacyEvent) -> Iterator[Randomized]:
+    return (part for part in _parts(event) if isinstance(part, Randomized))
+
+
+def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    if isinstance(event, Composed):
+        for part in event.events:
+            yield from _parts(part)
+    elif isinstance(event, OneOf):
+        yield event
+        for part in event.events:
+            yield from _draws_of(part)
+    else:
+        yield event
+
+
+def _shown(survey: Survey, record: Codes) -> str:
+    answers = zip(survey.attributes, record.tolist(), strict=True)
+    return ", ".join(f"{a.name}: {a.categories[code]}" for a, code in answers)

@@ -1,0 +1,154 @@
+"""Judges a transcript in every way that an audit can be asked for, in one pass over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from protocol.accounting.composition import Composition
+from protocol.audit.at_delta import WorstRespondent, worst_respondent
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
+from protocol.audit.disclosure import Disclosure
+from protocol.audit.ledger import Account, Ledger
+from protocol.audit.linkage import link
+from protocol.audit.walk import Fold, Step
+from protocol.errors import SurveyError, UnsupportedEventError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.variant import Variant, settled
+from protocol.surveys.limits import Held
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import Sent
+from protocol.transcript.header import charter_of
+from protocol.transcript.reader import TranscriptReader
+from scenarios.files.transcripts import Transcript
+from scenarios.report.rounds import Round, RoundWriter
+from scenarios.report.statement.judged import Judged
+from scenarios.running.errors import UsageError
+
+DELTA = 1e-6
+"""The delta of the tighter figure, unless another one is asked for."""
+
+
+def judge(
+    transcript: Transcript,
+    variant: type[Variant],
+    *,
+    file: str,
+    reader: TranscriptReader | None = None,
+    observer: PartyId = AGGREGATOR,
+    trail: PartyId | None = None,
+    coalition: Coalition | None = None,
+    worst: int | None = None,
+    delta: float = DELTA,
+    second_opinion: bool = False,
+    digest: bytes | None = None,
+    checkpoint: SignedCheckpoint | None = None,
+    disclosed: Iterable[Disclosure] = (),
+    with_rounds: bool = False,
+) -> tuple[Judged, list[Round]]:
+    """Judge a transcript, and say what was asked for besides.
+
+    Args:
+        variant: the variant's class, chosen by the auditor and never by the transcript.
+        file: the transcript's name.
+        reader: of this transcript, if its header has been read already.
+        observer: whose knowledge to account for.
+        trail: the party whose messages are to be shown one by one.
+        coalition: who conspires.
+        worst: how many parties conspire with the aggregator in the most damaging coalition.
+        delta: the probability with which the tighter epsilon may not hold.
+        second_opinion: whether ``dp-accounting`` is asked too.
+        digest, checkpoint: as published elsewhere.
+        disclosed: what members let the auditor have.
+        with_rounds: whether to tell the rounds; else there are none.
+
+    Raises:
+        SurveyError: the header cannot be read or is of another variant, or a member named is not
+            on the roster.
+        UsageError: what was asked for cannot be said.
+    """
+    reader = transcript.entries() if reader is None else reader
+    header = reader.header
+    if header is None:
+        raise SurveyError("the transcript has no readable header")
+    charter = charter_of(header, variant)
+    silent, known, searched = _SilentTaps(coalition), None, None
+    if coalition is not None:
+        known = CoalitionReading(charter, coalition, Held(lambda: reader.stored))
+    if worst is not None:
+        searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
+    rounds = RoundWriter(charter.roster) if with_rounds else None
+    found = transcript.audit(
+        variant,
+        observer=observer,
+        digest=digest,
+        checkpoint=checkpoint,
+        disclosed=disclosed,
+        reader=reader,
+        folds=[each for each in (known, searched, silent, rounds) if each is not None],
+    )
+    respondent, no_delta = None, ""
+    try:
+        respondent = worst_respondent(found.ledger, delta, settled=settled(found.charter.variant))
+    except UnsupportedEventError as error:
+        what = "not computed, nor a second opinion" if second_opinion else "not computed"
+        no_delta = f"at delta {delta:g}: {what}: {error}"
+    judged = Judged(
+        file=file,
+        header=header,
+        audit=found,
+        account=None if trail is None else _account(found.ledger, trail),
+        worst_respondent=respondent,
+        no_delta=no_delta,
+        second_opinions=_second_opinions(respondent, delta) if second_opinion else (),
+        linkage=link(found.ledger),
+        coalition=None if known is None else known.found(),
+        worst=None if searched is None else searched.worst_coalition(),
+        coalition_notes=silent.notes,
+    )
+    return judged, [] if rounds is None else rounds.rounds()
+
+
+class _SilentTaps(Fold):
+    """The taps of a coalition whose wires carried no message."""
+
+    def __init__(self, coalition: Coalition | None) -> None:
+        taps = () if coalition is None else coalition.taps
+        self._silent = {frozenset(tap): tap for tap in taps}
+
+    def add(self, step: Step) -> None:
+        if isinstance(step.entry, Sent) and step.envelope is not None:
+            self._silent.pop(frozenset((step.envelope.sender, step.envelope.recipient)), None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each of them."""
+        return tuple(
+            f"nothing passed on the wire between {x} and {y}: that tap adds nothing"
+            for x, y in self._silent.values()
+        )
+
+
+def _account(ledger: Ledger, party: PartyId) -> Account:
+    account = ledger.accounts.get(party)
+    if account is None:
+        raise UsageError(f"{ledger.observer!r} learned nothing from a party {party!r}")
+    return account
+
+
+def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Composition, ...]:
+    """The same messages judged by ``dp-accounting``, whose figures bracket the true one.
+
+    Raises:
+        UsageError: it is not installed, or cannot be asked at this delta.
+    """
+    from protocol.accounting.pld import opinion
+    from scenarios.report.terminal.privacy import seconded
+
+    if worst is None:
+        return ()
+    try:
+        found = opinion(worst.pairs, delta)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"--pld: {error}") from error
+    return (seconded(worst.composition, found),)
