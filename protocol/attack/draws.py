@@ -15,7 +15,7 @@ from protocol.attack.bounds import provable
 from protocol.attack.probes import Probe, Tried, proved
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import OutputClass, Randomizer
-from protocol.randomizers.asking import epsilon_of, known
+from protocol.randomizers.asking import check_stated, epsilon_of, known
 from protocol.wire.arrays import smallest_dtype
 
 TRIALS = 1_000_000
@@ -50,6 +50,7 @@ def attack_randomizer(
         UnsupportedEventError: the randomizer does not bring its law, or contradicts it.
         ValueError: numbers out of range, or inputs that are not two of the randomizer's.
     """
+    check_stated(randomizer)
     bound = epsilon_of(randomizer)
     draw = known(randomizer)
     first, second = inputs if inputs is not None else (0, draw.farthest(0))

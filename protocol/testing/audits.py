@@ -67,7 +67,7 @@ def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> Non
             first = next((f["text"] for f in found["findings"]), "the record is not intact")
             raise AssertionError(f"{where} does not accept the run: {first}")
         for form in forms:
-            if form != "json" and "Accepted" not in said[form]:
+            if form != "json" and "Accepted" not in said.get(form, ""):
                 raise AssertionError(f"{where}: the {form} does not say that the run is accepted")
         ledger = rehearsal.ledger(asked.get("observer", AGGREGATOR))
         charged = ledger.record_epsilon if math.isfinite(ledger.record_epsilon) else None

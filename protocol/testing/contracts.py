@@ -219,7 +219,8 @@ def check_variant(
 def _rehearsed(setting: Setting) -> Rehearsal:
     rehearsal = Rehearsal(setting)
     if rehearsal.failure is not None:
-        raise AssertionError(f"the variant does not run: {rehearsal.failure}")
+        why = "; ".join([str(rehearsal.failure), *getattr(rehearsal.failure, "__notes__", ())])
+        raise AssertionError(f"the variant does not run: {why}")
     return rehearsal
 
 

@@ -218,7 +218,8 @@ def _check_composed(
             law = _composed(draws, survey, first, second)
             if law is None:
                 return
-            left = sum(max(share - bound * share * ratio, 0) for ratio, share in law.items())
+            beyond = [share * (1 - bound * ratio) for ratio, share in law.items()]
+            left = sum((part for part in beyond if part > 0), Fraction(0))
             if left > delta * (1 + _ROUNDING):
                 raise AssertionError(
                     f"the ledger: at delta {delta:g} {account.party} is charged epsilon "

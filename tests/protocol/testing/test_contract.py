@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from protocol.accounting.accountants import Loss, PureAccountant
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
+from protocol.audit.at_delta import worst_respondent
+from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import MatrixRandomizer
+from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer
+from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.session.roles import Me, Seen
 from protocol.surveys.records import Records
-from protocol.testing import check_variant, contract
+from protocol.testing import check_variant, contract, likelihoods
 from protocol.variants import RRIndependent, RRJoint
+from protocol.variants.reports.oracle import FrequencyOracle
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import Kind
 from scenarios import EXECUTORS
@@ -277,3 +283,148 @@ def test_an_executor_that_differs(change: Callable[[Outcome], Executed], says: s
 
     variant = RRIndependent.with_keep(SURVEY, 0.6)
     broken(variant, says, executors={**LOCAL, "odd": odd})
+
+
+class Keeping(Randomizer, frozen=True):
+    """Keeps an answer out of six with probability 9/10, and says what it is told to."""
+
+    stated: str
+
+    @property
+    def size(self) -> int:
+        return 6
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        kept = stream.bernoulli(9 * 2**64 // 10, len(codes))
+        others = (codes + 1 + stream.integers(5, len(codes))) % 6
+        return np.where(kept, codes, others).astype(np.uint8)
+
+    def row(self, code: int) -> list[Fraction]:
+        keep = Fraction(9 * 2**64 // 10, 2**64)
+        if self.stated == "another law":
+            keep = Fraction(1, 2)
+        return [keep if code == other else (1 - keep) / 5 for other in range(6)]
+
+    @property
+    def epsilon(self) -> float:
+        return 1.0 if self.stated == "half of epsilon" else super().epsilon
+
+    @property
+    def dominating(self) -> Dominating:
+        found = super().dominating
+        if self.stated != "half of the distance" or found.pairs is None:
+            return found
+        [pair] = found.pairs
+        return Dominating((ThreePoint(pair.ratio, pair.distance / 2),), False)
+
+
+class Oracle(FrequencyOracle, frozen=True):
+    """Reports by it."""
+
+    name = "oracle"
+
+    stated: str = "the truth"
+
+    @property
+    def randomizer(self) -> Keeping:
+        return Keeping(self.stated)
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ("half of epsilon", "party-1: randomizer 'Keeping' states epsilon 1, and its law has 3.80"),
+        ("half of the distance", "the ledger: randomizer 'Keeping' has a dominating pair that doe"),
+        (
+            "another law",
+            "the ledger: 4,000 reports tell at least epsilon 3",
+        ),
+    ],
+)
+def test_a_randomizer_that_lies(stated: str, says: str) -> None:
+    check_variant(Oracle(survey=SURVEY), RECORDS, executors=LOCAL)
+    broken(Oracle(survey=SURVEY, stated=stated), says)
+
+
+def test_an_event_of_a_weaker_randomizer() -> None:
+    class Modest(Oracle, frozen=True):
+        name = "modest"
+
+        def report_reveals(self, report: Message, seen: Seen) -> PrivacyEvent:
+            return Randomized(Keeping("another law"), self.survey.names)
+
+    broken(Modest(survey=SURVEY), "the ledger: 4,000 reports tell at least epsilon 3")
+
+
+def test_an_accountant_that_charges_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = PureAccountant._judge
+
+    def halved(self: PureAccountant, event: PrivacyEvent) -> Loss:
+        loss = judge(self, event)
+        attributes = {name: epsilon / 2 for name, epsilon in loss.attributes.items()}
+        return Loss(loss.record / 2, attributes)
+
+    monkeypatch.setattr(PureAccountant, "_judge", halved)
+    broken(
+        RRIndependent.with_keep(SURVEY, 0.6),
+        "the ledger: party-1 is charged epsilon 0.77.* for the record, and .smokes: no.* can have "
+        "messages whose log likelihood ratio is 1.38",
+    )
+
+
+def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lower(*arguments: Any, **options: Any) -> Any:
+        found = worst_respondent(*arguments, **options)
+        assert found is not None
+        composition = msgspec.structs.replace(
+            found.composition, epsilon=0.99 * found.composition.epsilon
+        )
+        return msgspec.structs.replace(found, composition=composition)
+
+    monkeypatch.setattr(likelihoods, "worst_respondent", lower)
+    broken(
+        Oracle(survey=SURVEY),
+        "the ledger: at delta 1e-06 party-1 is charged epsilon 3.7.* more is left to chance: 0.0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda said, asked: said.pop("page"),
+            "audit --records --coal.*: the page does not say",
+        ),
+        (lambda said, asked: said.update(text="Not a"), "the text does not say that the run is a"),
+        (
+            lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
+            "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
+        ),
+        (
+            lambda said, asked: asked.get("observer") and 1 / 0,
+            "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
+        ),
+    ],
+)
+def test_an_audit_that_goes_wrong(change: Callable[[Any, Any], object], says: str) -> None:
+    class Changed(msgspec.Struct):
+        outcome: Outcome
+
+        @property
+        def digest(self) -> bytes:
+            return self.outcome.digest
+
+        @property
+        def result(self) -> Message:
+            return self.outcome.result
+
+        def audit_reports(self, **asked: Any) -> dict[str, str]:
+            said = self.outcome.audit_reports(**asked)
+            change(said, asked)
+            return said
+
+    def odd(*arguments: Any, **options: Any) -> Changed:
+        return Changed(EXECUTORS["local"](*arguments, **options))
+
+    variant = RRJoint(survey=SURVEY, randomizer=KeepUniform(6, WORDS // 4))
+    broken(variant, says, executors={"odd": odd})
