@@ -16,7 +16,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Composed, Derived, OneOf, PrivacyEvent, Public, Randomized
+from protocol.accounting.events import (
+    Composed,
+    Derived,
+    OneOf,
+    PrivacyEvent,
+    Public,
+    Randomized,
+    single_events,
+)
 from protocol.attack.declared import log_ratios
 from protocol.attack.probes import probe_of
 from protocol.attack.rows import aligned_fields, rows_of_parties
@@ -207,10 +215,7 @@ def _check_composed(
     delta: float,
 ) -> None:
     draws = [draw for charge in account.trail for draw in _draws_of(charge.event)]
-    one_by_one = all(
-        isinstance(part, Randomized) for charge in account.trail for part in _parts(charge.event)
-    )
-    if not one_by_one or math.isinf(epsilon):
+    if math.isinf(epsilon) or any(_has_choice(charge.event) for charge in account.trail):
         return
     bound = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**9))
     for _, *records in pairs:
@@ -329,19 +334,14 @@ def _listed(
 
 
 def _draws_of(event: PrivacyEvent) -> Iterator[Randomized]:
-    return (part for part in _parts(event) if isinstance(part, Randomized))
+    return (part for part in single_events(event) if isinstance(part, Randomized))
 
 
-def _parts(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+def _has_choice(event: PrivacyEvent) -> bool:
+    """Whether which of several events a message tells is not known."""
     if isinstance(event, Composed):
-        for part in event.events:
-            yield from _parts(part)
-    elif isinstance(event, OneOf):
-        yield event
-        for part in event.events:
-            yield from _draws_of(part)
-    else:
-        yield event
+        return any(map(_has_choice, event.events))
+    return isinstance(event, OneOf)
 
 
 def _shown(survey: Survey, record: Codes) -> str:

@@ -12,7 +12,7 @@ from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
-from protocol.errors import SurveyError, UnsupportedEventError
+from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
 from protocol.surveys.limits import Held
@@ -69,8 +69,6 @@ def judge(
     """
     reader = transcript.entries() if reader is None else reader
     header = reader.header
-    if header is None:
-        raise SurveyError("the transcript has no readable header")
     charter = charter_of(header, variant)
     silent, known, searched = _SilentTaps(coalition), None, None
     if coalition is not None:

@@ -45,7 +45,7 @@ def people(context: Context, people: Positive = 24) -> Records:
         people: how many are asked.
     """
     codes = (np.arange(people) % 5).astype("u1")[:, np.newaxis]
-    return Records.from_codes(ANIMALS, codes)
+    return Records(ANIMALS, codes)
 
 
 SCENARIOS = (
