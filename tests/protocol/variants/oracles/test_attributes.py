@@ -19,9 +19,10 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.attack.attack import attack
+from protocol.audit.claims import check_claims
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, SurveyError
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
 from protocol.session.variant import build, parameters_of
@@ -319,6 +320,20 @@ class Believing(RsFd, frozen=True, kw_only=True):
 
     def report_reveals(self, report: Message, seen: Seen) -> PrivacyEvent:
         return Randomized(Claimed(self.epsilon), self.survey.names)
+
+
+@pytest.mark.parametrize("variant", every(WIDE, 1.0), ids=named)
+def test_the_audit_shows_what_is_claimed_beside_what_is_charged(variant: AttributeOracles) -> None:
+    charter = charter_of(variant, parties=4)
+    outcome = rehearsed(charter, holdings_of(charter, answers(WIDE, 4)))
+    [check] = check_claims(variant, outcome.ledger(RECORD))
+    assert check.claim.epsilon == 1.0
+    assert check.factor is not None
+    if isinstance(variant, RsFd):
+        assert check.factor == pytest.approx(1.8172, abs=1e-4)
+    else:
+        assert check.factor == pytest.approx(1.0, abs=1e-9)
+        assert check.factor <= 1.0
 
 
 def test_rs_fd_that_charges_what_is_claimed_is_accused() -> None:
