@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,7 @@ def _sums_of_digits(
     return rest, sums
 
 
+@lru_cache(maxsize=1024)
 def _least_factor(number: int) -> int:
     """The smallest prime factor of a number above 1."""
     for factor in range(2, math.isqrt(number) + 1):
@@ -278,6 +280,7 @@ def _fits(size: int, groups: int) -> bool:
     return groups <= _LARGEST_GROUPS and int(groups ** (digits + 2)) < MAX_REPORTS
 
 
+@lru_cache(maxsize=1024)
 def _digits(size: int, base: int) -> int:
     """How many digits of a base the codes below ``size`` have."""
     digits = 1
