@@ -101,7 +101,7 @@ class PureAccountant:
                 epsilon = epsilon_of(randomizer)
                 reasons: tuple[str, ...] = ()
                 if math.isinf(epsilon):
-                    reasons = (f"a report on {_names(attributes)} can rule an answer out",)
+                    reasons = (f"a report on {', '.join(attributes)} can rule an answer out",)
                 return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)
             case Masked(attributes):
                 return _unbounded(
@@ -121,9 +121,6 @@ class PureAccountant:
                 )
 
 
-def _names(attributes: tuple[str, ...]) -> str:
-    return ", ".join(attributes)
-
-
 def _unbounded(attributes: tuple[str, ...], reason: str) -> Loss:
-    return Loss(math.inf, dict.fromkeys(attributes, math.inf), (reason.format(_names(attributes)),))
+    why = reason.format(", ".join(attributes))
+    return Loss(math.inf, dict.fromkeys(attributes, math.inf), (why,))

@@ -19,7 +19,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Randomized,
 )
-from protocol.audit.ledger import Charge, Ledger
+from protocol.audit.ledger import Ledger
 from protocol.messages import PartyId
 from protocol.randomizers.asking import best_guess_of
 
@@ -83,20 +83,18 @@ def link(ledger: Ledger) -> Linkage:
     tell everything is taken to be linkable, like all that it may tell.
     """
     alike: dict[tuple[tuple[str, bool, PrivacyEvent], ...], list[PartyId]] = {}
-    trails: dict[tuple[tuple[str, bool, PrivacyEvent], ...], tuple[Charge, ...]] = {}
     for party, account in ledger.accounts.items():
-        key = tuple((charge.kind, charge.summed, charge.event) for charge in account.trail)
-        alike.setdefault(key, []).append(party)
-        trails.setdefault(key, account.trail)
+        trail = tuple((charge.kind, charge.summed, charge.event) for charge in account.trail)
+        alike.setdefault(trail, []).append(party)
     sizes = dict(zip(ledger.attributes, ledger.sizes, strict=False))
     groups = [
         Linked(
             parties=tuple(parties),
-            linked=tuple(charge.kind for charge in trails[key] if not charge.summed),
-            unlinked=tuple(charge.kind for charge in trails[key] if charge.summed),
-            repeated=_repeated([c.event for c in trails[key] if not c.summed], ledger, sizes),
+            linked=tuple(kind for kind, summed, _ in trail if not summed),
+            unlinked=tuple(kind for kind, summed, _ in trail if summed),
+            repeated=_repeated([event for _, summed, event in trail if not summed], ledger, sizes),
         )
-        for key, parties in alike.items()
+        for trail, parties in alike.items()
     ]
     groups.sort(key=lambda group: -len(group.parties))
     return Linkage(ledger.observer, tuple(groups))

@@ -25,7 +25,7 @@ EARLY_PER_SENDER = 64
 """How many messages of one kind of one sender may wait for a role that does not await them yet."""
 
 Topic = tuple[str, int]
-"""What a gather is about: a kind and a round."""
+"""What a gather or its closing is about: a kind of message and a round."""
 
 
 def topic_of(message: Message) -> Topic:

@@ -10,10 +10,11 @@ from protocol.crypto.merkle import is_consistent, is_included, joint_root, leaf_
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS
 from protocol.session.heads import head_statement
+from protocol.session.roles import Topic
 from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import Count, Hash, SignedCheckpoint
 from protocol.transcript.entries import party_leaf
-from protocol.transcript.standing import Standing, Topic, standing_leaf
+from protocol.transcript.standing import Standing, standing_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope
 

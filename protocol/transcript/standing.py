@@ -10,9 +10,8 @@ import numpy as np
 
 from protocol.crypto.merkle import Tree, root_of
 from protocol.messages import Closed, PartyId
-
-Topic = tuple[str, int]
-"""The topic of a closing: a kind of message and its round."""
+from protocol.session.roles import Topic
+from protocol.wire.canonical import canonical
 
 MAX_CLOSINGS = 1 << 16
 """Maximum number of closings that are counted."""
@@ -27,7 +26,7 @@ _BLOCK = 128
 """The number of members whose bitmaps are spread out at once, a multiple of 8."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_closed = msgspec.msgpack.Decoder(Closed).decode
+_closings = msgspec.msgpack.Decoder(Closed)
 _Bits = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
@@ -86,11 +85,10 @@ class Standings:
         if len(self._topics) >= MAX_CLOSINGS or len(self._bitmaps) + taken > MAX_BITMAP_BYTES:
             return
         try:
-            closed = _decode_closed(body)
-            canonical = _encode(closed)
-        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            closed = canonical(body, _closings, what="closing")
+        except ValueError:
             return
-        if canonical != body or len(closed.of.encode()) > MAX_KIND_BYTES:
+        if len(closed.of.encode()) > MAX_KIND_BYTES:
             return
         if self._fits(closed.awaited) and self._fits(closed.counted):
             self._topics.append((closed.of, closed.round))

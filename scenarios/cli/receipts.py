@@ -11,6 +11,7 @@ import msgspec
 
 from protocol.audit.proofs.extension import prove_extension
 from protocol.messages import NO_ROUND, Envelope, Message, PartyId
+from protocol.session.roles import Topic
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint, Statement
 from protocol.transcript.extension import MAGIC as EXTENSION
@@ -24,7 +25,6 @@ from protocol.transcript.receipts import (
     is_about,
     problems_of,
 )
-from protocol.transcript.standing import Topic
 from protocol.wire.codec import decode_envelope
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (

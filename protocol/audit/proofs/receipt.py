@@ -30,6 +30,7 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.heads import head_of
+from protocol.session.roles import Topic
 from protocol.session.variant import Variant, event_of
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -37,7 +38,7 @@ from protocol.transcript.entries import CanonicalDigest, Delivered, Departed, Se
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Counted, Receipt
-from protocol.transcript.standing import Standings, Topic
+from protocol.transcript.standing import Standings
 from protocol.transcript.verification import Verification, verify
 
 
