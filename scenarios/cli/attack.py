@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import math
+import json
+import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
+import numpy as np
 from click.core import ParameterSource
 
+from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
-from scenarios.cli.attack_client import attack_draws, attack_function
+from protocol.surveys.survey import shown
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.options import (
     FILE,
     Amount,
     json_option,
     print_json,
+    print_report,
     seed_option,
     set_option,
 )
@@ -27,7 +31,17 @@ from scenarios.running.loading import find_attackable
 
 if TYPE_CHECKING:
     from protocol.attack.attack import Attack
-    from protocol.attack.probes import Probe
+    from protocol.attack.client import ClientAttack
+    from protocol.randomizers import Randomizer
+    from protocol.session.variant import Variant
+
+_VARIANTS_ALONE = {
+    "runs": "--runs",
+    "copies": "--copies",
+    "observer": "--observer",
+    "settings": "--set",
+    "survey_file": "--survey",
+}
 
 
 @click.command()
@@ -116,58 +130,34 @@ def attack(
     PATH.py:NAME of a randomizer attacks its draws by its law, and compares with its own epsilon.
     """
     found = find_attackable(variant)
-    if not isinstance(found, type):
-        kind = "function" if callable(found) else "randomizer"
-        for name in ("runs", "copies", "observer", "settings", "survey_file"):
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                option = {"settings": "set", "survey_file": "survey"}.get(name, name)
-                raise UsageError(f"--{option} is for variants; {variant} is a {kind}")
-        if not callable(found):
-            if claims is not None:
-                raise UsageError("--claims is for a client function; a randomizer says its epsilon")
-            return attack_draws(
-                variant,
-                found,
-                inputs=inputs,
-                trials=trials,
-                alpha=alpha,
-                delta=delta,
-                seed=seed,
-                as_json=as_json,
-            )
-        if inputs is None or claims is None:
-            raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
-        return attack_function(
-            variant,
-            found,
-            inputs=inputs,
-            claims=claims,
-            trials=trials,
-            alpha=alpha,
-            delta=delta,
-            seed=seed,
-            as_json=as_json,
-        )
-    if inputs is not None or claims is not None:
-        raise UsageError(f"--inputs and --claims are for a client function; {variant} is a variant")
-    from protocol.attack.attack import attack as attacked
-    from scenarios.cli.example_variants import COPIES, example, read_survey
-
-    survey = read_survey(survey_file) if survey_file is not None else None
-    made, records = example(found, settings, survey)
+    limits: dict[str, Any] = {"alpha": alpha, "delta": delta, "seed": seed}
+    if trials is not None:
+        limits["trials"] = trials
     started = time.perf_counter()
+    result: Attack | ClientAttack
     try:
-        result = attacked(
-            made,
-            records,
-            observer=PartyId(observer),
-            trials=trials,
-            runs=runs,
-            copies=copies or COPIES.get(made.name),
-            alpha=alpha,
-            delta=delta,
-            seed=seed,
-        )
+        if isinstance(found, type):
+            if inputs is not None or claims is not None:
+                raise UsageError(
+                    f"--inputs and --claims are for a client function; {variant} is a variant"
+                )
+            limits |= {"observer": PartyId(observer), "runs": runs, "copies": copies}
+            result = _variant_attacked(found, settings, survey_file, limits)
+        else:
+            kind = "function" if callable(found) else "randomizer"
+            for name, option in _VARIANTS_ALONE.items():
+                if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                    raise UsageError(f"{option} is for variants; {variant} is a {kind}")
+            if not callable(found):
+                if claims is not None:
+                    raise UsageError(
+                        "--claims is for a client function; a randomizer says its epsilon"
+                    )
+                result = _draws_attacked(found, inputs, limits)
+            elif inputs is None or claims is None:
+                raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
+            else:
+                result = _client_attacked(found, inputs, claims, limits)
     except ValueError as error:
         raise UsageError(str(error)) from error
     except MemoryError as error:
@@ -177,116 +167,69 @@ def attack(
             f"{given or '--trials'}: takes more memory than there is; give a smaller number"
         ) from error
     if as_json:
-        print_json(_values(result))
+        from scenarios.report.terminal.attack import attack_values
+
+        print_json(attack_values(variant, result))
     else:
-        _print(result, seconds=time.perf_counter() - started)
+        from scenarios.report.terminal.attack import attack_report, figures_report
+
+        print_report(attack_report(variant, result))
+        seconds = time.perf_counter() - started
+        print_report(figures_report(result, seconds=seconds), soft_wrap=False)
     return 1 if result.accused else 0
 
 
-def _values(found: Attack) -> dict[str, Any]:
-    """An attack as JSON: an infinite bound is null, and ``unbounded`` says why."""
-    probes = []
-    for probe in found.probes:
-        values = msgspec.to_builtins(probe)
-        values["bound"] = _finite(probe.bound)
-        for event, interval in (("first", probe.first), ("second", probe.second)):
-            values[event] = {"low": interval.low, "high": interval.high}
-        tried = [
-            {**plain, "bound": _finite(one.bound), "undecided": one.undecided}
-            for one, plain in zip(probe.tried, values["tried"], strict=True)
-        ]
-        verdict = {"accused": probe.accused, "undecided": probe.undecided}
-        probes.append({**values, **verdict, "tried": tried})
-    return {
-        "variant": found.variant,
-        "observer": found.observer,
-        "target": found.target,
-        "accused": found.accused,
-        "undecided": found.undecided,
-        "verdict": verdict_of(found),
-        "alpha": found.alpha,
-        "delta": found.delta,
-        "rows": list(found.rows),
-        "probes": probes,
-    }
+def _variant_attacked(
+    cls: type[Variant], settings: dict[str, str], survey_file: Path | None, limits: dict[str, Any]
+) -> Attack:
+    from protocol.attack.attack import attack
+    from scenarios.cli.example_variants import COPIES, example, read_survey
+
+    survey = read_survey(survey_file) if survey_file is not None else None
+    made, records = example(cls, settings, survey)
+    limits["copies"] = limits["copies"] or COPIES.get(made.name)
+    return attack(made, records, **limits)
 
 
-def _finite(bound: float) -> float | None:
-    return bound if math.isfinite(bound) else None
+def _client_attacked(
+    client: Callable[[object], object], inputs: str, claims: float, limits: dict[str, Any]
+) -> ClientAttack:
+    from protocol.attack.client import attack_client
+
+    # Clients that draw from these two say the same for the same seed; others may not.
+    random.seed(limits["seed"])
+    np.random.seed(limits["seed"] & 0xFFFFFFFF)  # noqa: NPY002
+    return attack_client(client, _two(inputs), claims=claims, **limits)
 
 
-def _print(found: Attack, *, seconds: float) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _draws_attacked(
+    randomizer: Randomizer, inputs: str | None, limits: dict[str, Any]
+) -> ClientAttack:
+    from protocol.attack.client import ClientAttack
+    from protocol.attack.draws import attack_randomizer
 
-    console = Console()
-    style = "bold red" if found.accused else "bold yellow" if found.undecided else "bold green"
-    console.print(Text(verdict_of(found)), style=style, soft_wrap=True)
-    console.print(
-        f"{found.variant}, seen by {found.observer}; {found.target}'s record differs; "
-        f"probability of a false accusation at most {found.alpha:g}"
-        + (f"; delta {found.delta:g}" if found.delta else ""),
-        highlight=False,
-        soft_wrap=True,
-    )
-    table = Table(
-        "inputs that differ in",
-        "at least",
-        "ledger",
-        "provable",
-        "right guesses",
-        "event",
-        "trials",
-    )
-    for column in (1, 2, 3, 4, 6):
-        table.columns[column].justify = "right"
-    for probe in found.probes:
-        table.add_row(*map(Text, _row(probe)))
-    console.print(table)
-    if found.rows:
-        rows = ", ".join(found.rows)
-        console.print(f"every row of {rows} is one respondent's", highlight=False)
-    console.print(f"{seconds:.1f} s", style="dim", highlight=False)
+    codes = None if inputs is None else _codes(inputs)
+    try:
+        probe = attack_randomizer(randomizer, codes, **limits)
+    except UnsupportedEventError as error:
+        raise UsageError(str(error)) from error
+    alpha, delta = limits["alpha"], limits["delta"]
+    return ClientAttack(claims=probe.bound, alpha=alpha, delta=delta, probe=probe)
 
 
-def verdict_of(found: Attack) -> str:
-    """What an attack found, in one line."""
-    worst = found.worst
-    if found.accused:
-        return (
-            f"Accused: the view tells at least epsilon {worst.lower:.4f} of {worst.pair}, "
-            f"and the ledger says at most {worst.bound:.4f}."
-        )
-    if all(math.isinf(probe.bound) for probe in found.probes):
-        return "Unbounded: the ledger says that there is no protection, so nothing can exceed it."
-    short = [
-        (probe, probe.weakest)
-        for probe in found.probes
-        if probe.undecided and probe.weakest is not None
-    ]
-    if short:
-        probe, weakest = max(short, key=lambda one: one[1].bound - one[1].provable)
-        more = f" (and {len(short) - 1} more)" if len(short) > 1 else ""
-        return (
-            f"Undecided: of {probe.pair}{more}, the ledger's {weakest.bound:.4f} could not be "
-            f"exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be proved "
-            f"in {weakest.views}."
-        )
-    return (
-        f"Not accused: nothing that was tried exceeds the ledger; {worst.pair} comes nearest to it."
-    )
+def _codes(text: str) -> tuple[int, int]:
+    first, second = _two(text)
+    if not isinstance(first, int) or not isinstance(second, int):
+        raise UsageError(f"--inputs {shown(text)}: expected two codes of the randomizer's domain")
+    return first, second
 
 
-def _row(probe: Probe) -> tuple[str, ...]:
-    if math.isinf(probe.bound):
-        why = "; ".join(probe.unbounded)
-        return probe.pair, "", "unbounded: nothing to exceed", "", "", why, ""
-    trials = f"{probe.trials:,} in {probe.runs:,} run{'s' if probe.runs > 1 else ''}"
-    right = f"{probe.right:,} of {probe.guesses:,}"
-    event = f"{probe.event}{' (learned)' if probe.learned else ''}" or "nothing differs"
-    mark = " !" if probe.accused else ""
-    lower = f"{probe.lower:.4f}{mark}"
-    most = f"{probe.weakest.provable:.4f}" if probe.weakest is not None else ""
-    most = f"{most}: too few trials" if probe.undecided else most
-    return probe.pair, lower, f"{probe.bound:.4f}", most, right, event, trials
+def _two(text: str) -> tuple[object, object]:
+    """Two JSON values, or two plain words, with a comma between them."""
+    try:
+        values = json.loads(f"[{text}]")
+    except ValueError:
+        values = [word.strip() for word in text.split(",")]
+    if len(values) != 2:
+        raise UsageError(f"--inputs {shown(text)}: expected two inputs A,B, got {len(values)}")
+    return values[0], values[1]

@@ -112,9 +112,16 @@ json_option = click.option(
 )
 
 
+def json_text(values: object) -> str:
+    """Values as the text that commands print and write."""
+    from scenarios.report.formatting import as_json
+
+    return json.dumps(as_json(values), indent=1)
+
+
 def print_json(values: object) -> None:
     """Print values as JSON and nothing else."""
-    click.echo(json.dumps(values, indent=1, allow_nan=False))
+    click.echo(json_text(values))
 
 
 def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -25,6 +24,7 @@ from scenarios.cli.options import (
     FOLDER,
     force_option,
     json_option,
+    json_text,
     print_report,
     seed_option,
     set_option,
@@ -156,7 +156,7 @@ def run(
         seconds = time.perf_counter() - started
         if by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
-        text = json.dumps(_result(found.name, parameters, done), indent=1, allow_nan=False)
+        text = json_text(_result(found.name, parameters, done))
     written = []
     if out is not None:
         recorded = out / TRANSCRIPT
@@ -205,11 +205,7 @@ def _result(name: str, parameters: msgspec.Struct, done: Finished | Reproduced) 
     """What ``result.json`` holds."""
     if isinstance(done, Reproduced):
         return done.result()
-    return {
-        "scenario": name,
-        "parameters": msgspec.to_builtins(parameters),
-        **done.values(),
-    }
+    return {"scenario": name, "parameters": parameters, **done.values()}
 
 
 def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from scenarios.cli.options import FILE, FOLDER, Amount, force_option, json_option, print_report
+from scenarios.cli.options import (
+    FILE,
+    FOLDER,
+    Amount,
+    force_option,
+    json_option,
+    json_text,
+    print_json,
+    print_report,
+)
 from scenarios.cli.run import clear
 from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
@@ -98,7 +106,7 @@ def aggregate(
     clear(out, force=force)
 
     def publish(outcome: Outcome) -> None:
-        write_whole(out / RESULT, _result(outcome) + "\n", private=True)
+        write_whole(out / RESULT, json_text(outcome.summary()) + "\n", private=True)
 
     outcome = aggregate_survey(
         member,
@@ -110,16 +118,12 @@ def aggregate(
         publish=publish,
     )
     if as_json:
-        click.echo(_result(outcome))
+        print_json(outcome.summary())
         return
     from scenarios.report.terminal.text import outcome_report
     from scenarios.running.scenario import Finished
 
     print_report(outcome_report("survey", Finished(outcome=outcome)), soft_wrap=False)
-
-
-def _result(outcome: Outcome) -> str:
-    return json.dumps(outcome.summary(), indent=1, allow_nan=False)
 
 
 @click.command()

@@ -1,8 +1,12 @@
-"""Numbers and names as a page shows them: short, with units, and fit to be read."""
+"""Numbers and names as a page shows them: short, with units, and fit to be read; and as JSON."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from scenarios.running.errors import printable
 
@@ -101,3 +105,13 @@ def percent(value: float, error: float | None = None, digits: int = 1) -> str:
 def upper(text: str) -> str:
     """A text with a capital at its beginning, the rest as it is."""
     return text[:1].upper() + text[1:]
+
+
+def as_json(values: object) -> Any:
+    """Values as JSON has them: null for what is infinite or NaN; structs, arrays and tuples too."""
+    return msgspec.json.decode(msgspec.json.encode(values, enc_hook=_plain))
+
+
+def _plain(value: Any) -> object:
+    """What msgspec does not know: numpy's numbers and arrays, and mappings other than dicts."""
+    return dict(value) if isinstance(value, Mapping) else value.tolist()

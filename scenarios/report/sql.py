@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 
@@ -107,12 +106,8 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
 
 
 def plain(value: object) -> object:
-    """A cell as JSON has it: bytes as hexadecimal digits, an infinite number as null."""
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    """A cell as JSON has it: bytes as hexadecimal digits."""
+    return value.hex() if isinstance(value, bytes) else value
 
 
 def _tables() -> list[str]:

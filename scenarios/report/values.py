@@ -1,4 +1,4 @@
-"""An audit as plain values, for ``--json``: the statement, and the figures it is about."""
+"""An audit as values, which ``as_json`` takes: the statement, and the figures it is about."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
-from protocol.accounting.composition import Composition
 from protocol.audit.audit import Audit
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
@@ -39,8 +36,8 @@ def judged_values(judged: Judged) -> dict[str, Any]:
         privacy["at_delta"] = {
             "party": worst.party,
             "everybody": worst.everybody,
-            "exact": _composition_values(worst.composition),
-            "others": list(map(_composition_values, judged.second_opinions)),
+            "exact": worst.composition,
+            "others": judged.second_opinions,
         }
     elif judged.no_delta:
         privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
@@ -80,14 +77,13 @@ def _privacy_values(audit: Audit) -> dict[str, Any]:
 def _claim_values(check: ClaimCheck) -> dict[str, Any]:
     """A claim beside what the record shows.
 
-    ``record`` is None where that is unbounded. ``factor`` is the record's figure as a multiple of
-    the claim's; it is None if it is infinite, or if there is no such number.
+    ``factor`` is the record's figure as a multiple of the claim's; None if there is no such number.
     """
     return {
         **claims_values([check.claim])[0],
         "about": check.about,
-        "record": _finite(check.record),
-        "factor": _finite(check.factor),
+        "record": check.record,
+        "factor": check.factor,
         "unbounded": math.isinf(check.record),
     }
 
@@ -111,23 +107,18 @@ def _accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
 def _account_values(account: Account) -> dict[str, Any]:
     """What one party told, with the messages behind each figure."""
     return {
-        "record_epsilon": _finite(account.loss.record),
-        "attribute_epsilon": {n: _finite(e) for n, e in account.loss.attributes.items()},
+        "record_epsilon": account.loss.record,
+        "attribute_epsilon": account.loss.attributes,
         "trail": [
             {
                 "seq": charge.seq,
                 "kind": charge.kind,
-                "record_epsilon": _finite(charge.loss.record),
-                "attributes": {n: _finite(e) for n, e in charge.loss.attributes.items()},
+                "record_epsilon": charge.loss.record,
+                "attributes": charge.loss.attributes,
             }
             for charge in account.trail
         ],
     }
-
-
-def _composition_values(composition: Composition) -> dict[str, Any]:
-    """What an accountant says at a delta; epsilon is None if it is infinite."""
-    return {**msgspec.to_builtins(composition), "epsilon": _finite(composition.epsilon)}
 
 
 def _replay_values(replay: Replay) -> dict[str, Any]:
@@ -137,13 +128,12 @@ def _replay_values(replay: Replay) -> dict[str, Any]:
 
 def _audit_values(audit: Audit) -> dict[str, Any]:
     replay, estimate = audit.replay, audit.estimate
-    marginals = {} if estimate is None else estimate.marginals()
     return {
         "simulated": audit.simulated,
-        "findings": msgspec.to_builtins(audit.findings),
-        "remarks": msgspec.to_builtins(audit.remarks),
+        "findings": audit.findings,
+        "remarks": audit.remarks,
         "verification": verification_values(audit.verification),
-        "completeness": msgspec.to_builtins(audit.completeness),
+        "completeness": audit.completeness,
         "replay": {
             "aggregator": None if replay is None else _replay_values(replay),
             "parties": len(audit.replays),
@@ -161,10 +151,8 @@ def _audit_values(audit: Audit) -> dict[str, Any]:
             "marginals": None
             if estimate is None
             else {
-                name: dict(
-                    zip(table.categories[0], map(_finite, table.values.tolist()), strict=True)
-                )
-                for name, table in marginals.items()
+                name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
+                for name, table in estimate.marginals().items()
             },
         },
     }
@@ -187,10 +175,7 @@ def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
 
 def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
     """What a variant's authors claim; None where they claim no bound."""
-    return [
-        {"source": c.source, "says": c.says, "epsilon": c.epsilon and _finite(c.epsilon)}
-        for c in claims
-    ]
+    return [{"source": c.source, "says": c.says, "epsilon": c.epsilon} for c in claims]
 
 
 def verification_values(verification: Verification) -> dict[str, Any]:
@@ -205,13 +190,13 @@ def verification_values(verification: Verification) -> dict[str, Any]:
             "parties": verification.signed,
             "by": len(verification.signed_by),
             "of": len(verification.signed_by) + len(verification.unsigned),
-            "unsigned": list(verification.unsigned),
+            "unsigned": verification.unsigned,
             "checkpoints": verification.checkpoints,
             "at_the_end": verification.final is not None,
         },
         "extends_checkpoint": verification.extends,
         "equivocation": verification.equivocation is not None,
-        "faults": msgspec.to_builtins(verification.faults),
+        "faults": verification.faults,
     }
 
 
@@ -230,13 +215,9 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
         "exposed": _set_values(finding.exposed),
         "determined": _sets_values(finding.determined),
         "mixed": _sets_values(finding.mixed),
-        "pairs": {
-            "count": len(finding.pairs),
-            "listed": msgspec.to_builtins(finding.pairs[:LISTED_SETS]),
-        },
+        "pairs": {"count": len(finding.pairs), "listed": finding.pairs[:LISTED_SETS]},
         "sums": [_sum_values(found) for found in finding.sums],
-        "record_epsilon": _finite(finding.ledger.record_epsilon),
-        "unbounded": list(finding.ledger.unbounded),
+        **_picked(finding.ledger, "record_epsilon", "unbounded"),
         "notes": list(notes),
     }
 
@@ -268,12 +249,7 @@ def linkage_values(linkage: Linkage) -> dict[str, Any]:
         "groups": [
             {
                 **_set_values(group.parties),
-                "linked": list(group.linked),
-                "unlinked": list(group.unlinked),
-                "repeated": [
-                    {**msgspec.to_builtins(again), "epsilon": _finite(again.epsilon)}
-                    for again in group.repeated
-                ],
+                **_picked(group, "linked", "unlinked", "repeated"),
             }
             for group in linkage.groups[:LISTED_SETS]
         ],
@@ -286,15 +262,9 @@ def _sets_values(sets: Sequence[tuple[PartyId, ...]]) -> dict[str, Any]:
 
 
 def _set_values(parties: tuple[PartyId, ...]) -> dict[str, Any]:
-    return {"size": len(parties), "parties": list(parties[:LISTED_NAMES])}
-
-
-def _finite(value: float | None) -> float | None:
-    """A number as JSON has it: None where there is none, or where it is infinite."""
-    return value if value is not None and math.isfinite(value) else None
+    return {"size": len(parties), "parties": parties[:LISTED_NAMES]}
 
 
 def _picked(found: object, *names: str) -> dict[str, Any]:
     """Some of what was found, under its own names."""
-    values: dict[str, Any] = msgspec.to_builtins({name: getattr(found, name) for name in names})
-    return values
+    return {name: getattr(found, name) for name in names}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import html
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -29,6 +28,7 @@ from protocol.session.charter import Charter
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
+from scenarios.report.formatting import as_json
 from scenarios.report.values import claims_values, privacy_values
 
 E = TypeVar("E", bound=Estimate)
@@ -191,7 +191,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         reported = self.estimate if estimate is None else estimate
         marginals = reported.marginals(projection)
         pairs = reported.pairs(projection)
-        return {
+        values: dict[str, Any] = {
             "variant": self.variant.name,
             "seed": self.seed,
             "transport": self.transport,
@@ -215,7 +215,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
                     for name, t in marginals.items()
                 },
-                "pairs": [{"attributes": list(t.names), "table": t.values.tolist()} for t in pairs],
+                "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
             },
             **(
                 {}
@@ -234,6 +234,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             "trouble": self.trouble,
             "seconds": round(self.seconds, 3),
         }
+        plain: dict[str, Any] = as_json(values)
+        return plain
 
     def _repr_html_(self) -> str:
         tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())
@@ -260,8 +262,7 @@ def _compared(
                 name: _labelled(marginals[name], values) for name, values in true_marginals.items()
             },
             "pairs": [
-                {"attributes": list(t.names), "table": x.tolist()}
-                for t, x in zip(pairs, true_pairs, strict=True)
+                {"attributes": t.names, "table": x} for t, x in zip(pairs, true_pairs, strict=True)
             ],
         },
         "error": {
@@ -276,10 +277,5 @@ def _compared(
     }
 
 
-def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float | None]:
-    return dict(zip(table.categories[0], map(_known, values.tolist()), strict=True))
-
-
-def _known(value: float) -> float | None:
-    """A number, or None where nothing was reported."""
-    return value if math.isfinite(value) else None
+def _labelled(table: Table, values: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip(table.categories[0], values.tolist(), strict=True))

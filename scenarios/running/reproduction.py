@@ -7,15 +7,15 @@ A reproduction is a scenario whose parameters have ``runs: Runs`` and whose ``ru
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
+from scenarios.report.formatting import as_json
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 
@@ -139,18 +139,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         figures = self.figures()
         endless = [f.name or "measured" for f in figures if not math.isfinite(f.measured)]
         said = f"not a finite number, so null: {', '.join(endless)}" if endless else ""
-        return {
-            **{name: _plain(value) for name, value in self.settings.items()},
-            "measured": _plain(self.measured),
-            "standard_error": self._padded(self.standard_error),
-            "printed": self._padded(self.printed),
-            "remark": "; ".join(part for part in (self.words, said) if part),
-        }
+        values: dict[str, Any] = as_json(
+            {
+                **self.settings,
+                "measured": self.measured,
+                "standard_error": self._padded(self.standard_error),
+                "printed": self._padded(self.printed),
+                "remark": "; ".join(part for part in (self.words, said) if part),
+            }
+        )
+        return values
 
     def _padded(self, values: Values | None) -> Any:
         if isinstance(values, Mapping) and isinstance(self.measured, Mapping):
-            return {name: _plain(values.get(name)) for name in self.measured}
-        return _plain(values)
+            return {name: values.get(name) for name in self.measured}
+        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,16 +220,3 @@ def _difference(figure: Compared) -> str:
         return f"{name}measured less printed is {apart:.3g}"
     errors = abs(apart) / figure.standard_error
     return f"{name}measured less printed is {apart:.3g}, {errors:.1f} standard errors"
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(inner) for inner in value]
-    return value
