@@ -34,7 +34,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
 from scenarios.deployment.members import Member
-from scenarios.deployment.retries import Memory
+from scenarios.deployment.remembered import Memory
 from scenarios.files.writing import GrowingFile
 
 MODULES = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import click
 
 from protocol.accounting.events import Randomized
@@ -12,6 +14,7 @@ from scenarios.cli.options import Amount, delta_option, json_option, print_json,
 from scenarios.running.errors import UsageError
 
 _MOST_MECHANISMS = 1000
+_LISTED = 20
 _EXAMPLE = "such as k=16,epsilon=1 or k=2,p=0.75"
 
 
@@ -40,9 +43,9 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     Prints the sum of the pure epsilons, epsilon at DELTA by exact composition, and a second opinion
     by dp-accounting.
     """
-    from protocol.accounting.composition import ExactAccountant, composition
-    from protocol.accounting.pld import Opinion, opinion
-    from scenarios.report.terminal.privacy import composed_report, composed_values
+    from protocol.accounting.composition import Composition, ExactAccountant, composition
+    from protocol.accounting.pld import opinion
+    from scenarios.report.terminal.privacy import figure_values, figures_report, seconded
 
     if len(mechanisms) > _MOST_MECHANISMS:
         raise UsageError(f"{len(mechanisms)} mechanisms: expected at most {_MOST_MECHANISMS}")
@@ -50,16 +53,41 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     if times * max(map(keeps.count, keeps)) > MOST_DRAWS:
         raise UsageError(f"more than {MOST_DRAWS:,} draws of one mechanism")
     pairs = ExactAccountant(delta).pairs(Randomized(keep, ()) for keep in keeps).times(times)
-    second: Opinion | str
+    pure, exact = composition(pairs, 0.0), composition(pairs, delta)
+    second: Composition | str
+    bracket: object
     try:
-        second = opinion(pairs, delta)
+        found = opinion(pairs, delta)
     except ImportError as error:
-        second = str(error)
-    figures = composition(pairs, 0.0), composition(pairs, delta), second
-    if as_json:
-        print_json(composed_values(keeps, times, *figures))
+        second = bracket = str(error)
     else:
-        print_report(composed_report(keeps, times, *figures))
+        second = seconded(exact, found)
+        bracket = {**figure_values(second), "lower": found.lower, "interval": found.interval}
+    if as_json:
+        values = {
+            "pure": pure.epsilon,
+            "exact": exact.epsilon,
+            "pld": None if isinstance(second, str) else second.epsilon,
+            "delta": delta,
+            "times": times,
+            "mechanisms": [{"k": k.size, "p": k.keep, "epsilon": k.epsilon} for k in keeps],
+            "figures": {
+                "pure": figure_values(pure),
+                "exact": {**figure_values(exact), "tight": exact.tight},
+                "pld": bracket,
+            },
+        }
+        print_json(values)
+        return
+    counted = Counter(keeps)
+    for keep, count in list(counted.items())[:_LISTED]:
+        click.echo(
+            f"{count * times:,} x randomized response over {keep.size:,} categories, "
+            f"epsilon {keep.epsilon:.6g}, keeping the answer with probability {keep.keep:.6g}"
+        )
+    if len(counted) > _LISTED:
+        click.echo(f"and {len(counted) - _LISTED:,} more mechanisms")
+    print_report(figures_report({"pure": pure, "exact": exact, "pld": second}))
 
 
 @click.command()
@@ -84,7 +112,7 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
     response.
     """
     from protocol.accounting.shuffling import any_randomizer, randomized_response
-    from scenarios.report.terminal.privacy import shuffled_report, shuffled_values
+    from scenarios.report.terminal.privacy import figure_values, figures_report
 
     try:
         every = any_randomizer(epsilon, n=n, delta=delta)
@@ -93,9 +121,25 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
         raise UsageError(str(error)) from error
     own = None if keep is None else randomized_response(keep, n=n, delta=delta)
     if as_json:
-        print_json(shuffled_values(every, own, k))
-    else:
-        print_report(shuffled_report(every, own, k))
+        values = {
+            "any_randomizer": every.epsilon,
+            "krr": None if own is None else own.epsilon,
+            "delta": every.delta,
+            "n": every.n,
+            "epsilon": every.local,
+            "k": k,
+            "figures": {
+                "any_randomizer": figure_values(every),
+                "krr": None if own is None else figure_values(own),
+            },
+        }
+        print_json(values)
+        return
+    click.echo(f"{every.n:,} respondents, each with a randomizer of epsilon {every.local:.6g}")
+    figures = {"any randomizer": every}
+    if own is not None:
+        figures[f"randomized response over {k:,} categories"] = own
+    print_report(figures_report(figures))
 
 
 def _mechanism(text: str) -> KeepUniform:

@@ -19,7 +19,7 @@ from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.members import Member, tls_context
-from scenarios.files.kept_records import growing
+from scenarios.files.kept_records import GrowingTranscript, growing
 from scenarios.files.transcripts import Transcript
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
@@ -58,40 +58,20 @@ def aggregate_survey(
         ProtocolError: the survey failed, for example without a quorum.
     """
     check_aggregator(member)
-    return trio.run(_aggregate, member, host, port, transcript, joining, listening, publish)
-
-
-def check_aggregator(member: Member) -> None:
-    """Make sure that a member is the aggregator.
-
-    Raises:
-        UsageError: it is a party.
-    """
-    if member.identity.name != AGGREGATOR:
-        raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")
-
-
-async def _aggregate(
-    member: Member,
-    host: str,
-    port: int,
-    path: Path,
-    joining: float,
-    listening: Callable[[str], object],
-    publish: Callable[[Outcome], object] | None,
-) -> Outcome:
-    started = time.perf_counter()
     charter = member.charter
     allow_connections(len(charter.roster))
     tls = tls_context(member.folder, server_context)
-    with growing(path) as record:
+    # A party that is early is silent until the others have come or answered.
+    silence = joining + (charter.variant.patience or SILENCE)
+    limits = Limits(idle=max(Limits().idle, silence))
+    started = time.perf_counter()
+
+    async def held(record: GrowingTranscript) -> Outcome:
         header = header_of(charter, transport="tls", program=program())
         recorder = Recorder(record.write, header, signer=member.identity)
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
-            # A party that is early is silent until the others have come or answered.
-            silence = joining + (charter.variant.patience or SILENCE)
-            switch = Switch(exchange, Limits(idle=max(Limits().idle, silence)))
+            switch = Switch(exchange, limits)
             opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
             async with opened as (hub, bound):
                 record.keep()
@@ -107,10 +87,10 @@ async def _aggregate(
             result = outcome_of(machine)
         record.finish(recorder.checkpoint)
         gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
-        outcome = Outcome(
+        return Outcome(
             charter=charter,
             result=result,
-            transcript=Transcript(path),
+            transcript=Transcript(transcript),
             digest=recorder.digest(),
             endings={name: gone.get(name, DONE) for name in charter.roster.parties},
             records=None,
@@ -120,6 +100,19 @@ async def _aggregate(
             bytes=exchange.bytes,
             seconds=time.perf_counter() - started,
         )
+
+    with growing(transcript) as record:
+        outcome = trio.run(held, record)
         if publish is not None:
             publish(outcome)
     return outcome
+
+
+def check_aggregator(member: Member) -> None:
+    """Make sure that a member is the aggregator.
+
+    Raises:
+        UsageError: it is a party.
+    """
+    if member.identity.name != AGGREGATOR:
+        raise UsageError(f"{member.folder}: is {member.identity.name}'s, not the aggregator's")

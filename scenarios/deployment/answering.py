@@ -16,8 +16,7 @@ from protocol.session.run import ending_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from scenarios.deployment.members import Member, own_secret, tls_context
-from scenarios.deployment.notices import Notebook, noting
-from scenarios.deployment.retries import Memory, SameAgain, remembering
+from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
 from scenarios.running.errors import UsageError
 from transports.base import Limits
 from transports.tcp import connect_tcp
@@ -61,18 +60,35 @@ def answer_survey(
             "survey"
         )
     key = answering_key(own_secret(member.folder), held)
-    streams = Streams(key, charter.session)
+    tls = tls_context(member.folder, client_context)
+    identity, session = member.identity, charter.session.hex()
+    stream = Streams(key, charter.session).stream(identity.name, ROLE_STREAM)
+    machine = Machine(
+        charter, identity.name, stream, records=held, identity=identity, budget=budget
+    )
+
+    async def answered(memory: Memory) -> None:
+        limits = Limits(idle=SILENCE)
+        async with connect_tcp(
+            host, port, charter=charter, identity=identity, tls=tls, limits=limits
+        ) as link:
+            await run_machine(machine, SameAgain(link, memory))
+
     # Derived: the file must not reveal which records it is about.
     mark = expand(key, b"heard" + charter.session)
-    session = charter.session.hex()
     try:
         with (
             remembering(member.folder / f"heard-{session}", mark) as memory,
-            noting(member.folder / f"notices-{session}") as notebook,
+            noting(member.folder / f"notices-{session}") as note,
         ):
-            return trio.run(_answer, member, host, port, held, streams, memory, notebook, budget)
+            try:
+                trio.run(answered, memory)
+            finally:
+                # After the link is closed, and always: others must not see whether there was one.
+                note(machine.notices)
     except ConnectionError as error:
         raise ConnectionError(f"{host}:{port}: {error}") from error
+    return ending_of(machine), machine.spent.record
 
 
 def answering_key(secret: bytes, records: Records) -> bytes:
@@ -94,31 +110,3 @@ def read_records(path: Path, survey: Survey) -> Records:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except (SurveyError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-async def _answer(
-    member: Member,
-    host: str,
-    port: int,
-    held: Records,
-    streams: Streams,
-    memory: Memory,
-    notebook: Notebook,
-    budget: float | None,
-) -> tuple[str, float]:
-    charter, identity = member.charter, member.identity
-    tls = tls_context(member.folder, client_context)
-    limits = Limits(idle=SILENCE)
-    stream = streams.stream(identity.name, ROLE_STREAM)
-    machine = Machine(
-        charter, identity.name, stream, records=held, identity=identity, budget=budget
-    )
-    try:
-        async with connect_tcp(
-            host, port, charter=charter, identity=identity, tls=tls, limits=limits
-        ) as link:
-            await run_machine(machine, SameAgain(link, memory))
-    finally:
-        # After the link is closed, and always: others must not see whether there was a notice.
-        notebook.write(machine.notices)
-    return ending_of(machine), machine.spent.record

@@ -8,7 +8,8 @@ import gc
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -98,25 +99,23 @@ def simulate(
             watch=watch,
         )
         return trio.run(live, variant, records)
-    started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
-        exchange = _exchange(setting, recorder, rules)
+    with _recorded(setting, records, transport, rules, path) as recorded, _collector_paused():
         if watch is not None:
-            watch(exchange)
+            watch(recorded.exchange)
         try:
             run = run_locally(
-                exchange,
+                recorded.exchange,
                 setting.streams,
                 setting.holdings,
                 identities=setting.identities,
                 budget=budget,
             )
         except BaseException as error:
-            recorder.close(complete=False, reason=type(error).__name__)
+            recorded.recorder.close(complete=False, reason=type(error).__name__)
             raise
-        digest = recorder.close()
-    return _outcome(setting, run, exchange, transcript(), digest, records, transport, started)
+        recorded.recorder.close()
+    return recorded.outcome(run)
 
 
 async def simulate_async(
@@ -136,14 +135,12 @@ async def simulate_async(
         raise UsageError("transport 'local' is not asynchronous: call simulate")
     if transport not in TRANSPORTS:
         raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
-    started = time.perf_counter()
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorder(setting, transport, path) as (recorder, transcript), _collector_paused():
-        exchange = _exchange(setting, recorder, rules)
+    with _recorded(setting, records, transport, rules, path) as recorded, _collector_paused():
         if watch is not None:
-            watch(exchange)
-        async with recording(recorder):
-            switch = Switch(exchange)
+            watch(recorded.exchange)
+        async with recording(recorded.recorder):
+            switch = Switch(recorded.exchange)
             opened: AbstractAsyncContextManager[Hub] = (
                 open_memory(switch)
                 if transport == "memory"
@@ -158,8 +155,7 @@ async def simulate_async(
                     identities=setting.identities,
                     budget=budget,
                 )
-        digest = recorder.digest()
-    return _outcome(setting, run, exchange, transcript(), digest, records, transport, started)
+    return recorded.outcome(run)
 
 
 EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
@@ -168,34 +164,28 @@ EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
 """``simulate`` on every transport, by name: for ``protocol.testing.contract``."""
 
 
+@dataclass(frozen=True, slots=True)
 class _Loopback:
     """All members in this process, the parties connected by sockets."""
 
-    def __init__(
-        self,
-        hub: TcpHub,
-        setting: Setting,
-        port: int,
-        contexts: Callable[[PartyId], ssl.SSLContext | None],
-    ) -> None:
-        self._hub = hub
-        self._setting = setting
-        self._port = port
-        self._contexts = contexts
+    hub: TcpHub
+    port: int
+    setting: Setting
+    context: Callable[[PartyId], ssl.SSLContext | None]
 
     def connect(self, member: PartyId) -> AbstractAsyncContextManager[Link]:
         if member == AGGREGATOR:
-            return self._hub.connect(member)
+            return self.hub.connect(member)
         return connect_tcp(
             LOOPBACK,
-            self._port,
-            charter=self._setting.charter,
-            identity=self._setting.identities[member],
-            tls=self._contexts(member),
+            self.port,
+            charter=self.setting.charter,
+            identity=self.setting.identities[member],
+            tls=self.context(member),
         )
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
-        await self._hub.joined(members, within=within)
+        await self.hub.joined(members, within=within)
 
 
 @asynccontextmanager
@@ -203,41 +193,29 @@ async def _open_tcp(
     switch: Switch, setting: Setting, *, secured: bool
 ) -> AsyncGenerator[_Loopback]:
     with tempfile.TemporaryDirectory(prefix="sottovoce-") as folder:
-        contexts = _Contexts(setting, Path(folder)) if secured else None
-        identity = setting.identities[AGGREGATOR]
-        tls = contexts.server() if contexts else None
+        context = _tls_contexts(setting, Path(folder)) if secured else lambda _: None
+        identity, tls = setting.identities[AGGREGATOR], context(AGGREGATOR)
         async with open_tcp(switch, identity, host=LOOPBACK, tls=tls) as (hub, port):
-            yield _Loopback(hub, setting, port, contexts.client if contexts else lambda _: None)
+            yield _Loopback(hub, port, setting, context)
 
 
-class _Contexts:
-    """TLS contexts of a simulated survey; OpenSSL wants keys in files."""
+def _tls_contexts(setting: Setting, folder: Path) -> Callable[[PartyId], ssl.SSLContext | None]:
+    """What makes a member's TLS context; OpenSSL wants keys in files."""
+    secret = setting.streams.stream(AGGREGATOR, "authority").bytes(32)
+    now = datetime.datetime.now(datetime.UTC)
+    authority = Authority(Ed25519PrivateKey.from_private_bytes(secret), now=now, days=1)
+    root = folder / "authority.pem"
+    root.write_bytes(authority.pem)
 
-    def __init__(self, setting: Setting, folder: Path) -> None:
-        key = Ed25519PrivateKey.from_private_bytes(
-            setting.streams.stream(AGGREGATOR, "authority").bytes(32)
-        )
-        now = datetime.datetime.now(datetime.UTC)
-        self._authority = Authority(key, now=now, days=1)
-        self._setting = setting
-        self._folder = folder
-        self._root = folder / "authority.pem"
-        self._root.write_bytes(self._authority.pem)
-
-    def server(self) -> ssl.SSLContext:
-        certificate, key = self._files(AGGREGATOR)
-        return server_context(authority=self._root, certificate=certificate, key=key)
-
-    def client(self, member: PartyId) -> ssl.SSLContext:
-        certificate, key = self._files(member)
-        return client_context(authority=self._root, certificate=certificate, key=key)
-
-    def _files(self, member: PartyId) -> tuple[Path, Path]:
-        identity = self._setting.identities[member]
-        certificate, key = self._folder / f"{member}.pem", self._folder / f"{member}.key"
-        certificate.write_bytes(self._authority.issue(identity))
+    def context(member: PartyId) -> ssl.SSLContext:
+        identity = setting.identities[member]
+        certificate, key = folder / f"{member}.pem", folder / f"{member}.key"
+        certificate.write_bytes(authority.issue(identity))
         key.write_bytes(private_pem(identity.private_key))
-        return certificate, key
+        make = server_context if member == AGGREGATOR else client_context
+        return make(authority=root, certificate=certificate, key=key)
+
+    return context
 
 
 def allow_connections(sockets: int) -> None:
@@ -261,34 +239,64 @@ def allow_connections(sockets: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A run on its way, with its record."""
+
+    setting: Setting
+    records: Records
+    transport: str
+    recorder: Recorder
+    exchange: Exchange
+    transcript: Transcript
+    started: float
+
+    def outcome(self, run: Run) -> Outcome:
+        return Outcome(
+            charter=self.setting.charter,
+            result=run.result,
+            transcript=self.transcript,
+            digest=self.recorder.digest(),
+            endings=run.endings,
+            records=self.records,
+            seed=self.setting.seed,
+            transport=self.transport,
+            messages=self.exchange.messages,
+            bytes=self.exchange.bytes,
+            seconds=time.perf_counter() - self.started,
+        )
+
+
 @contextmanager
-def _recorder(
-    setting: Setting, transport: str, path: Path | str | None
-) -> Generator[tuple[Recorder, Callable[[], Transcript]]]:
-    """A recorder, and a function for the transcript once it is closed."""
+def _recorded(
+    setting: Setting,
+    records: Records,
+    transport: str,
+    rules: Sequence[Fault],
+    path: Path | str | None,
+) -> Generator[_Recorded]:
+    """The record of a run, whose file gets its name after the block."""
+    started = time.perf_counter()
     if transport in ("tcp", "tls"):
         allow_connections(2 * len(setting.holdings))
     header = header_of(setting.charter, seed=setting.seed, transport=transport, program=program())
-    if path is None:
+    with ExitStack() as stack:
         unfiled = Unfiled()
-        recorder = Recorder(unfiled.write, header, signer=setting.identities[AGGREGATOR])
-        yield recorder, lambda: Transcript(unfiled=unfiled)
-        return
-    path = Path(path)
-    with growing(path) as record:
-        recorder = Recorder(record.write, header, signer=setting.identities[AGGREGATOR])
-        record.keep()
-        yield recorder, lambda: Transcript(path)
-        record.finish(recorder.checkpoint)
-
-
-def _exchange(setting: Setting, recorder: Recorder, rules: Sequence[Fault]) -> Exchange:
-    return Exchange(
-        setting.charter,
-        recorder=recorder,
-        fate=faults(rules, seed=setting.seed),
-        check_signatures=False,  # All parties are of this process.
-    )
+        record = None if path is None else stack.enter_context(growing(Path(path)))
+        write = unfiled.write if record is None else record.write
+        recorder = Recorder(write, header, signer=setting.identities[AGGREGATOR])
+        if record is not None:
+            record.keep()
+        exchange = Exchange(
+            setting.charter,
+            recorder=recorder,
+            fate=faults(rules, seed=setting.seed),
+            check_signatures=False,  # All parties are of this process.
+        )
+        transcript = Transcript(unfiled=unfiled) if path is None else Transcript(Path(path))
+        yield _Recorded(setting, records, transport, recorder, exchange, transcript, started)
+        if record is not None:
+            record.finish(recorder.checkpoint)
 
 
 @contextmanager
@@ -306,28 +314,3 @@ def _collector_paused() -> Generator[None]:
 def program() -> str:
     """The name and version of this program."""
     return f"sottovoce {version('sottovoce')}"
-
-
-def _outcome(
-    setting: Setting,
-    run: Run,
-    exchange: Exchange,
-    transcript: Transcript,
-    digest: bytes,
-    records: Records,
-    transport: str,
-    started: float,
-) -> Outcome:
-    return Outcome(
-        charter=setting.charter,
-        result=run.result,
-        transcript=transcript,
-        digest=digest,
-        endings=run.endings,
-        records=records,
-        seed=setting.seed,
-        transport=transport,
-        messages=exchange.messages,
-        bytes=exchange.bytes,
-        seconds=time.perf_counter() - started,
-    )

@@ -20,7 +20,7 @@ from protocol.transcript.entries import Sent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import read_member
-from scenarios.deployment.retries import remembering
+from scenarios.deployment.remembered import remembering
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.errors import UsageError
 from tests.scenarios.command import ROOT, complaint, environment, python, sottovoce

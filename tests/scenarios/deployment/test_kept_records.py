@@ -23,7 +23,7 @@ from protocol.wire.codec import decode_envelope
 from scenarios import simulate
 from scenarios.datasets.town import town
 from scenarios.deployment.members import read_member
-from scenarios.deployment.retries import KEY_BYTES, remembering
+from scenarios.deployment.remembered import KEY_BYTES, remembering
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
 from scenarios.files.kept_records import growing, make_way, partial_path
 from scenarios.running.errors import UsageError

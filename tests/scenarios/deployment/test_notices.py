@@ -22,7 +22,7 @@ from protocol.variants.sums.tallies import Tally
 from scenarios.deployment.aggregating import aggregate_survey
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import Member, read_member
-from scenarios.deployment.notices import BLOCK, noting
+from scenarios.deployment.remembered import BLOCK, noting
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders, table
 
@@ -163,12 +163,12 @@ def test_who_cannot_keep_notices_does_not_answer(tmp_path: Path) -> None:
 )
 def test_the_size_does_not_tell_what_was_noted(noted: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "notices"
-    with noting(path) as notebook:
-        notebook.write(noted)
+    with noting(path) as note:
+        note(noted)
     content = path.read_bytes()
     assert len(content) == BLOCK
-    with noting(path) as notebook:
-        notebook.write(("x" * BLOCK,))
+    with noting(path) as note:
+        note(("x" * BLOCK,))
     assert path.read_bytes().startswith(content)
     assert path.stat().st_size == 3 * BLOCK
     for text in noted:

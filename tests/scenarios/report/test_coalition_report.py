@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -18,7 +17,7 @@ from protocol.session.charter import Charter
 from protocol.transcript.entries import Entry
 from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from scenarios.report.formatting import epsilon
+from scenarios.report.formatting import as_json, epsilon
 from scenarios.report.statement.checks import known
 from scenarios.report.statement.coalitions import coalition, how_found, linkage
 from scenarios.report.statement.parts import Section
@@ -86,7 +85,7 @@ def test_a_reason_is_given_once() -> None:
 
 def test_a_coalition_as_values() -> None:
     charter, entries = run(SecureSumVariant(survey=SURVEY))
-    values = json.loads(json.dumps(coalition_values(judge_coalition(charter, entries, FEW))))
+    values = as_json(coalition_values(judge_coalition(charter, entries, FEW)))
     assert values["members"] == ["aggregator", "party-1", "party-2"]
     assert (values["smallest"], values["searched"]) == (5, True)
     assert values["exposed"] == {"size": 0, "parties": []}
@@ -152,7 +151,7 @@ def test_differences_are_named() -> None:
     text = said(coalition(finding, answer))
     assert "party-1, party-2; 2; exact difference" in text
     assert "\n2: sparse, of true counts" in text
-    assert json.loads(json.dumps(coalition_values(finding)["pairs"])) == {
+    assert as_json(coalition_values(finding)["pairs"]) == {
         "count": 1,
         "listed": [{"first": "party-1", "second": "party-2", "relation": "difference"}],
     }
@@ -188,7 +187,7 @@ def test_linkage_in_words_and_values() -> None:
     text = said(linkage(found, "x"))
     assert "7; 1 × PilotReport, 1 × Report; none" in text  # noqa: RUF001
     assert re.search(r"^smokes; 2; [0-9.]+; [0-9.]+ %; 50.0 %; ", text, re.MULTILINE)
-    values = json.loads(json.dumps(linkage_values(found)))
+    values = as_json(linkage_values(found))
     (group,) = values["groups"]
     assert (values["count"], group["size"], group["linked"]) == (1, 7, ["PilotReport", "Report"])
     assert [r["attribute"] for r in group["repeated"]] == ["smokes", "drinks"]

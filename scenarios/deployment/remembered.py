@@ -1,10 +1,10 @@
-"""What keeps a party that answers again from revealing more than the first time."""
+"""What a party keeps: what it heard, so that it answers the same again, and its notices."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,15 @@ from scenarios.files.writing import GrowingFile, lock, naming, open_private, syn
 from scenarios.running.errors import UsageError
 
 KEY_BYTES = 32
+
+BLOCK = 1024
+"""Notices grow by this many bytes at a time, so that their size does not reveal their content."""
+
+_HEAD = """\
+What this party noted when it answered, or that there was nothing to note.
+Keep it to yourself. A notice depends on the answers: telling anybody that one is here, or that
+none is, reveals an answer.
+"""
 
 
 class Memory:
@@ -120,3 +129,32 @@ class SameAgain:
                     "would reveal more than one"
                 )
         return envelopes
+
+
+@contextmanager
+def noting(path: Path) -> Generator[Callable[[Sequence[str]], None]]:
+    """A function that adds the notices of one answer to a party's file; earlier entries stay.
+
+    An entry is as large as one without any notices.
+
+    Args:
+        path: the file, made on first use.
+
+    Raises:
+        UsageError: not a regular file, or one with another name.
+        OSError: it cannot be opened, or written; names the file.
+    """
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, sole=True)
+
+    def note(notices: Sequence[str]) -> None:
+        noted = "".join(f"- {text}\n" for text in notices or ("nothing",))
+        content = (_HEAD + noted).encode()
+        file = GrowingFile(descriptor, path)
+        # The entry ends with a line of spaces.
+        file.write(content + b" " * (-(len(content) + 1) % BLOCK) + b"\n")
+        file.sync()
+
+    try:
+        yield note
+    finally:
+        os.close(descriptor)
