@@ -30,7 +30,7 @@ from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.judging import DELTA, judge
 from scenarios.running.errors import UsageError
-from scenarios.running.loading import built_in_variant, find_variant
+from scenarios.running.loading import variant_of
 
 _ALONE = "--tap and --key are ignored by --worst"
 
@@ -144,8 +144,7 @@ def audit(
         raise UsageError(f"--html {html}: is the transcript itself")
     reader = reader_of(opened, transcript)
     header = reader.header
-    # What a transcript says is looked up, never loaded.
-    cls = built_in_variant(header.variant) if variant is None else find_variant(variant)
+    cls = variant_of(header, variant)
     charter = charter_of(header, cls)
     conspirators = coalition_of(charter.roster, coalition, taps, keys)
     if trail is not None and trail not in charter.roster:

@@ -37,10 +37,11 @@ from scenarios.cli.options import (
 )
 from scenarios.deployment.members import read_member
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
-from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
+from scenarios.report.formatting import count
 from scenarios.running.errors import UsageError, printable
-from scenarios.running.loading import built_in_variant, find_variant
+from scenarios.running.loading import find_variant, variant_of
 
 SUFFIX = ".receipt"
 EXTENSION_SUFFIX = ".extension"
@@ -54,11 +55,9 @@ _since_option = click.option(
 )
 
 
-class _Proof(NamedTuple):
-    """A file to write, its default name, and what it says as lines and as JSON."""
+class _Said(NamedTuple):
+    """What a receipt or an extension says, as lines and as JSON."""
 
-    content: bytes
-    name: str
     lines: list[str]
     values: dict[str, Any]
 
@@ -99,40 +98,28 @@ def prove(
     if since is None:
         if party is None or until is not None:
             raise UsageError("expected a PARTY, or --since FILE with or without --until FILE")
-        made = _received(open_transcript(transcript), transcript, variant, PartyId(party))
+        opened = open_transcript(transcript)
+        cls = variant_of(reader_of(opened, transcript).header, variant)
+        receipt = opened.prove(cls, PartyId(party))
+        # The name has been found on the roster, so it is fit to be a file's.
+        content, file, said = encode_receipt(receipt), f"{party}{SUFFIX}", _of_receipt(receipt)
     else:
         if party is not None or variant is not None:
             raise UsageError("--since: takes neither a PARTY nor --variant")
-        made = _extended(open_transcript(transcript), since, until)
-    content, path = made.content, Path(made.name) if out is None else out
+        opened, earlier = open_transcript(transcript), read_checkpoint(since)
+        later = None if until is None else read_checkpoint(until)
+        extension, later = prove_extension(opened.chunks, earlier=earlier, later=later)
+        between = earlier.statement, later.statement
+        content, said = encode_extension(extension), _of_extension(extension, *between)
+        file = f"checkpoint-{between[0].number}-{between[1].number}{EXTENSION_SUFFIX}"
+    path = Path(file) if out is None else out
     write_whole(path, content)
     if as_json:
-        print_json({**made.values, "file": str(path), "bytes": len(content)})
+        print_json({**said.values, "file": str(path), "bytes": len(content)})
         return
-    for line in made.lines:
+    for line in said.lines:
         click.echo(printable(line))
     click.echo(f"written: {path} ({len(content):,} bytes)")
-
-
-def _received(opened: Transcript, path: Path, variant: str | None, party: PartyId) -> _Proof:
-    name = reader_of(opened, path).header.variant
-    # What a transcript says is looked up, never loaded.
-    cls = built_in_variant(name) if variant is None else find_variant(variant)
-    receipt = opened.prove(cls, party)
-    # The name has been found on the roster, so it is fit to be a file's.
-    return _Proof(encode_receipt(receipt), f"{party}{SUFFIX}", _lines(receipt), _values(receipt))
-
-
-def _extended(opened: Transcript, since: Path, until: Path | None) -> _Proof:
-    earlier, later = read_checkpoint(since), None if until is None else read_checkpoint(until)
-    extension, later = prove_extension(opened.chunks, earlier=earlier, later=later)
-    between = earlier.statement, later.statement
-    return _Proof(
-        encode_extension(extension),
-        f"checkpoint-{between[0].number}-{between[1].number}{EXTENSION_SUFFIX}",
-        _growth_lines(extension, *between),
-        _growth_values(extension, *between),
-    )
 
 
 @click.command()
@@ -177,7 +164,8 @@ def check(
     if content.startswith(EXTENSION):
         if since is None or checkpoint is None or report is not None or variant is not None:
             raise UsageError("an extension is checked with --since FILE and --checkpoint FILE")
-        checked = _checked_extension(content, receipt, since, checkpoint, member)
+        later = read_checkpoint(checkpoint)
+        problems, said = _check_extension(content, receipt, read_checkpoint(since), later, member)
     elif since is not None:
         raise UsageError(f"--since: {receipt} is not an extension")
     elif not content.startswith(MAGIC):
@@ -188,13 +176,14 @@ def check(
         raise UsageError("--variant: expected --report too")
     else:
         cls = None if variant is None else find_variant(variant)
-        checked = _checked_receipt(content, receipt, checkpoint, report, cls, member)
-    problems, key = checked.problems, checked.key.hex()
+        later = read_checkpoint(checkpoint)
+        problems, said = _check_receipt(content, receipt, later, report, cls, member)
+    key = later.key.hex()
     if as_json:
         verdict = {"holds": not problems, "problems": problems}
-        print_json({**verdict, **checked.values, "aggregator_key": key})
+        print_json({**verdict, **said.values, "aggregator_key": key})
         return 1 if problems else 0
-    for line in (*checked.lines, *(f"problem: {problem}" for problem in problems)):
+    for line in (*said.lines, *(f"problem: {problem}" for problem in problems)):
         click.echo(printable(line))
     if not problems and member is None:
         click.echo(f"the checkpoint is signed by the key {key}")
@@ -203,64 +192,52 @@ def check(
     return 1 if problems else 0
 
 
-class _Checked(NamedTuple):
-    """A proof that was checked: what is wrong with it, and what it says as lines and as JSON.
-
-    Args:
-        key: the one that signed the checkpoint.
-    """
-
-    problems: list[str]
-    lines: list[str]
-    values: dict[str, Any]
-    key: bytes
-
-
-def _checked_receipt(
+def _check_receipt(
     content: bytes,
     path: Path,
-    checkpoint: Path,
+    published: SignedCheckpoint,
     report: Path | None,
     variant: type[Variant] | None,
     member: Path | None,
-) -> _Checked:
-    published = read_checkpoint(checkpoint)
+) -> tuple[list[str], _Said]:
+    """What is wrong with a receipt, and what it says."""
     try:
         receipt = decode_receipt(content)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
-    problems = list(problems_of(receipt, published))
-    lines = _lines(receipt)
+    problems, said = [*problems_of(receipt, published)], _of_receipt(receipt)
     if report is None:
-        lines.append(f"{_CLAIMED}; --report compares one")
+        said.lines.append(f"{_CLAIMED}; --report compares one")
     else:
         problems += _not_about(receipt, report, variant)
         if len(receipt.reports) > 1:
-            lines.append(f"{_CLAIMED}, but for the one given")
+            said.lines.append(f"{_CLAIMED}, but for the one given")
     if member is not None:
         problems += _not_mine(receipt, published, member)
-    compared = None if report is None else not problems
-    return _Checked(problems, lines, {**_values(receipt), "compared": compared}, published.key)
+    said.values["compared"] = None if report is None else not problems
+    return problems, said
 
 
-def _checked_extension(
-    content: bytes, path: Path, since: Path, checkpoint: Path, member: Path | None
-) -> _Checked:
-    earlier, later = read_checkpoint(since), read_checkpoint(checkpoint)
-    between = earlier.statement, later.statement
+def _check_extension(
+    content: bytes,
+    path: Path,
+    earlier: SignedCheckpoint,
+    later: SignedCheckpoint,
+    member: Path | None,
+) -> tuple[list[str], _Said]:
+    """What is wrong with an extension, and what it says."""
     try:
         extension = decode_extension(content)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
-    problems = list(growth_problems_of(extension, earlier, later))
+    problems = [*growth_problems_of(extension, earlier, later)]
     if member is not None:
         charter = read_member(member).charter
         if later.statement.session != charter.session:
             problems.append("the checkpoints are of another session")
         if later.key != charter.roster.members[0][1]:
             problems.append("the checkpoints are not the aggregator's")
-    lines, values = _growth_lines(extension, *between), _growth_values(extension, *between)
-    return _Checked(problems, lines, values, later.key)
+    return problems, _of_extension(extension, earlier.statement, later.statement)
 
 
 def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
@@ -298,17 +275,15 @@ def _rounds(envelope: Envelope, variant: type[Variant] | None) -> set[int]:
         own = [kind for kind in classes if kind.__module__ == variant.__module__]
         classes = own or classes
     found: set[int] = set()
-    for kind in classes:
-        fields = kind.__struct_fields__
-        try:
-            values = msgspec.msgpack.decode(envelope.body, type=tuple[msgspec.Raw, ...])
-            if len(values) == len(fields):
-                place = fields.index("round") if "round" in fields else None
-                found.add(
-                    NO_ROUND if place is None else msgspec.msgpack.decode(values[place], type=int)
-                )
-        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-            continue
+    try:
+        values = msgspec.msgpack.decode(envelope.body, type=tuple[msgspec.Raw, ...])
+        for fields in (kind.__struct_fields__ for kind in classes):
+            if len(values) == len(fields) and "round" not in fields:
+                found.add(NO_ROUND)
+            elif len(values) == len(fields):
+                found.add(msgspec.msgpack.decode(values[fields.index("round")], type=int))
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return set()
     return found
 
 
@@ -333,8 +308,9 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> l
     return [problem for sound, problem in checks if not sound]
 
 
-def _lines(receipt: Receipt) -> list[str]:
+def _of_receipt(receipt: Receipt) -> _Said:
     standing = receipt.standing
+    key = None if receipt.key is None else receipt.key.hex()
     lines = [
         f"{standing.member}: counted in {_topics(r.topic for r in receipt.reports)}",
         f"session {receipt.session.hex()}",
@@ -342,58 +318,47 @@ def _lines(receipt: Receipt) -> list[str]:
     missed = [topic for topic in standing.missed if topic not in standing.counted]
     if missed:
         lines.append(f"awaited and not counted in {_topics(missed)}")
-    said = standing.count - (receipt.head is not None)
-    what = f"what it said ({said} message{'' if said == 1 else 's'})"
+    what = f"what it said ({count(standing.count - (receipt.head is not None), 'message')})"
     if receipt.head is None:
         lines.append(f"{what} is not signed by it")
-    elif receipt.key is not None:
-        lines.append(f"{what} is signed by the key {receipt.key.hex()}")
-    return lines
-
-
-def _topics(topics: Iterable[Topic]) -> str:
-    return ", ".join(_shown(topic) for topic in topics)
-
-
-def _shown(topic: Topic) -> str:
-    kind, round_ = topic
-    return kind if round_ == NO_ROUND else f"{kind} (round {round_})"
-
-
-def _values(receipt: Receipt) -> dict[str, Any]:
-    standing = receipt.standing
-    return {
+    elif key is not None:
+        lines.append(f"{what} is signed by the key {key}")
+    values = {
         "party": standing.member,
         "session": receipt.session.hex(),
         "reports": [
             {"kind": r.topic[0], "round": r.topic[1], "seq": r.seq, "leaf": r.leaf.hex()}
             for r in receipt.reports
         ],
-        "counted": [list(topic) for topic in standing.counted],
-        "missed": [list(topic) for topic in standing.missed],
+        "counted": standing.counted,
+        "missed": standing.missed,
         "messages": standing.count,
         "signed": receipt.head is not None,
-        "key": None if receipt.key is None else receipt.key.hex(),
+        "key": key,
     }
+    return _Said(lines, values)
 
 
-def _growth_lines(extension: Extension, earlier: Statement, later: Statement) -> list[str]:
-    grown = extension.grown
+def _topics(topics: Iterable[Topic]) -> str:
+    return ", ".join(
+        kind if round_ == NO_ROUND else f"{kind} (round {round_})" for kind, round_ in topics
+    )
+
+
+def _of_extension(extension: Extension, earlier: Statement, later: Statement) -> _Said:
+    grown, session = extension.grown, earlier.session.hex()
     added = sum(member.added for member in grown)
     end = ", at the end" if later.final else ""
-    return [
+    lines = [
         f"from checkpoint {earlier.number} ({earlier.entries:,} entries) "
         f"to checkpoint {later.number} ({later.entries:,} entries{end})",
-        f"session {earlier.session.hex()}",
-        f"said between: {added:,} message{'' if added == 1 else 's'} "
-        f"of {len(grown):,} member{'' if len(grown) == 1 else 's'}",
+        f"session {session}",
+        f"said between: {count(added, 'message')} of {count(len(grown), 'member')}",
     ]
-
-
-def _growth_values(extension: Extension, earlier: Statement, later: Statement) -> dict[str, Any]:
-    return {
-        "session": earlier.session.hex(),
+    values = {
+        "session": session,
         "earlier": {"number": earlier.number, "entries": earlier.entries},
         "later": {"number": later.number, "entries": later.entries, "final": later.final},
-        "added": [{"member": g.member, "messages": g.added} for g in extension.grown],
+        "added": [{"member": g.member, "messages": g.added} for g in grown],
     }
+    return _Said(lines, values)

@@ -24,15 +24,19 @@ STRANGER = PartyId("(not on the roster)")
 class Flow:
     """All messages of one kind from one side to another in one round.
 
-    ``senders`` and ``recipients`` are the one member, or all the members, of that side.
+    Args:
+        kind: of the messages.
+        senders, recipients: the one member, or all the members, of that side.
+        messages, bytes: how much was sent.
+        delivered: how many messages arrived; None of those for the record.
     """
 
     kind: str
-    senders: tuple[str, ...]
-    recipients: tuple[str, ...]
-    messages: int
-    delivered: int | None
-    bytes: int
+    senders: set[str]
+    recipients: set[str]
+    messages: int = 0
+    delivered: int | None = 0
+    bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ class RoundWriter(Fold):
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
-        self._tallies: list[dict[tuple[str, str, str], _Tally]] = [{}]
+        self._tallies: list[dict[tuple[str, str, str], Flow]] = [{}]
         self._notes: list[dict[str, int]] = [{}]
         self._closings: list[int] = []
 
@@ -89,7 +93,9 @@ class RoundWriter(Fold):
                     self._closed(step)
             case Delivered() if envelope is not None and step.said is not None:
                 tallies = self._tallies[bisect_left(self._closings, step.said)]
-                tallies[self._key(envelope)].delivered += 1
+                flow = tallies[self._key(envelope)]
+                if flow.delivered is not None:
+                    flow.delivered += 1
             case Refused():
                 self._note(f"refused from {entry.link or 'a stranger'}: {entry.reason}")
             case Departed():
@@ -100,18 +106,20 @@ class RoundWriter(Fold):
         rounds = []
         for tallies, notes in zip(self._tallies, self._notes, strict=True):
             if tallies or notes:
-                flows = [tally.flow(*key) for key, tally in tallies.items()]
                 shown = [f"{note} ({n:,} times)" if n > 1 else note for note, n in notes.items()]
-                rounds.append(Round(flows, shown))
+                rounds.append(Round([*tallies.values()], shown))
         return rounds
 
     def _sent(self, envelope: Envelope, size: int) -> None:
-        sender, recipient = self._known(envelope.sender), self._known(envelope.recipient)
-        tally = self._tallies[-1].setdefault(self._key(envelope), _Tally())
-        tally.senders.add(sender)
-        tally.recipients.add(recipient)
-        tally.messages += 1
-        tally.bytes += size
+        key = self._key(envelope)
+        if key not in self._tallies[-1]:
+            delivered = None if envelope.recipient == RECORD else 0
+            self._tallies[-1][key] = Flow(envelope.kind, set(), set(), delivered=delivered)
+        flow = self._tallies[-1][key]
+        flow.senders.add(self._known(envelope.sender))
+        flow.recipients.add(self._known(envelope.recipient))
+        flow.messages += 1
+        flow.bytes += size
 
     def _key(self, envelope: Envelope) -> tuple[str, str, str]:
         sides = _side(self._known(envelope.sender)), _side(self._known(envelope.recipient))
@@ -140,25 +148,6 @@ class RoundWriter(Fold):
         if text not in notes and len(notes) >= NOTES:
             text = "other things"
         notes[text] = notes.get(text, 0) + 1
-
-
-@dataclass(slots=True)
-class _Tally:
-    senders: set[str] = field(default_factory=set)
-    recipients: set[str] = field(default_factory=set)
-    messages: int = 0
-    delivered: int = 0
-    bytes: int = 0
-
-    def flow(self, kind: str, _sender: str, recipient: str) -> Flow:
-        return Flow(
-            kind,
-            tuple(sorted(self.senders)),
-            tuple(sorted(self.recipients)),
-            self.messages,
-            None if recipient == RECORD else self.delivered,
-            self.bytes,
-        )
 
 
 def _side(member: str) -> str:

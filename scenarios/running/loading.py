@@ -15,6 +15,7 @@ from protocol.randomizers import Randomizer
 from protocol.randomizers.asking import is_randomizer
 from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
+from protocol.transcript.entries import Header
 from protocol.variants import BUILT_IN
 from scenarios.running.errors import UsageError
 from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
@@ -80,6 +81,16 @@ def find_variant(text: str) -> type[Variant]:
     if not (isinstance(found, type) and issubclass(found, Variant)):
         raise UsageError(f"{path}: no variant class {shown(name)}")
     return found
+
+
+def variant_of(header: Header, named: str | None) -> type[Variant]:
+    """The class of a transcript's variant: the one that was named, or else the built-in one.
+
+    Raises:
+        UsageError: there is none.
+    """
+    # What a transcript says is looked up, never loaded.
+    return built_in_variant(header.variant) if named is None else find_variant(named)
 
 
 def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object], object]:

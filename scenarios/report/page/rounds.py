@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -136,8 +136,8 @@ def _ends(flow: Flow) -> tuple[int, int]:
     return _place(flow.senders), _place(flow.recipients)
 
 
-def _place(members: tuple[str, ...]) -> int:
-    return _PLACES.get(members[0], 0) if members else 0
+def _place(members: Iterable[str]) -> int:
+    return _PLACES.get(next(iter(members), ""), 0)
 
 
 def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width: int) -> Markup:
@@ -230,5 +230,5 @@ def _rows(fold: _Fold, short: Sequence[str]) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _who(members: tuple[str, ...], side: str) -> str:
-    return cut(members[0]) if len(members) == 1 else f"{len(members):,} {side}"
+def _who(members: Collection[str], side: str) -> str:
+    return cut(*members) if len(members) == 1 else f"{len(members):,} {side}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import islice
 from typing import Any
@@ -209,8 +209,8 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
     return ", ".join(listed) + (f" and {more:,} more attributes" if more else "")
 
 
-def _members(names: tuple[str, ...]) -> Text:
-    return plain(names[0] if len(names) == 1 else f"{len(names):,} members")
+def _members(names: Collection[str]) -> Text:
+    return plain(*names) if len(names) == 1 else plain(f"{len(names):,} members")
 
 
 def plain(content: str, style: str = "") -> Text:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocol.crypto.randomness import Streams
+from protocol.crypto.randomness import Stream
 from protocol.messages import Envelope
 from protocol.transcript.entries import Sent
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -193,19 +193,17 @@ def test_other_records_draw_other_randomness(
 ) -> None:
     drawn = []
 
-    def run(role: object, *arguments: object) -> tuple[str, float]:
-        [streams] = [given for given in arguments if isinstance(given, Streams)]
-        drawn.append(streams.stream("dora", "role").bytes(32))
-        return "done", 0.0
+    def machine(charter: object, name: str, stream: Stream, **others: object) -> None:
+        drawn.append(stream.bytes(32))
+        raise KeyError("drawn")
 
-    monkeypatch.setattr("scenarios.deployment.answering.trio.run", run)
+    monkeypatch.setattr("scenarios.deployment.answering.Machine", machine)
     dora = tmp_path / "dora"
     shutil.copytree(keys / "carl", dora)
     for i, rows in enumerate((ROWS, ROWS, ROWS[:2], ROWS[::-1])):
-        for heard in dora.glob("heard-*"):
-            heard.unlink()
         records = table(tmp_path / f"{i}.csv", *rows)
-        answer_survey(read_member(dora), host="h", port=1, records=records, budget=None)
+        with pytest.raises(KeyError, match="drawn"):
+            answer_survey(read_member(dora), host="h", port=1, records=records, budget=None)
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) == 3
 

@@ -277,7 +277,7 @@ def test_hostile_names_stay_names() -> None:
         findings=(Finding(evil, (1,), PartyId(evil)),),
         remarks=(Finding(evil),),
     )
-    said = [Round([Flow(evil, (evil,), ("aggregator",), 2, 1, 3)], [evil])]
+    said = [Round([Flow(evil, {evil}, {"aggregator"}, 2, 1, 3)], [evil])]
     text = page_of(file, everywhere, file=evil, said=said)
     read = Page(text)
     clean = Page(page_of(independent()))
@@ -321,7 +321,7 @@ def test_large_transcripts_are_summarised() -> None:
         remarks=(Finding("odd"),) * 5000,
     )
     kinds = [
-        Flow(f"Kind{i}", ("aggregator",), parties[: i % 9 + 2], i, i, i * 99) for i in range(70)
+        Flow(f"Kind{i}", {"aggregator"}, set(parties[: i % 9 + 2]), i, i, i * 99) for i in range(70)
     ]
     talk = [Round(kinds[i % 50 : i % 50 + 20], [f"note {i}"] * 9) for i in range(900)]
     text = page_of(file, large, said=talk)
@@ -351,8 +351,8 @@ def test_length_does_not_grow_with_the_parties() -> None:
 
 
 def test_alike_rounds_are_one() -> None:
-    flow = Flow("Ask", ("aggregator",), ("party-1", "party-2"), 2, 1, 100)
-    other = Flow("Report", ("party-1",), ("aggregator",), 1, 1, 40)
+    flow = Flow("Ask", {"aggregator"}, {"party-1", "party-2"}, 2, 1, 100)
+    other = Flow("Report", {"party-1"}, {"aggregator"}, 1, 1, 40)
     talk = [Round([flow]), Round([flow]), Round([flow]), Round([other])]
     said = Page(page_of(independent(), said=talk)).said
     assert "Rounds 1 to 3" in said
