@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 from typing import Any
 
@@ -94,20 +93,19 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
 
 
 def _dependence(found: Dependences) -> dict[str, Any]:
-    errors = found.standard_errors
     return {
         "measure": found.measure,
         "method": found.method,
         "attributes": list(found.names),
         "matrix": found.matrix.tolist(),
-        "standard_errors": errors if errors is None else errors.tolist(),
+        "standard_errors": found.standard_errors,
         **({"biased": found.biased} if found.biased else {}),
-        "epsilon": found.epsilon if math.isfinite(found.epsilon) else None,
+        "epsilon": found.epsilon,
     }
 
 
-def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[str, float | None]]:
-    """The median errors of count queries, by coverage; None where it is not known.
+def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[str, float]]:
+    """The median errors of count queries, by coverage; NaN where it is not known.
 
     A relative error is not, where half of the sets or more are of nobody.
     """
@@ -115,8 +113,8 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[
     places = list(combinations(range(len(names)), 2))
     tables = {(i, j): estimate.table(names[i], names[j]).values * n for i, j in places}
     true = {(i, j): records.counts([names[i], names[j]]) for i, j in places}
-    relative: dict[str, float | None] = {}
-    absolute: dict[str, float | None] = {}
+    relative: dict[str, float] = {}
+    absolute: dict[str, float] = {}
     for sigma in COVERAGES:
         errors = evaluate(
             estimate.survey.sizes,
@@ -127,8 +125,7 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[
             generator=np.random.default_rng(seed),
         )
         for found, values in ((relative, errors.relative), (absolute, errors.absolute)):
-            value = median(values).value
-            found[f"{sigma:g}"] = value if math.isfinite(value) else None
+            found[f"{sigma:g}"] = median(values).value
     return {"count_query": relative, "count_query_absolute": absolute}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -147,6 +148,7 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
 
 def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[dict[str, Any]]:
     columns = {
+        "reports": estimate.counts[0].sum(axis=1),
         "frequency": estimate.frequencies,
         "frequency_error": estimate.frequency_errors,
         "mean": estimate.means,
@@ -156,34 +158,28 @@ def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [
-        {"key": name, "reports": reports, **dict(zip(columns, map(_known, row), strict=True))}
-        for name, reports, row in zip(
-            estimate.survey.names, estimate.counts[0].sum(axis=1).tolist(), rows, strict=True
-        )
+        {"key": name, **dict(zip(columns, row, strict=True))}
+        for name, row in zip(estimate.survey.names, rows, strict=True)
     ]
 
 
 def _shown(name: str, value: Any) -> Any:
     if _says_nothing(name, value):
         return "-"
-    return "unknown" if name in RANGES and value is None else value
+    return "unknown" if name in RANGES and not math.isfinite(value) else value
 
 
-def _says_nothing(name: str, error: float | None) -> bool:
-    return name in RANGES and error is not None and error > RANGES[name]
+def _says_nothing(name: str, error: float) -> bool:
+    return name in RANGES and RANGES[name] < error < math.inf
 
 
-def _mean(values: Floats) -> float | None:
+def _mean(values: Floats) -> float:
     known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else None
+    return float(known.mean()) if known.size else math.nan
 
 
-def _known(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-def _said(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
+def _said(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.3g}"
 
 
 def _rated(ratings_of: Callable[[Path | str | None], Ratings]) -> Callable[..., Finished]:

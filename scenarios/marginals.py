@@ -155,9 +155,7 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
         projection=parameters.project,
         extra={
             "tree": {"edges": _edges(tree), "best_edges": _edges(best)},
-            "log_likelihood": {
-                name: value if np.isfinite(value) else None for name, value in likelihoods.items()
-            },
+            "log_likelihood": likelihoods,
         },
         notes=(
             f"The tree has {len(shared)} of the {len(best.edges)} edges of the true tables' tree. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 
@@ -32,16 +33,11 @@ CREATE TABLE checkpoint (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, stat
 LOADED_BYTES = 2**29
 """How much is loaded of any transcript, however short its file is."""
 
-_BATCH = 10_000
-# So many bytes count as one row more.
-_WEIGHT = 1_000
-_READING = frozenset(
-    (
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-    )
+_READING = (
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
 )
 
 
@@ -54,31 +50,21 @@ def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:")
     database.executescript(SCHEMA)
     header = reader.header
-    values = [
-        (name, _integer(value) if isinstance(value, int) else value)
-        for name, value in (
-            ("format", header.format),
-            ("variant", header.variant),
-            ("session", header.session.hex()),
-            ("transport", header.transport),
-            ("seed", None if header.seed is None else str(header.seed)),
-            ("program", header.program),
-            ("recording", header.recording),
-        )
-    ]
-    database.executemany("INSERT INTO header VALUES (?, ?)", values)
+    values = {
+        "format": _integer(header.format),
+        "variant": header.variant,
+        "session": header.session.hex(),
+        "transport": header.transport,
+        "seed": None if header.seed is None else str(header.seed),
+        "program": header.program,
+        "recording": header.recording,
+    }
+    database.executemany("INSERT INTO header VALUES (?, ?)", values.items())
     members = [(i, name, key.hex()) for i, (name, key) in enumerate(header.roster)]
     database.executemany("INSERT INTO roster VALUES (?, ?, ?)", members)
-    pending: dict[str, list[tuple[object, ...]]] = {}
-    waiting = 0
     held = Held(lambda: reader.stored, LOADED_BYTES)
     for table, row in _rows(roster, reader, held):
-        pending.setdefault(table, []).append(row)
-        waiting += 1 + sum(len(cell) for cell in row if isinstance(cell, bytes)) // _WEIGHT
-        if waiting >= _BATCH:
-            _insert(database, pending)
-            waiting = 0
-    _insert(database, pending)
+        database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
     database.commit()
     database.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
@@ -111,16 +97,7 @@ def plain(value: object) -> object:
 
 
 def _tables() -> list[str]:
-    words = SCHEMA.split()
-    return [words[i + 2] for i, word in enumerate(words) if word == "CREATE"]
-
-
-def _insert(database: sqlite3.Connection, pending: dict[str, list[tuple[object, ...]]]) -> None:
-    for table, rows in pending.items():
-        if rows:
-            places = ", ".join("?" * len(rows[0]))
-            database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
-            rows.clear()
+    return re.findall(r"CREATE TABLE (\w+)", SCHEMA)
 
 
 def _rows(
@@ -135,13 +112,11 @@ def _rows(
             # What is malformed, `verify` names.
             case Sent() if e is not None:
                 held.take(len(entry.envelope))
-                seq = _integer(e.seq)
-                said = (e.sender, e.recipient, seq, e.kind, len(entry.envelope), e.body)
-                yield "sent", (*about, *said)
+                said = (e.kind, len(entry.envelope), e.body)
+                yield "sent", (*about, e.sender, e.recipient, _integer(e.seq), *said)
             case Delivered():
-                seq = _integer(entry.seq)
-                handed = (entry.sender, entry.recipient, seq, int(entry.repeat))
-                yield "delivered", (*about, *handed)
+                handed = (_integer(entry.seq), int(entry.repeat))
+                yield "delivered", (*about, entry.sender, entry.recipient, *handed)
             case Refused():
                 held.take(len(entry.link) + len(entry.reason) + len(entry.excerpt))
                 yield "refused", (*about, entry.link, entry.reason, entry.excerpt)

@@ -17,6 +17,7 @@ from protocol.estimators.projection import Projection
 from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from scenarios.report.formatting import as_json
 from scenarios.running.errors import UsageError
 from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
@@ -134,7 +135,8 @@ class Finished:
         values = self.outcome.summary(self.reported, self.projection)
         if self.error:
             values["error"] = {**values.get("error", {}), **self.error}
-        return {**values, **self.extra}
+        plain: dict[str, Any] = as_json({**values, **self.extra})
+        return plain
 
 
 class _Spread(msgspec.Struct, frozen=True, kw_only=True):

@@ -231,4 +231,4 @@ def _rows(fold: _Fold, short: Sequence[str]) -> list[tuple[Cell, ...]]:
 
 
 def _who(members: Collection[str], side: str) -> str:
-    return cut(*members) if len(members) == 1 else f"{len(members):,} {side}"
+    return cut(next(iter(members))) if len(members) == 1 else f"{len(members):,} {side}"

@@ -210,7 +210,7 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
 
 
 def _members(names: Collection[str]) -> Text:
-    return plain(*names) if len(names) == 1 else plain(f"{len(names):,} members")
+    return plain(next(iter(names))) if len(names) == 1 else plain(f"{len(names):,} members")
 
 
 def plain(content: str, style: str = "") -> Text:
