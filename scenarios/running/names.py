@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.quickstart": ("quickstart",),
-    "scenarios.adult_reports": ("adult-independent", "adult-joint"),
-    "scenarios.clusters": ("adult-clusters", "adult-ind-joint"),
-    "scenarios.adult_counts": ("adult-counts",),
+    "scenarios.adult_surveys": (
+        "adult-independent",
+        "adult-joint",
+        "adult-clusters",
+        "adult-ind-joint",
+        "adult-counts",
+    ),
     "scenarios.rrba": ("rrba-survey", "rrba-alarm", "rrba-child"),
     "scenarios.marginals": ("taxi-marginals", "taxi-independence", "taxi-tree"),
     "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens", "clothing"),

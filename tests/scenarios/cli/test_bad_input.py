@@ -177,7 +177,7 @@ def test_of_a_null_character(tmp_path: Path) -> None:
         ("SCENARIOS = 3", "expected SCENARIOS, a tuple"),
         ("SCENARIOS = (3,)", "expected SCENARIOS, a tuple"),
         ("from scenarios.quickstart import SCENARIOS as S; SCENARIOS = list(S)", "a tuple"),
-        ("from scenarios.adult_reports import SCENARIOS", "has several scenarios"),
+        ("from scenarios.adult_surveys import SCENARIOS", "has several scenarios"),
     ],
 )
 def test_of_a_scenario_file(content: str | None, says: str, tmp_path: Path) -> None:

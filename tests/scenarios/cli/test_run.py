@@ -173,7 +173,7 @@ def test_a_scenario_as_a_script_and_as_a_file(tmp_path: Path) -> None:
 
 def test_a_script_with_several_scenarios(tmp_path: Path) -> None:
     write_adult(tmp_path, 60)
-    script = ROOT / "scenarios" / "adult_reports.py"
+    script = ROOT / "scenarios" / "adult_surveys.py"
     said = python(script, "adult-joint", "--data", tmp_path, "--json")
     assert said.json["scenario"] == "adult-joint"
     assert said.json["respondents"] == 60

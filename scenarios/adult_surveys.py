@@ -1,9 +1,12 @@
-"""RR-Clusters and RR-Ind-Joint on Adult: negotiation and release by messages."""
+"""Surveys of the 32,561 records of Adult: by RR-Independent and RR-Joint, with every respondent a
+live party, by RR-Clusters and RR-Ind-Joint, and by secure sums.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,19 +14,72 @@ from protocol.estimators.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
+from protocol.session.variant import Epsilon, Probability
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
-from protocol.variants import RRClusters, RRIndJoint
-from scenarios.adult_reports import DEFAULT_P, OnAdult, adult_records
+from protocol.variants import (
+    PairCounts,
+    PairRR,
+    RRClusters,
+    RRIndependent,
+    RRIndJoint,
+    RRJoint,
+    SecureSumVariant,
+)
+from protocol.variants.sums.tallies import Tallied
+from scenarios.datasets.adult import adult
 from scenarios.reproductions.rr.queries import evaluate, median
-from scenarios.running.parameters import made, parameters_checked, settable
+from scenarios.running.errors import UsageError
+from scenarios.running.parameters import (
+    Positive,
+    Spread,
+    keep_of,
+    made,
+    parameters_checked,
+    settable,
+)
 from scenarios.running.scenario import Context, Finished, Scenario
+
+DEFAULT_P = 0.7
 
 COVERAGES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The shares of a pair's combinations that count queries ask for."""
 
 QUERIES = 1000
 """How many count queries of each coverage are asked of an estimate."""
+
+
+Counted = Literal["attributes", "pairs", "randomized-pairs"]
+"""The variants ``secure-sum``, ``pair-counts`` and ``pair-rr``."""
+
+MAKERS: Mapping[Counted, Callable[..., Tallied]] = {
+    "attributes": SecureSumVariant,
+    "pairs": PairCounts,
+    "randomized-pairs": PairRR.with_keep,
+}
+"""What counts what."""
+
+
+class OnAdult(Spread, frozen=True, kw_only=True):
+    """How a survey of Adult is held.
+
+    Args:
+        records: how many to take; all by default.
+    """
+
+    records: Positive | None = None
+
+
+class Reports(OnAdult, frozen=True, kw_only=True):
+    """What can be set; ``p`` or ``epsilon``, not both.
+
+    Args:
+        p: probability of keeping; 0.7 by default.
+        epsilon: per record, instead of p.
+    """
+
+    p: Probability | None = None
+    epsilon: Epsilon | None = None
 
 
 class Adjustable(OnAdult, frozen=True, kw_only=True):
@@ -35,6 +91,53 @@ class Adjustable(OnAdult, frozen=True, kw_only=True):
     """
 
     adjust: bool = False
+
+
+class Counting(OnAdult, frozen=True, kw_only=True):
+    """What can be set of secure sums.
+
+    Args:
+        counted: attributes, pairs or randomized-pairs.
+        p: of keeping a pair, if pairs are randomized.
+        parties: over how many the records are spread.
+        drop: share of parties that vanish before they contribute.
+    """
+
+    counted: Counted = "attributes"
+    p: Probability = DEFAULT_P
+    parties: Positive = 100
+
+
+def adult_records(context: Context, parameters: OnAdult) -> Records:
+    """The first records of Adult, as many as are asked for.
+
+    Raises:
+        UsageError: there are fewer.
+    """
+    found = adult(context.data)
+    if parameters.records is None:
+        return found
+    if parameters.records > len(found):
+        raise UsageError(f"parameter 'records' = {parameters.records}: there are {len(found)}")
+    return found.take(parameters.records)
+
+
+def _reports(protocol: type[RRIndependent | RRJoint], name: str, summary: str) -> Scenario[Reports]:
+    def run(parameters: Reports, context: Context) -> Finished:
+        p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
+        records = adult_records(context, parameters)
+        survey = records.survey
+        if p is None:
+            variant = made(protocol.with_epsilon, parameters, survey=survey)
+        else:
+            variant = made(protocol.with_keep, parameters, survey=survey, p=p)
+        outcome = context.simulate(
+            variant, records, parties=parameters.parties, drop=parameters.drop
+        )
+        return Finished(outcome=outcome, projection=parameters.project)
+
+    names = ("p", "epsilon", "parties", "records", "drop", "project")
+    return Scenario(name=name, summary=summary, parameters=settable(Reports, names=names), run=run)
 
 
 def run_clusters(parameters: Adjustable, context: Context) -> Finished:
@@ -129,10 +232,39 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[
     return {"count_query": relative, "count_query_absolute": absolute}
 
 
+def run_counts(parameters: Counting, context: Context) -> Finished:
+    """Sum the tables of all parties."""
+    records = adult_records(context, parameters)
+    sums = made(SecureSum, parameters)
+    with parameters_checked():
+        degree = sums.degree(parameters.parties)
+    variant = made(MAKERS[parameters.counted], parameters, survey=records.survey, sums=sums)
+    outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
+    return Finished(
+        outcome=outcome,
+        projection=parameters.project,
+        notes=(
+            f"{variant.layout.cells:,} cells; every party has {degree.neighbours} neighbours, of "
+            f"whom {degree.threshold} are needed to unmask.",
+        ),
+    )
+
+
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
 NEGOTIATED = ("tv", "td", "dependence", "profile", "corrupt", "dropped", "security", "measure")
+SUMMED = ("counted", "p", "profile", "everyone", "corrupt", "dropped", "security", "parties")
 
 SCENARIOS = (
+    _reports(
+        RRIndependent,
+        "adult-independent",
+        "Adult, RR-Independent: each of 8 attributes randomized by itself.",
+    ),
+    _reports(
+        RRJoint,
+        "adult-joint",
+        "Adult, RR-Joint: all 8 attributes, 1,814,400 combinations, randomized as one.",
+    ),
     Scenario(
         name="adult-clusters",
         summary="Adult, RR-Clusters: parties negotiate which attributes to randomize together.",
@@ -152,6 +284,15 @@ SCENARIOS = (
         summary="Adult, RR-Ind-Joint: attributes randomized apart, any joint table estimated.",
         parameters=settable(Adjustable, RRIndJoint, names=SHARED, p=DEFAULT_P),
         run=run_ind_joint,
+    ),
+    Scenario(
+        name="adult-counts",
+        summary="Adult, secure sums: exact counts of attributes or pairs, or of randomized pairs.",
+        parameters=settable(
+            Counting, Tallied, SecureSum, names=(*SUMMED, "records", "drop", "project")
+        ),
+        run=run_counts,
+        joint=False,
     ),
 )
 
