@@ -156,7 +156,10 @@ def run(
         seconds = time.perf_counter() - started
         if by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
-        text = json_text(_result(found.name, parameters, done))
+        if isinstance(done, Reproduced):
+            text = json_text(done.result())
+        else:
+            text = json_text({"scenario": found.name, "parameters": parameters, **done.values()})
     written = []
     if out is not None:
         recorded = out / TRANSCRIPT
@@ -199,13 +202,6 @@ def _synthetic(estimate: Estimate, seed: int) -> Records:
         return synthesize(estimate, estimate.n, stream)
     except ValueError as error:
         raise UsageError(f"--synthetic: {error}") from error
-
-
-def _result(name: str, parameters: msgspec.Struct, done: Finished | Reproduced) -> dict[str, Any]:
-    """What ``result.json`` holds."""
-    if isinstance(done, Reproduced):
-        return done.result()
-    return {"scenario": name, "parameters": parameters, **done.values()}
 
 
 def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> None:

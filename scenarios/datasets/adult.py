@@ -25,24 +25,11 @@ FILE = "adult.data"
 CODES = "adult.codes.gz"
 """The packaged file."""
 
-COLUMNS = (
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
+HEADER = (
+    "age,workclass,fnlwgt,education,education-num,marital-status,occupation,relationship,race,sex,"
+    "capital-gain,capital-loss,hours-per-week,native-country,income"
 )
-"""The columns of the raw file, which has no header."""
+"""The columns of the raw file, which has no header itself."""
 
 
 def _nominal(name: str, categories: str, *, unknown: bool = False) -> Attribute:
@@ -181,7 +168,7 @@ def _parsed(survey: Survey, path: Path) -> Records:
     try:
         # Without universal newlines: the csv module has its own rules about line ends.
         with path.open(encoding="utf-8", newline="") as lines:
-            return Records.from_csv(survey, chain([",".join(COLUMNS) + "\n"], lines))
+            return Records.from_csv(survey, chain([f"{HEADER}\n"], lines))
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
     except SurveyError as error:

@@ -38,6 +38,11 @@ class Flow:
     delivered: int | None = 0
     bytes: int = 0
 
+    @property
+    def lost(self) -> int:
+        """How many messages did not arrive."""
+        return 0 if self.delivered is None else self.messages - self.delivered
+
 
 @dataclass(slots=True)
 class Round:

@@ -17,7 +17,7 @@ import numpy as np
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.surveys.records import Records
 from scenarios.cli import commands, main
-from scenarios.datasets.adult import ADULT, COLUMNS
+from scenarios.datasets.adult import ADULT, HEADER
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = Path(__file__).with_name("own_variants.py")
@@ -100,7 +100,7 @@ def write_adult(folder: Path, k: int = 400) -> Records:
     """Write a file in Adult's format, and what it holds."""
     records = adult_rows(k)
     lines = [
-        ", ".join(row.get(column, "0") for column in COLUMNS) + "\n" for row in records.to_rows()
+        ", ".join(row.get(column, "0") for column in HEADER.split(",")) + "\n" for row in records.to_rows()
     ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "adult.data").write_text("".join(lines), encoding="utf-8")

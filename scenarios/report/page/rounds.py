@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -22,28 +22,13 @@ _WIDE, _NARROW = 800, 320
 _PLACES: dict[str, int] = {AGGREGATOR: 1, RECORD: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class _Fold:
-    """Neighbouring rounds in which the same was said, as one."""
+class _Fold(NamedTuple):
+    """Neighbouring rounds in which the same was said, as one; ``note`` is what is not drawn."""
 
-    first: int
-    last: int
+    name: str
+    note: str
     flows: tuple[Flow, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        alike = self.last - self.first + 1
-        if alike == 1:
-            return f"Round {self.first:,}"
-        return f"Rounds {self.first:,} to {self.last:,}"
-
-    @property
-    def note(self) -> str:
-        """What is not drawn of it, or how many rounds it is."""
-        alike = self.last - self.first + 1
-        more = rest(len(self.flows), ARROWS, "kinds")
-        return more or (f"{alike:,} alike" if alike > 1 else "")
+    happened: tuple[str, ...]
 
 
 def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, object]]:
@@ -52,27 +37,23 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")
     short = ("parties", "aggregator", "record")
-    flows: dict[tuple[str, int, int], list[int]] = {}
-    for round_ in rounds:
-        for flow in round_.flows:
-            tally = flows.setdefault((flow.kind, *_ends(flow)), [0, 0, 0])
-            tally[0] += flow.messages
-            tally[1] += flow.messages if flow.delivered is None else flow.delivered
-            tally[2] += flow.bytes
-    messages = sum(tally[0] for tally in flows.values())
-    octets = sum(tally[2] for tally in flows.values())
+    alike: dict[tuple[str, int, int], list[Flow]] = {}
+    for flow in (flow for round_ in rounds for flow in round_.flows):
+        alike.setdefault((flow.kind, *_ends(flow)), []).append(flow)
+    flows = sorted(map(_added, alike.values()), key=lambda flow: -flow.bytes)
+    messages = sum(flow.messages for flow in flows)
+    octets = sum(flow.bytes for flow in flows)
     lead = f"{count(messages, 'message')}, {size(octets)}, in {count(len(rounds), 'round')}."
-    ranked = sorted(flows.items(), key=lambda item: -item[1][2])
     by_kind = tuple(
         (
-            cut(kind),
-            f"{short[start]} to {short[end]}",
-            f"{sent:,}",
-            f"{sent - arrived:,}" if sent != arrived else "none",
-            size(kind_bytes),
-            Bar((kind_bytes / max(octets, 1),)),
+            cut(flow.kind),
+            " to ".join(short[end] for end in _ends(flow)),
+            f"{flow.messages:,}",
+            f"{flow.lost:,}" if flow.lost else "none",
+            size(flow.bytes),
+            Bar((flow.bytes / max(octets, 1),)),
         )
-        for (kind, start, end), (sent, arrived, kind_bytes) in ranked[:FLOWS]
+        for flow in flows[:FLOWS]
     )
     by_round = [row for fold in folds for row in _rows(fold, short)]
     grids = (
@@ -81,7 +62,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
             caption="Traffic by kind of message, the most bytes first",
             columns=("Kind", "From and to", "#Messages", "#Lost", "#Size", "~Share of all bytes"),
             rows=by_kind,
-            more=rest(len(ranked), FLOWS, "kinds"),
+            more=rest(len(flows), FLOWS, "kinds"),
         ),
         Grid(
             key="rounds",
@@ -91,7 +72,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
             more=rest(len(by_round), FLOWS, "rows"),
         ),
     )
-    happened = [f"{fold.name}: {cut(note, 160)}" for fold in folds for note in fold.notes]
+    happened = [f"{fold.name}: {cut(note, 160)}" for fold in folds for note in fold.happened]
     section = Section(key="traffic", title="What was said", lead=lead, grids=grids)
     return section, {
         "pictures": (
@@ -110,11 +91,14 @@ def _folded(rounds: Sequence[Round]) -> list[_Fold]:
         return [(flow.kind, *_ends(flow)) for flow in numbered[1].flows]
 
     folds = []
-    for _, alike in groupby(enumerate(rounds, 1), key=said):
-        members = list(alike)
-        flows = tuple(_added(flows) for flows in zip(*(r.flows for _, r in members), strict=True))
-        notes = tuple(note for _, round_ in members for note in round_.notes)
-        folds.append(_Fold(members[0][0], members[-1][0], flows, notes))
+    for _, group in groupby(enumerate(rounds, 1), key=said):
+        numbers, alike = zip(*group, strict=True)
+        first, last = numbers[0], numbers[-1]
+        name = f"Round {first:,}" if first == last else f"Rounds {first:,} to {last:,}"
+        flows = tuple(map(_added, zip(*(round_.flows for round_ in alike), strict=True)))
+        several = f"{len(alike):,} alike" if len(alike) > 1 else ""
+        happened = tuple(note for round_ in alike for note in round_.notes)
+        folds.append(_Fold(name, rest(len(flows), ARROWS, "kinds") or several, flows, happened))
     return folds
 
 
@@ -133,22 +117,12 @@ def _added(flows: Sequence[Flow]) -> Flow:
 
 def _ends(flow: Flow) -> tuple[int, int]:
     """Where an arrow begins and ends: 0 for the parties, 1 the aggregator, 2 the public record."""
-    return _place(flow.senders), _place(flow.recipients)
-
-
-def _place(members: Iterable[str]) -> int:
-    return _PLACES.get(next(iter(members), ""), 0)
+    sender, recipient = next(iter(flow.senders), ""), next(iter(flow.recipients), "")
+    return _PLACES.get(sender, 0), _PLACES.get(recipient, 0)
 
 
 def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width: int) -> Markup:
-    """Who said what to whom, from top to bottom: the first rounds, and the last if there are many.
-
-    Args:
-        key: what its ids begin with.
-        lifelines: the sides, from left to right.
-        folds: the rounds.
-        width: of the picture; it is as tall as it needs to be.
-    """
+    """Who said what to whom, from top to bottom: the first rounds, and the last if many."""
     left_out = len(folds) - STEPS
     head, tail = (folds, ()) if left_out <= 0 else (folds[: STEPS - TAIL], folds[-TAIL:])
     margin = min(64.0, width * 0.14)
@@ -188,9 +162,8 @@ def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width:
 def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
     """Messages of one kind from one side to another."""
     start, end = (xs[place] for place in _ends(flow))
-    missing = 0 if flow.delivered is None else flow.messages - flow.delivered
-    lost = " lost" if missing > 0 else ""
-    below = f"{flow.messages:,} · {size(flow.bytes)}" + (f", {missing:,} lost" if lost else "")
+    lost = " lost" if flow.lost > 0 else ""
+    below = f"{flow.messages:,} · {size(flow.bytes)}" + (f", {flow.lost:,} lost" if lost else "")
     if start == end:
         # Among themselves: out and back on the one side that has room.
         out = 26.0 if start < xs[-1] else -26.0
