@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -169,28 +168,17 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
 
 
 def _records(parameters: Trips, context: Context) -> Records:
-    """The trips asked for.
-
-    Raises:
-        DatasetError: a file of real trips that is none.
-        UsageError: more parties or bits than there are.
-    """
     if parameters.trips is None:
-        records = taxi(parameters.n, d=parameters.d, seed=context.seed)
-    else:
-        if parameters.d > len(BITS):
-            raise UsageError(f"parameter 'd' = {parameters.d}: real trips have {len(BITS)} bits")
-        found = taxi_trips(Path(parameters.trips))
-        if parameters.n < len(found):
-            found = found.take(parameters.n)
-        records = Records(taxi_survey(parameters.d), found.codes[:, : parameters.d])
-    return records
+        return taxi(parameters.n, d=parameters.d, seed=context.seed)
+    if parameters.d > len(BITS):
+        raise UsageError(f"parameter 'd' = {parameters.d}: real trips have {len(BITS)} bits")
+    codes = taxi_trips(parameters.trips).codes[: parameters.n, : parameters.d]
+    return Records(taxi_survey(parameters.d), codes)
 
 
 def _released(
     parameters: Trips, context: Context, records: Records
 ) -> tuple[MarginalRelease, Outcome]:
-    """The survey, run."""
     variant = made(BUILT_IN[parameters.method], parameters, survey=records.survey)
     if not isinstance(variant, MarginalRelease):
         raise TypeError(f"expected a release of marginals, got {variant!r}")

@@ -96,11 +96,7 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def _ratings(
     name: str, users: ArrayLike, items: ArrayLike, ratings: Floats, scale: tuple[float, float]
 ) -> Ratings:
-    """Ratings with users and items numbered in their order.
-
-    Raises:
-        ValueError: a rating outside the scale, a repeated pair, or no rating.
-    """
+    """Ratings with users and items numbered in their order."""
     low, high = scale
     if not ratings.size:
         raise ValueError("no rating")

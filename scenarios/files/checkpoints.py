@@ -146,11 +146,7 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
 
 
 def _once(content: bytes) -> dict[str, Any]:
-    """A JSON object without repeated names, on which readers could disagree.
-
-    Raises:
-        ValueError: the content is not such an object.
-    """
+    """A JSON object without repeated names, on which readers could disagree."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -165,11 +161,7 @@ def _once(content: bytes) -> dict[str, Any]:
 
 
 def _bytes(digits: str) -> bytes:
-    """Bytes from lowercase hexadecimal digits, the one way to write them.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """Bytes from lowercase hexadecimal digits, the one way to write them."""
     if not _HEX.fullmatch(digits):
         raise ValueError("expected pairs of the digits 0-9 and a-f")
     return bytes.fromhex(digits)

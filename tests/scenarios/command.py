@@ -100,7 +100,8 @@ def write_adult(folder: Path, k: int = 400) -> Records:
     """Write a file in Adult's format, and what it holds."""
     records = adult_rows(k)
     lines = [
-        ", ".join(row.get(column, "0") for column in HEADER.split(",")) + "\n" for row in records.to_rows()
+        ", ".join(row.get(column, "0") for column in HEADER.split(",")) + "\n"
+        for row in records.to_rows()
     ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "adult.data").write_text("".join(lines), encoding="utf-8")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations, islice, starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from protocol.audit.audit import Audit
 from protocol.estimators.estimate import Estimate
@@ -34,8 +33,7 @@ _SHADES = 7
 _TITLE = "The published estimate"
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """The estimate of one attribute: a picture, and the table that repeats it."""
 
     name: str
@@ -43,14 +41,13 @@ class Panel:
     grid: Grid
 
 
-@dataclass(frozen=True, slots=True)
-class Heat:
+class Heat(NamedTuple):
     """A table of two attributes; each cell has its share, its error and a shade from 0."""
 
     key: str
-    names: tuple[str, str]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[tuple[str, str, int], ...]], ...]
+    names: list[str]
+    columns: list[str]
+    rows: list[tuple[str, list[tuple[str, str, int]]]]
 
 
 def estimate(audit: Audit) -> tuple[Section, dict[str, object]]:
@@ -93,15 +90,10 @@ def _panels(found: Estimate, *, exact: bool) -> Iterator[Panel]:
             table = found.table(name)
         except ValueError:
             continue  # This result says nothing of it by itself.
-        errors = None if exact else table.standard_errors
-        rows = [
-            (category, float(value), None if errors is None else float(errors[i]))
-            for i, (category, value) in enumerate(
-                zip(table.categories[0][:CATEGORIES], table.values.tolist(), strict=False)
-            )
-        ]
-        more = rest(len(table.categories[0]), CATEGORIES, "categories")
-        yield _panel(f"marginal-{place}", name, ("Category", "Share"), rows, more, exact=exact)
+        rows = list(zip(table.categories[0], table.values.tolist(), _errors(table), strict=True))
+        more, heads = rest(len(rows), CATEGORIES, "categories"), ("Category", "Share")
+        shown = rows[:CATEGORIES]
+        yield _panel(f"marginal-{place}", name, heads, shown, more, exact=exact)
 
 
 def _keys(found: KeyValueTables) -> Iterator[Panel]:
@@ -119,7 +111,7 @@ def _panel(
     key: str,
     name: str,
     heads: tuple[str, str],
-    rows: Iterable[tuple[str, float, float | None]],
+    rows: Iterable[tuple[str, float, float]],
     more: str,
     *,
     percents: bool = True,
@@ -128,7 +120,7 @@ def _panel(
     marks, cells = [], []
     shown = percent if percents else signed
     for label, value, error in rows:
-        reach = None if error is None or not math.isfinite(error) else WHISKER * error
+        reach = WHISKER * error if math.isfinite(error) and not exact else None
         if reach is None:
             half = UNKNOWN if math.isfinite(value) else NONE
             words = shown(value) if exact or half == NONE else f"{shown(value)} ± {half}"
@@ -185,20 +177,19 @@ def _dependence(table: Table) -> float:
 def _heat(table: Table, place: int, *, exact: bool) -> Heat:
     largest = float(table.values.max(initial=0.0)) or 1.0
     shades = np.clip(np.floor(table.values / largest * _SHADES), 0, _SHADES - 1).astype(int)
-    errors = table.standard_errors
-    rows = []
-    for i, category in enumerate(table.categories[0]):
-        cells: list[tuple[str, str, int]] = []
-        for j in range(len(table.categories[1])):
-            error = "" if exact else f"±{_cell_error(errors, i, j)}"
-            cells.append((signed(100 * float(table.values[i, j]), 1), error, int(shades[i, j])))
-        rows.append((cut(category, 24), tuple(cells)))
-    first, second = (cut(name) for name in table.names)
-    columns = tuple(cut(category, 24) for category in table.categories[1])
-    return Heat(f"pair-{place}", (first, second), columns, tuple(rows))
+
+    def cell(value: float, error: float, shade: int) -> tuple[str, str, int]:
+        known = signed(100 * WHISKER * error, 1) if math.isfinite(error) else f" {UNKNOWN}"
+        return signed(100 * value, 1), "" if exact else f"±{known}", shade
+
+    heads, columns = ([cut(name, 24) for name in names] for names in table.categories)
+    lines = zip(heads, table.values.tolist(), _errors(table), shades.tolist(), strict=True)
+    rows = [(head, list(starmap(cell, zip(*line, strict=True)))) for head, *line in lines]
+    return Heat(f"pair-{place}", [*map(cut, table.names)], columns, rows)
 
 
-def _cell_error(errors: NDArray[np.float64] | None, i: int, j: int) -> str:
-    if errors is None or not math.isfinite(errors[i, j]):
-        return f" {UNKNOWN}"
-    return signed(100 * WHISKER * float(errors[i, j]), 1)
+def _errors(table: Table) -> list[Any]:
+    """The standard errors in the shape of the table, NaN where they are not known."""
+    unknown = np.full(table.values.shape, np.nan)
+    found = unknown if table.standard_errors is None else table.standard_errors
+    return found.tolist()
