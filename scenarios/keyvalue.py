@@ -84,7 +84,6 @@ class Rated(Answering, frozen=True, kw_only=True):
 
 
 def _asked(own: type[Of], *names: str) -> type[Of]:
-    """The parameters of a scenario: those of the protocols, then these."""
     shared = ("protocol", "epsilon", "rounds", "estimator")
     return settable(own, PrivKVMVariant, names=(*shared, *names), epsilon=2.0)
 

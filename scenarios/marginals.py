@@ -70,7 +70,6 @@ class Tree(Trips, frozen=True, kw_only=True):
 
 
 def _asked(own: type[Of], name: str) -> type[Of]:
-    """The parameters of a scenario: the shared ones, then this."""
     shared = ("method", "d", "epsilon", "n", "parties", "trips", "project")
     return settable(own, MarginalRelease, names=(*shared, name), epsilon=1.1)
 

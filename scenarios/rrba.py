@@ -117,7 +117,6 @@ def _run(
 
 
 def _errors(estimate: GroupedEstimate, records: Records) -> dict[str, float]:
-    """The mean distances of the groups' projected tables from the true ones."""
     distances: dict[str, list[float]] = {"total_variation": [], "l2": [], "jensen_shannon": []}
     for names, raw in estimate.tables().items():
         estimated, true = project_simplex(raw), records.distribution(names)

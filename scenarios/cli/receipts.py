@@ -200,7 +200,6 @@ def _check_receipt(
     variant: type[Variant] | None,
     member: Path | None,
 ) -> tuple[list[str], _Said]:
-    """What is wrong with a receipt, and what it says."""
     try:
         receipt = decode_receipt(content)
     except ValueError as error:
@@ -225,7 +224,6 @@ def _check_extension(
     later: SignedCheckpoint,
     member: Path | None,
 ) -> tuple[list[str], _Said]:
-    """What is wrong with an extension, and what it says."""
     try:
         extension = decode_extension(content)
     except ValueError as error:
@@ -294,7 +292,6 @@ def _classes(base: type[Message]) -> Iterator[type[Message]]:
 
 
 def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> list[str]:
-    """What in a receipt does not fit the party whose folder this is."""
     mine = read_member(folder)
     roster, name = mine.charter.roster, receipt.standing.member
     checks = (

@@ -169,7 +169,15 @@ def run(
     if as_json:
         click.echo(text)
     else:
-        _print_report(found.name, done, seconds)
+        from scenarios.report.terminal.reproduction import reproduction_report
+        from scenarios.report.terminal.text import outcome_report
+
+        parts = (
+            reproduction_report(done, seconds=seconds)
+            if isinstance(done, Reproduced)
+            else outcome_report(found.name, done)
+        )
+        print_report(parts, soft_wrap=False)
     if plot is not None:
         from scenarios.report.plots import plot_of, rendered
 
@@ -204,18 +212,6 @@ def _synthetic(estimate: Estimate, seed: int) -> Records:
         raise UsageError(f"--synthetic: {error}") from error
 
 
-def _print_report(name: str, done: Finished | Reproduced, seconds: float) -> None:
-    from scenarios.report.terminal.reproduction import reproduction_report
-    from scenarios.report.terminal.text import outcome_report
-
-    parts = (
-        reproduction_report(done, seconds=seconds)
-        if isinstance(done, Reproduced)
-        else outcome_report(name, done)
-    )
-    print_report(parts, soft_wrap=False)
-
-
 def clear(out: Path, *, force: bool) -> None:
     """Make sure that a folder can take a record; says so if one was moved aside.
 
@@ -239,18 +235,11 @@ def _values_in(config: Path) -> dict[str, Any]:
 def _progress(
     scenario: Scenario[Any], transport: str | None, *, silent: bool
 ) -> Generator[tuple[Callable[[Exchange], object] | None, Callable[[int, int], None]]]:
-    """On a terminal, a line that counts messages or the steps of a reproduction.
-
-    Args:
-        transport: what carries the messages; None if none are sent.
-    """
-    if silent:
-        yield None, lambda done, total: None
-        return
+    """On a terminal, a line that counts messages, or steps where nothing carries messages."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if silent or not console.is_terminal:
         yield None, lambda done, total: None
         return
     from rich.progress import (

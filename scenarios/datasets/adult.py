@@ -156,7 +156,6 @@ def packed(path: Path) -> bytes:
 
 
 def _read(survey: Survey, data: Path | str | None) -> Records:
-    """The records of some attributes of ``ADULT_BY_YEAR``."""
     path = raw_file(data, (FILE, f"adult/{FILE}"))
     if path is not None:
         return _parsed(survey, path)

@@ -167,7 +167,6 @@ class _Reader:
                 pass
 
     def _listed(self, end: str) -> tuple[str, ...]:
-        """Names with commas between them up to a mark."""
         names = [self._take()]
         while self._take(",", end) == ",":
             names.append(self._take())

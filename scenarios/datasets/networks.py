@@ -186,7 +186,6 @@ class Network(msgspec.Struct, frozen=True, dict=True):
         return math.prod(self.survey.sizes[place] for place in scope)
 
     def _product(self, factors: Sequence[_Factor]) -> _Factor:
-        """The product of some factors, over all their variables."""
         scope: tuple[int, ...] = ()
         table: NDArray[np.float64] = np.ones(())
         # The widest first: it is copied once, and the others are spread over it.
@@ -207,7 +206,6 @@ class Network(msgspec.Struct, frozen=True, dict=True):
 
 
 def _union(factors: Iterable[_Factor], place: int) -> set[int]:
-    """All variables of the factors that one variable is in."""
     return set().union(*(factor.scope for factor in factors if place in factor.scope))
 
 

@@ -215,7 +215,6 @@ def taxi_trips(path: Path | str) -> Records:
 
 
 def _blocks(path: Path, rows: Iterator[list[str]]) -> Iterator[NDArray[np.uint8]]:
-    """The bits of some rows at a time."""
     header = [name.strip() for name in next(rows, [])]
     for name in COLUMNS:
         if header.count(name) != 1:
@@ -229,7 +228,6 @@ def _blocks(path: Path, rows: Iterator[list[str]]) -> Iterator[NDArray[np.uint8]
 
 
 def _values(where: str, header: list[str], row: list[str]) -> list[float]:
-    """What a row has in each of ``COLUMNS``."""
     if len(row) != len(header):
         raise DatasetError(f"{where} has {len(row)} fields, expected {len(header)}")
     cells = dict(zip(header, map(str.strip, row), strict=True))
@@ -274,7 +272,6 @@ def _bits(column: Mapping[str, NDArray[np.float64]]) -> NDArray[np.uint8]:
 
 
 def _seconds(cell: str) -> float:
-    """The time of day of a date and time."""
     try:
         time = datetime.strptime(cell, "%Y-%m-%d %H:%M:%S")
     except ValueError:
@@ -344,7 +341,6 @@ def _names(d: int) -> tuple[str, ...]:
 
 
 def _law(name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The parents of a bit, and the per cents of yes."""
     if name in LAWS:
         return LAWS[name]
     known = _names(MAX_BITS)

@@ -200,7 +200,6 @@ def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
 
 
 def _why_kept(path: Path, held: ExitStack) -> str | None:
-    """Why a transcript must not be replaced; None if it may be."""
     mode = os.lstat(path).st_mode
     if not stat.S_ISREG(mode):
         return f"{path}: is {'a symbolic link' if stat.S_ISLNK(mode) else 'not a regular file'}"
@@ -238,7 +237,6 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
 
 
 def _why_result_kept(path: Path) -> str | None:
-    """Why a result must not be replaced; None if it may be."""
     if path.is_symlink() or not path.is_file():
         return f"{path}: is not a regular file"
     content = path.read_bytes()
@@ -255,7 +253,6 @@ def _why_result_kept(path: Path) -> str | None:
 
 
 def _companions(path: Path) -> tuple[Path, ...]:
-    """The files beside a transcript that belong to it."""
     checkpoint = checkpoint_path(path)
     return (checkpoint, path.with_name(RESULT)) if path.name == TRANSCRIPT else (checkpoint,)
 

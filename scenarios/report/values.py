@@ -30,7 +30,13 @@ LISTED_SETS = 100
 def judged_values(judged: Judged) -> dict[str, Any]:
     """An audit as ``audit --json`` prints it."""
     said = statement(judged)
-    privacy = _privacy_values(judged.audit)
+    audit = judged.audit
+    privacy = {
+        "observer": audit.ledger.observer,
+        **privacy_values(audit.ledger, partial=audit.partial),
+        "claims": [_claim_values(check) for check in audit.checks],
+        "accounts": _accounts_values(audit.ledger),
+    }
     worst = judged.worst_respondent
     if worst is not None:
         privacy["at_delta"] = {
@@ -44,7 +50,7 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     values = {
         "accepted": said.accepted,
         "statement": {"says": said.says, "checks": _checks_values(said.checks)},
-        **_audit_values(judged.audit),
+        **_audit_values(audit),
         "privacy": privacy,
         "linkage": linkage_values(judged.linkage),
     }
@@ -63,15 +69,6 @@ def judged_values(judged: Judged) -> dict[str, Any]:
 
 def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
     return [_picked(check, "about", "state", "says") for check in checks]
-
-
-def _privacy_values(audit: Audit) -> dict[str, Any]:
-    return {
-        "observer": audit.ledger.observer,
-        **privacy_values(audit.ledger, partial=audit.partial),
-        "claims": list(map(_claim_values, audit.checks)),
-        "accounts": _accounts_values(audit.ledger),
-    }
 
 
 def _claim_values(check: ClaimCheck) -> dict[str, Any]:
@@ -105,7 +102,6 @@ def _accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _account_values(account: Account) -> dict[str, Any]:
-    """What one party told, with the messages behind each figure."""
     return {
         "record_epsilon": account.loss.record,
         "attribute_epsilon": account.loss.attributes,
@@ -247,10 +243,7 @@ def linkage_values(linkage: Linkage) -> dict[str, Any]:
         "observer": linkage.observer,
         "count": len(linkage.groups),
         "groups": [
-            {
-                **_set_values(group.parties),
-                **_picked(group, "linked", "unlinked", "repeated"),
-            }
+            {**_set_values(group.parties), **_picked(group, "linked", "unlinked", "repeated")}
             for group in linkage.groups[:LISTED_SETS]
         ],
     }

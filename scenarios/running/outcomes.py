@@ -252,7 +252,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def _compared(
     records: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
 ) -> dict[str, Any]:
-    """The true tables, and their distances from the estimates."""
     true_marginals = {name: records.distribution([name]) for name in marginals}
     true_pairs = [records.distribution(table.names) for table in pairs]
     pairs_tv = [float(total_variation(t.values, x)) for t, x in zip(pairs, true_pairs, strict=True)]

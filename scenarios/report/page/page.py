@@ -86,7 +86,6 @@ def page(judged: Judged, rounds: Sequence[Round]) -> str:
 
 
 def _facts(audit: Audit, rounds: Sequence[Round]) -> tuple[Fact, ...]:
-    """The figures at the top."""
     complete = audit.completeness
     octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
     messages = sum(flow.messages for round_ in rounds for flow in round_.flows)

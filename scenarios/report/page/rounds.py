@@ -103,7 +103,6 @@ def _folded(rounds: Sequence[Round]) -> list[_Fold]:
 
 
 def _added(flows: Sequence[Flow]) -> Flow:
-    """The same kind between the same sides, in several rounds."""
     arrived = [flow.delivered for flow in flows if flow.delivered is not None]
     return Flow(
         flows[0].kind,
@@ -160,7 +159,6 @@ def _sequence(key: str, lifelines: Sequence[str], folds: Sequence[_Fold], width:
 
 
 def _arrow(flow: Flow, xs: Sequence[float], y: float) -> list[Markup]:
-    """Messages of one kind from one side to another."""
     start, end = (xs[place] for place in _ends(flow))
     lost = " lost" if flow.lost > 0 else ""
     below = f"{flow.messages:,} · {size(flow.bytes)}" + (f", {flow.lost:,} lost" if lost else "")

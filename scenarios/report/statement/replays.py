@@ -45,7 +45,6 @@ def records_unproved(audit: Audit) -> str:
 
 
 def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
-    """What else agrees, by the sorts of events."""
     draws = [event.randomizer for event in events if isinstance(event, Randomized)]
     known = [share for share in map(redrawn_of, draws) if share is not None]
     redrawn = {float(share) for share in known}

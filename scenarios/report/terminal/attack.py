@@ -94,7 +94,6 @@ def figures_report(found: Attack | ClientAttack, *, seconds: float) -> Iterator[
 
 
 def _verdict(found: Attack | ClientAttack) -> str:
-    """What an attack found, in one line."""
     if isinstance(found, ClientAttack):
         return _verdict_on_client(found)
     return _verdict_on_variant(found)

@@ -135,7 +135,6 @@ def nats(value: float) -> str:
 
 
 def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
-    """The table of every attribute, beside the truth."""
     table = Table(title=plain(title), title_justify="left")
     records = finished.outcome.records
     for column in ("attribute", "category"):
@@ -162,14 +161,12 @@ def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
 
 
 def _errors(marginal: Marginal) -> Iterable[str]:
-    """The standard error of every category, in words where it is not known."""
     if marginal.standard_errors is None:
         return ["unknown"] * marginal.values.size
     return ["unknown" if math.isnan(e) else _figure(e) for e in marginal.standard_errors]
 
 
 def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:
-    """A scenario's own rows."""
     table = Table(
         title=plain(title),
         title_justify="left",
