@@ -191,5 +191,7 @@ def _heat(table: Table, place: int, *, exact: bool) -> Heat:
 def _errors(table: Table) -> list[Any]:
     """The standard errors in the shape of the table, NaN where they are not known."""
     unknown = np.full(table.values.shape, np.nan)
-    found = unknown if table.standard_errors is None else table.standard_errors
-    return found.tolist()
+    found: list[Any] = (
+        unknown if table.standard_errors is None else table.standard_errors
+    ).tolist()
+    return found
