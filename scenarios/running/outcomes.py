@@ -162,7 +162,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
         makes: dict[str, Callable[[], str]] = {
             "text": lambda: printed(statement_report(statement(judged))),
-            "json": lambda: json.dumps(judged_values(judged), allow_nan=False),
+            "json": lambda: json.dumps(as_json(judged_values(judged))),
             "page": lambda: page(judged, rounds),
         }
         return {form: makes[form]() for form in forms}
