@@ -138,8 +138,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from scenarios.report.judging import judge
         from scenarios.report.page.page import page
         from scenarios.report.statement.statement import statement
+        from scenarios.report.terminal.plain import printed
         from scenarios.report.terminal.statement import statement_report
-        from scenarios.report.terminal.text import printed
         from scenarios.report.values import judged_values
 
         disclosed: Iterable[Disclosure] = ()

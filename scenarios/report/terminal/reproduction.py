@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.report.terminal.text import plain
+from scenarios.report.terminal.plain import plain
 from scenarios.running.reproduction import TOLERANCE, Compared, Reproduced, Row
 
 MARK = "*"

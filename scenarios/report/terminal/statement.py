@@ -13,7 +13,7 @@ from scenarios.report.formatting import count
 from scenarios.report.statement.checks import checks_of_file
 from scenarios.report.statement.parts import WORDS, Check, Grid, Section, State
 from scenarios.report.statement.statement import Statement
-from scenarios.report.terminal.text import plain
+from scenarios.report.terminal.plain import plain
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
 _FAULTS = 50

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from io import StringIO
 from itertools import islice
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +17,7 @@ from protocol.estimators.tables import Table as Marginal
 from protocol.transcript.entries import Header
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
-from scenarios.running.errors import printable
+from scenarios.report.terminal.plain import plain
 from scenarios.running.scenario import Finished, Scenario
 
 _ATTRIBUTES = 60
@@ -29,15 +28,6 @@ _WAITS = 16
 
 _NAMED = 12
 """Up to so many attributes are named even if their figures are all the same."""
-
-
-def printed(parts: Iterable[RenderableType], *, width: int = 100) -> str:
-    """What a terminal without colours shows of the parts of a report."""
-    console = Console(width=width, color_system=None, soft_wrap=True, file=StringIO())
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part)
-    return capture.get()
 
 
 def scenarios_report(scenarios: Sequence[Scenario[Any]]) -> Iterator[RenderableType]:
@@ -208,8 +198,3 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
 
 def _members(names: Collection[str]) -> Text:
     return plain(next(iter(names))) if len(names) == 1 else plain(f"{len(names):,} members")
-
-
-def plain(content: str, style: str = "") -> Text:
-    """Text as it is: neither markup nor control characters of a transcript do anything."""
-    return Text(printable(content), style=style)
