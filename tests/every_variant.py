@@ -12,6 +12,7 @@ from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent,
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.marginals.variant import MarginalRelease
+from protocol.variants.numeric.numeric_mean import Mechanism, NumericMean
 from protocol.variants.oracles.attributes import AttributeOracles
 from protocol.variants.oracles.names import ORACLES
 from protocol.variants.sums.tallies import Tallied
@@ -21,6 +22,13 @@ BITS = Survey(
     "bits", tuple(Attribute(name=name, categories=("no", "yes")) for name in ("a", "b", "c"))
 )
 FILMS = key_survey("films", ("heat", "ran"), ((-0.5, 0.5), (1.0,)))
+NUMBERS = Survey(
+    "numbers",
+    (
+        Attribute(name="trips", categories=("0", "1", "2")),
+        Attribute(name="mood", categories=("-1", "-0.5", "0", "0.5", "1")),
+    ),
+)
 PARTIES = 6
 LITERAL = SecureSum(profile="literal")
 
@@ -34,7 +42,7 @@ class Example(NamedTuple):
     @property
     def name(self) -> str:
         """The variant's, with what sets this example apart."""
-        words = [getattr(self.variant, set_, "") for set_ in ("dependence", "oracle")]
+        words = [getattr(self.variant, set_, "") for set_ in ("dependence", "oracle", "mechanism")]
         sums = getattr(self.variant, "sums", None)
         if sums is not None:
             words.append(sums.profile)
@@ -67,6 +75,9 @@ def _examples_of(name: str) -> list[Variant]:
         return [cls(survey=FILMS, epsilon=2.0)]
     if issubclass(cls, MarginalRelease):
         return [cls(survey=BITS, epsilon=1.0)]
+    if issubclass(cls, NumericMean):
+        mechanisms: tuple[Mechanism, ...] = ("one-bit", "piecewise")
+        return [cls(survey=NUMBERS, epsilon=1.0, mechanism=one) for one in mechanisms]
     if issubclass(cls, AttributeOracles):
         oracles = {"spl": ORACLES, "smp": ORACLES[:3]}.get(name, ())
         chosen = [cls(survey=BITS, epsilon=1.0, oracle=oracle) for oracle in oracles]

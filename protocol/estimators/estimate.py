@@ -77,6 +77,21 @@ class Estimate(ABC):
         pairs = combinations(self.survey.names, 2)
         return [self.table(*pair, projection=projection) for pair in pairs]
 
+    def attribute_means(self) -> Mapping[str, Estimated]:
+        """The means of attributes that are numbers, on their own scales; empty by default.
+
+        It is for results that give means and not tables.
+        """
+        return {}
+
+    def true_means(self, records: Records) -> Mapping[str, float]:
+        """What ``attribute_means`` are of these records.
+
+        Raises:
+            SurveyError: the records are of another survey.
+        """
+        return {}
+
     def checked_weights(self, names: Sequence[str], weights: ArrayLike) -> Floats:
         """The weights of a query as an array.
 

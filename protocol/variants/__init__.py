@@ -9,6 +9,7 @@ from protocol.session.variant import Variant
 from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.keyvalue.privkv import PrivKVMVariant, PrivKVVariant
 from protocol.variants.marginals.variant import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
+from protocol.variants.numeric.numeric_mean import NumericMean
 from protocol.variants.oracles.attributes import Smp, Spl
 from protocol.variants.oracles.fake_data import RsFd
 from protocol.variants.reports.rr_ind_joint import RRIndJoint
@@ -28,6 +29,7 @@ __all__ = [
     "MargHT",
     "MargPS",
     "MargRR",
+    "NumericMean",
     "PairCounts",
     "PairRR",
     "PrivKVMVariant",
@@ -65,6 +67,7 @@ BUILT_IN: Mapping[str, type[Variant]] = MappingProxyType(
             Spl,
             Smp,
             RsFd,
+            NumericMean,
         )
     }
 )

@@ -17,6 +17,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
+from protocol.variants.numeric.numeric_mean import NumericMean
 from scenarios.running.errors import UsageError
 from scenarios.running.names import parameter_hint
 from scenarios.running.parameters import parameters_checked
@@ -32,6 +33,15 @@ HABITS = Survey(
 
 LIKINGS = key_survey("Likings", ("tea", "coffee"), ((-1.0, 1.0), (-1.0, 0.0, 1.0)))
 """The survey for variants that ask about keys with values."""
+
+NUMBERS = Survey(
+    "Numbers",
+    (
+        Attribute(name="trips", categories=("0", "1", "2", "3"), ordinal=True),
+        Attribute(name="mood", categories=("-1", "-0.5", "0", "0.5", "1"), ordinal=True),
+    ),
+)
+"""The survey for variants that ask for numbers."""
 
 RESPONDENTS = 4
 """The respondents of a whole run: few, so that each one shows."""
@@ -53,6 +63,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "spl": {"epsilon": 1.0},
         "smp": {"epsilon": 1.0},
         "rs-fd": {"epsilon": 1.0},
+        "numeric-mean": {"epsilon": 1.0},
     }
 )
 """The parameters of built-in variants that do not have defaults for all."""
@@ -94,7 +105,7 @@ def example(
         UsageError: a parameter is unknown, missing, or out of range; it says which.
     """
     if survey is None:
-        survey = LIKINGS if issubclass(cls, KeyValueCollection) else HABITS
+        survey = _survey_for(cls)
     given: dict[str, Any] = dict(EXAMPLES.get(cls.name, {}))
     if "epsilon" in settings or "p" in settings:
         given.pop("p", None)
@@ -105,6 +116,12 @@ def example(
     steps = np.arange(RESPONDENTS)[:, np.newaxis]
     codes = (steps + np.arange(len(sizes))) % sizes
     return variant, Records(survey, codes)
+
+
+def _survey_for(cls: type[Variant]) -> Survey:
+    if issubclass(cls, NumericMean):
+        return NUMBERS
+    return LIKINGS if issubclass(cls, KeyValueCollection) else HABITS
 
 
 def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:
@@ -133,7 +150,11 @@ def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:
         try:
             return msgspec.convert(values, cls, strict=False)
         except msgspec.ValidationError as error:
-            hint = "; --survey FILE gives another survey" if survey in (HABITS, LIKINGS) else ""
+            hint = (
+                "; --survey FILE gives another survey"
+                if survey in (HABITS, LIKINGS, NUMBERS)
+                else ""
+            )
             raise UsageError(
                 f"variant {cls.name!r} cannot be made: {error}; --set NAME=VALUE sets one of "
                 f"{', '.join(sorted(fields))}{hint}"

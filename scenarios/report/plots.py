@@ -313,6 +313,9 @@ def plot_finished(finished: Finished, *, title: str = "") -> Plot:
         figure.set_layout_engine("constrained")
         survey = finished.outcome.variant.survey
         figure.suptitle(_literal(f"{title}: {survey.title}" if title else survey.title))
+        if finished.reported.attribute_means():
+            _draw_means(figure, finished)
+            return
         if dependence is None:
             _draw_marginals(figure, figure, finished)
             return
@@ -322,6 +325,33 @@ def plot_finished(finished: Finished, *, title: str = "") -> Plot:
         figure.set_size_inches(figure.get_figwidth() * 5 / 3, max(5.0, figure.get_figheight()))
 
     return plot
+
+
+def _draw_means(figure: Figure, finished: Finished) -> None:
+    """Each mean on an axis of its own, as every attribute has a scale of its own."""
+    means, records = finished.reported.attribute_means(), finished.outcome.records
+    true = {} if records is None else finished.reported.true_means(records)
+    shown = list(means.items())[:_MOST_TICKS]
+    figure.set_size_inches(6.0, 1.5 + 0.8 * len(shown))
+    for axes, (name, mean) in zip(
+        figure.subplots(len(shown), 1, squeeze=False).ravel(), shown, strict=True
+    ):
+        if true:
+            axes.plot([true[name]], [0], "|", color="#999999", markersize=18, label="truth")
+        axes.errorbar(
+            [mean.value],
+            [0],
+            xerr=None if mean.standard_error is None else [mean.standard_error],
+            fmt="o",
+            markersize=4,
+            color=COLOURS[0],
+            capsize=3,
+            label="estimated mean, with one standard error",
+        )
+        axes.set_yticks([0], [_literal(name)], fontsize=8)
+        axes.margins(x=0.3)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9)
 
 
 def _draw_marginals(figure: Figure, where: Figure | SubFigure, finished: Finished) -> None:

@@ -12,6 +12,7 @@ from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import Linkage
 from protocol.audit.replay import Replay
+from protocol.estimators.estimate import Estimate
 from protocol.messages import PartyId
 from protocol.session.variant import Claim
 from protocol.transcript.verification import Verification
@@ -150,7 +151,20 @@ def _audit_values(audit: Audit) -> dict[str, Any]:
                 name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
                 for name, table in estimate.marginals().items()
             },
+            **(
+                {"means": means_values(estimate)}
+                if estimate is not None and estimate.attribute_means()
+                else {}
+            ),
         },
+    }
+
+
+def means_values(estimate: Estimate) -> dict[str, Any]:
+    """The means of attributes that are numbers; an error is None where it is unknown."""
+    return {
+        name: {"mean": found.value, "standard_error": found.standard_error}
+        for name, found in estimate.attribute_means().items()
     }
 
 

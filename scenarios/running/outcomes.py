@@ -29,7 +29,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from scenarios.report.formatting import as_json
-from scenarios.report.values import claims_values, privacy_values
+from scenarios.report.values import claims_values, means_values, privacy_values
 
 E = TypeVar("E", bound=Estimate)
 
@@ -216,12 +216,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     for name, t in marginals.items()
                 },
                 "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
+                **({"means": means_values(reported)} if reported.attribute_means() else {}),
             },
-            **(
-                {}
-                if self.records is None
-                else _compared(reported.recoded(self.records), marginals, pairs)
-            ),
+            **({} if self.records is None else _compared(reported, self.records, marginals, pairs)),
             "traffic": {"messages": self.messages, "bytes": self.bytes},
             "transcript": {
                 "path": str(self.transcript.path) if self.transcript.path else None,
@@ -239,6 +236,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _repr_html_(self) -> str:
         tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())
+        tables += "".join(
+            f"<p>mean of {html.escape(name)}: {mean.value:.6g}, standard error "
+            f"{'unknown' if mean.standard_error is None else f'{mean.standard_error:.3g}'}</p>"
+            for name, mean in self.estimate.attribute_means().items()
+        )
         title = html.escape(self.variant.survey.title)
         return (
             f"<h4>{title}: {html.escape(self.variant.name)}</h4>"
@@ -250,8 +252,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _compared(
-    records: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
+    reported: Estimate, given: Records, marginals: Mapping[str, Table], pairs: Sequence[Table]
 ) -> dict[str, Any]:
+    """The true tables and means, and their distances from the estimates."""
+    records, true_means = reported.recoded(given), reported.true_means(given)
     true_marginals = {name: records.distribution([name]) for name in marginals}
     true_pairs = [records.distribution(table.names) for table in pairs]
     pairs_tv = [float(total_variation(t.values, x)) for t, x in zip(pairs, true_pairs, strict=True)]
@@ -263,6 +267,7 @@ def _compared(
             "pairs": [
                 {"attributes": t.names, "table": x} for t, x in zip(pairs, true_pairs, strict=True)
             ],
+            **({"means": dict(true_means)} if true_means else {}),
         },
         "error": {
             "marginals_tv": {
@@ -272,6 +277,16 @@ def _compared(
                 for name, table in marginals.items()
             },
             "pairs_tv": float(np.mean(pairs_tv)) if pairs_tv else None,
+            **(
+                {
+                    "means": {
+                        name: abs(found.value - true_means[name])
+                        for name, found in reported.attribute_means().items()
+                    }
+                }
+                if true_means
+                else {}
+            ),
         },
     }
 

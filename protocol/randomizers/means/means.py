@@ -44,6 +44,15 @@ class MeanRandomizer(Randomizer, frozen=True):
         """The score of every report."""
         self._refuse("the scores of its reports")
 
+    @property
+    def outcomes(self) -> int:
+        """How many different reports there are, and so the length of a tally."""
+        return len(self.scores)
+
+    def average(self, totals: NDArray[np.integer[Any]]) -> float:
+        """The mean of the scores: the ``value`` of ``mean``, of one report too."""
+        return float(totals @ _floats(self)) / int(totals.sum())
+
     def mean(self, totals: NDArray[np.integer[Any]]) -> Mean:
         """The mean of the values of those who reported.
 
@@ -56,10 +65,26 @@ class MeanRandomizer(Randomizer, frozen=True):
         n = int(totals.sum())
         if n < 2:
             raise ValueError(f"{n} reports: expected at least 2")
-        scores = _floats(self)
-        value = float(totals @ scores) / n
+        scores, value = _floats(self), self.average(totals)
         spread = float(totals @ (scores - value) ** 2) / (n - 1)
         return Mean(value, math.sqrt(spread / n))
+
+    def noise(self, totals: NDArray[np.integer[Any]]) -> float | None:
+        """The estimated variance of ``mean`` given the answers.
+
+        By default that of answers drawn anew, which is the larger by their own spread: it is never
+        too small on average. A subclass whose reports tell the spread leaves it out.
+
+        Args:
+            totals: of ``tally``.
+
+        Returns:
+            None where the reports are too few, or too much alike, to tell.
+        """
+        n = int(totals.sum())
+        if n < 2 or np.count_nonzero(totals) < 2:
+            return None
+        return self.mean(totals).standard_error ** 2
 
     def variance(self, code: int) -> Fraction:
         """The exact variance of one report's score given an input."""

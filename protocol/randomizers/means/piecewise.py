@@ -159,9 +159,38 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
 
         For windows of w of r places, and u the score of one place's distance.
         """
-        a, unit, value = self.keep, self._unit, grid(self.size)[code]
+        return self._spread + grid(self.size)[code] ** 2 * (1 / self.keep - 1)
+
+    def noise(self, totals: NDArray[np.integer[Any]]) -> float | None:
+        """The variance of ``mean`` given the answers, estimated without bias.
+
+        The square of a score has the expectation ``c + t**2 / a``, and so ``a c + (1-a) s**2`` of a
+        score s that of ``variance``.
+        """
+        n = int(totals.sum())
+        if n < 1:
+            return None
+        a, squares = float(self.keep), (float(self._unit) * self._distances) ** 2
+        # ``1 - a`` is exact, as ``redrawn`` may be far below the last digit of 1.
+        noise = a * float(self._spread) + float(self.redrawn) * float(totals @ squares) / n
+        return noise / n
+
+    @property
+    def outcomes(self) -> int:
+        """The number of places."""
+        return self.places
+
+    @property
+    def _distances(self) -> NDArray[np.float64]:
+        """The distance of every place from the middle one."""
+        return np.arange(self.places, dtype=np.float64) - (self.places - 1) / 2
+
+    @property
+    def _spread(self) -> Fraction:
+        """The variance of the value 0, were it on the grid."""
+        a = self.keep
         spread = a * (self.window**2 - 1) + (1 - a) * (self.places**2 - 1)
-        return unit**2 * spread / 12 + value**2 * (1 / a - 1)
+        return self._unit**2 * spread / 12
 
     @property
     def _unit(self) -> Fraction:

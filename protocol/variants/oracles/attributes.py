@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
+from protocol.estimators.estimate import Estimate
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
@@ -27,6 +28,8 @@ from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import Oracle, frequency_oracle
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
+
+R = TypeVar("R", bound=Randomizer)
 
 SOURCE = "Random Sampling Plus Fake Data"
 
@@ -135,7 +138,7 @@ class AttributeOracles(OneReport, frozen=True, kw_only=True):
             np.concatenate(totals).astype(np.uint32),
         )
 
-    def estimate(self, result: Message) -> AttributeShares:
+    def estimate(self, result: Message) -> Estimate:
         found = self.published(result, AttributeTallies)
         ends = np.cumsum(self.survey.sizes)[:-1]
         return AttributeShares(
@@ -173,28 +176,11 @@ class WholeReport(AttributeOracles, frozen=True, kw_only=True):
         return np.split(rows, np.cumsum(self.widths)[:-1], axis=1)
 
 
-class Spl(WholeReport, frozen=True, kw_only=True):
-    """SPL: a report on every attribute, with an even share of epsilon each.
+class EvenShares(WholeReport, frozen=True, kw_only=True):
+    """Base of those in which every attribute is reported with an even share of epsilon.
 
-    Args:
-        oracle: grr, sue, oue, blh, olh, subset-selection or hadamard-response.
+    A subclass makes the randomizers with ``evenly``.
     """
-
-    name = "spl"
-
-    oracle: Oracle = "grr"
-
-    @functools.cached_property
-    def randomizers(self) -> tuple[Randomizer, ...]:
-        share = self.epsilon / len(self.survey.sizes)
-        while True:
-            made = tuple(
-                frequency_oracle(self.oracle, size, epsilon=share) for size in self.survey.sizes
-            )
-            # The sum of rounded shares may exceed what was asked by a bit.
-            if math.fsum(one.epsilon for one in made) <= self.epsilon:
-                return made
-            share = math.nextafter(share, 0.0)
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
@@ -216,6 +202,36 @@ class Spl(WholeReport, frozen=True, kw_only=True):
     def most(self) -> float:
         """One report: the epsilons of all attributes."""
         return PureAccountant().judge(self.report_event).record
+
+    def evenly(self, make: Callable[[int, float], R]) -> tuple[R, ...]:
+        """A randomizer for every attribute, which together keep to epsilon.
+
+        Args:
+            make: of a number of categories and a share of epsilon.
+        """
+        share = self.epsilon / len(self.survey.sizes)
+        while True:
+            made = tuple(make(size, share) for size in self.survey.sizes)
+            # The sum of rounded shares may exceed what was asked by a bit.
+            if math.fsum(one.epsilon for one in made) <= self.epsilon:
+                return made
+            share = math.nextafter(share, 0.0)
+
+
+class Spl(EvenShares, frozen=True, kw_only=True):
+    """SPL: a report on every attribute, with an even share of epsilon each.
+
+    Args:
+        oracle: grr, sue, oue, blh, olh, subset-selection or hadamard-response.
+    """
+
+    name = "spl"
+
+    oracle: Oracle = "grr"
+
+    @functools.cached_property
+    def randomizers(self) -> tuple[Randomizer, ...]:
+        return self.evenly(lambda size, share: frequency_oracle(self.oracle, size, epsilon=share))
 
     def claims(self) -> tuple[Claim, ...]:
         says = "epsilon is split evenly over the attributes"

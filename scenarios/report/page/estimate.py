@@ -27,6 +27,9 @@ PAIRS, TRIED, CELLS = 4, 28, 100
 WHISKER = 1.96
 """Standard errors on each side: about 95 % where the estimate is about normal."""
 
+ANYWHERE = (-math.inf, math.inf)
+"""The limits of what has a scale of its own."""
+
 UNKNOWN = "unknown"
 
 _SHADES = 7
@@ -67,9 +70,12 @@ def estimate(audit: Audit) -> tuple[Section, dict[str, object]]:
         said += " The errors take in who was asked for which key."
         what, left = "key", rest(len(found.survey.names), CATEGORIES, "keys")
     else:
-        panels = tuple(_panels(found, exact=exact))
+        means = tuple(_means(found))
+        panels = means or tuple(_panels(found, exact=exact))
         heats, pairs = _heats(found, exact=exact)
-        if exact:
+        if means:
+            said = f"Every ± and every whisker is {WHISKER} standard errors of the mean."
+        elif exact:
             said = "These are exact shares of the respondents: nothing was randomized."
         else:
             said += " The errors are those of randomization alone, given the answers."
@@ -96,6 +102,13 @@ def _panels(found: Estimate, *, exact: bool) -> Iterator[Panel]:
         yield _panel(f"marginal-{place}", name, heads, shown, more, exact=exact)
 
 
+def _means(found: Estimate) -> Iterator[Panel]:
+    """A panel for every mean, as each attribute has a scale of its own."""
+    for place, (name, mean) in enumerate(islice(found.attribute_means().items(), ATTRIBUTES)):
+        rows = [("Mean", mean.value, mean.standard_error)]
+        yield _panel(f"mean-{place}", name, ("Of", "Mean"), rows, "", limits=ANYWHERE)
+
+
 def _keys(found: KeyValueTables) -> Iterator[Panel]:
     names = found.survey.names
     more = rest(len(names), CATEGORIES, "keys")
@@ -116,7 +129,9 @@ def _panel(
     *,
     percents: bool = True,
     exact: bool = False,
+    limits: tuple[float, float] | None = None,
 ) -> Panel:
+    percents = percents and limits is None
     marks, cells = [], []
     shown = percent if percents else signed
     for label, value, error in rows:
@@ -129,7 +144,8 @@ def _panel(
             words = percent(value, reach) if percents else f"{shown(value)} ± {half}"
         marks.append(Mark(cut(label), value, reach, words))
         cells.append((cut(label), shown(value)) if exact else (cut(label), shown(value), half))
-    limits = (-0.5, 1.5) if percents else (-2.0, 2.0)
+    if limits is None:
+        limits = (-0.5, 1.5) if percents else (-2.0, 2.0)
     drawn = diagrams.intervals(key, cut(name), marks, percent=percents, limits=limits)
     grid = Grid(
         key=f"{key}-table",

@@ -54,7 +54,12 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     """Estimates beside the truth, and what the run cost."""
     outcome = finished.outcome
     title = f"{name}: {outcome.variant.survey.title}"
-    yield from _rows_report(title, finished) if finished.rows else _marginals(title, finished)
+    if finished.rows:
+        yield from _rows_report(title, finished)
+    elif finished.reported.attribute_means():
+        yield from _means(title, finished)
+    else:
+        yield from _marginals(title, finished)
     yield from map(plain, finished.notes)
     yield plain(
         f"estimated from {outcome.counted:,} of "
@@ -148,6 +153,23 @@ def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
     yield table
     if len(marginals) > _ATTRIBUTES:
         yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
+
+
+def _means(title: str, finished: Finished) -> Iterator[RenderableType]:
+    """The mean of every attribute, beside the truth."""
+    table = Table(title=plain(title), title_justify="left")
+    records, means = finished.outcome.records, finished.reported.attribute_means()
+    table.add_column("attribute")
+    for column in (*(() if records is None else ("truth",)), "mean", "standard error"):
+        table.add_column(column, justify="right")
+    true = {} if records is None else finished.reported.true_means(records)
+    for name, mean in islice(means.items(), _ATTRIBUTES):
+        error = "unknown" if mean.standard_error is None else _figure(mean.standard_error)
+        shown = [_figure(true[name])] if true else []
+        table.add_row(plain(name), *shown, _figure(mean.value), error)
+    yield table
+    if len(means) > _ATTRIBUTES:
+        yield plain(f"and {len(means) - _ATTRIBUTES:,} more attributes, in result.json")
 
 
 def _errors(marginal: Marginal) -> Iterable[str]:

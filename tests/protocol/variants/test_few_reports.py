@@ -60,6 +60,9 @@ def tables(estimate: Estimate) -> Iterator[Table]:
 def check(estimate: Estimate) -> None:
     """No error is 0, or as good as 0, but of what is exact."""
     exact = isinstance(estimate, ExactEstimate)
+    for mean in estimate.attribute_means().values():
+        assert math.isfinite(mean.value)
+        assert mean.standard_error is None or LEAST < mean.standard_error < math.inf
     for table in tables(estimate):
         given, sampled = table.standard_errors, table.population_errors
         assert given is not None

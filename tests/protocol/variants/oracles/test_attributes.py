@@ -22,6 +22,7 @@ from protocol.attack.attack import attack
 from protocol.audit.claims import check_claims
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, SurveyError
+from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
@@ -36,7 +37,6 @@ from protocol.variants.oracles.attributes import (
     AttributeTallies,
     SampledReports,
 )
-from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import ORACLES, frequency_oracle
 from protocol.variants.reports.one_report import Request
 from scenarios import EXECUTORS
@@ -90,7 +90,7 @@ def named(variant: AttributeOracles) -> str:
 VARIANTS = every(WIDE, 2.0)
 
 
-def estimates(variant: AttributeOracles, records: Records, runs: int) -> list[AttributeShares]:
+def estimates(variant: AttributeOracles, records: Records, runs: int) -> list[Estimate]:
     """Of as many runs, each with all records at one party."""
     stream = Stream(bytes(32))
     whole = msgspec.structs.replace(variant, max_records=len(records))

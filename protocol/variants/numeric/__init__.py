@@ -1,0 +1,1 @@
+"""Protocols of numbers, of which means are estimated."""

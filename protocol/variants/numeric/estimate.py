@@ -1,0 +1,120 @@
+"""What tallies of randomized numbers say of every attribute: its mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.errors import SurveyError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.means.means import MeanRandomizer
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.variants.numeric.scales import Scale
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class NumericMeans(Estimate):
+    """The mean of every attribute, on its own scale; it has no tables.
+
+    Args:
+        survey: what was asked.
+        scales: of every attribute.
+        randomizers: by which each attribute's reports are drawn.
+        totals: of each attribute, ``MeanRandomizer.tally`` of its reports.
+        respondents: how many there are; each reported on every attribute.
+
+    Raises:
+        ValueError: not one of each for every attribute, counts that do not fit, or no respondent.
+    """
+
+    survey: Survey
+    scales: tuple[Scale, ...]
+    randomizers: tuple[MeanRandomizer, ...]
+    totals: tuple[NDArray[np.int64], ...]
+    respondents: int
+
+    def __post_init__(self) -> None:
+        m = len(self.survey.names)
+        if not len(self.scales) == len(self.randomizers) == len(self.totals) == m:
+            raise ValueError(f"expected scales, randomizers and totals of {m} attributes")
+        if self.n < 1:
+            raise ValueError("no reports: expected at least one")
+        for name, totals in zip(self.survey.names, self.totals, strict=True):
+            if (totals < 0).any() or totals.sum() != self.n:
+                raise ValueError(f"counts of {name!r}: expected {self.n} reports")
+
+    def __repr__(self) -> str:
+        return f"<NumericMeans: m={len(self.survey.names)}, n={self.n}>"
+
+    @property
+    def n(self) -> int:
+        """The number of respondents."""
+        return self.respondents
+
+    def attribute_means(self) -> dict[str, Estimated]:
+        """The mean of every attribute, unbiased, and its standard error given the answers.
+
+        Of one bit, which does not tell how far the answers are spread, the error is that of
+        answers drawn anew: too large by their own spread, never too small on average. It is None
+        where the reports are too few, or too much alike, to estimate it from.
+        """
+        return {
+            name: _mean(scale, randomizer, totals)
+            for name, scale, randomizer, totals in zip(
+                self.survey.names, self.scales, self.randomizers, self.totals, strict=True
+            )
+        }
+
+    def true_means(self, records: Records) -> dict[str, float]:
+        if records.survey != self.survey:
+            raise SurveyError("the records are of another survey than the estimate")
+        found = {}
+        for place, (name, scale) in enumerate(zip(self.survey.names, self.scales, strict=True)):
+            last = self.survey.sizes[place] - 1
+            found[name] = scale.mean(2 * float(records.codes[:, place].mean()) / last - 1)
+        return found
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        """Refused: reports of numbers tell means alone.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: any other.
+        """
+        self._refuse(names)
+
+    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+        """Refused likewise.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        self._refuse(names)
+
+    def marginals(self, projection: Projection = "none") -> dict[str, Table]:
+        """An empty mapping."""
+        return {}
+
+    def pairs(self, projection: Projection = "none") -> list[Table]:
+        """An empty list."""
+        return []
+
+    def _refuse(self, names: Sequence[str]) -> NoReturn:
+        self.survey.axes(names)
+        raise ValueError("reports of numbers tell means alone: expected attribute_means()")
+
+
+def _mean(scale: Scale, randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> Estimated:
+    noise = randomizer.noise(totals)
+    return Estimated(
+        scale.mean(randomizer.average(totals)),
+        None if noise is None else scale.error(math.sqrt(noise)),
+    )

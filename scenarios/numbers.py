@@ -1,0 +1,55 @@
+"""Ages and incomes of a made-up town, on grids: and their means."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants import NumericMean
+from scenarios.running.parameters import Positive
+from scenarios.running.scenario import Context, Scenario
+
+NUMBERS = Survey(
+    "Ages and incomes",
+    (
+        Attribute(name="age", categories=tuple(map(str, range(18, 99, 2))), ordinal=True),
+        Attribute(name="income", categories=tuple(map(str, range(0, 8001, 250))), ordinal=True),
+    ),
+)
+"""The age in years, and the income in euros a month, of a resident."""
+
+
+def residents(context: Context, residents: Positive = 20_000) -> Records:
+    """Everybody who lives in the town.
+
+    Each number is the least of some that are drawn evenly from its grid, two for the age and three
+    for the income, so that small ones are the more frequent.
+
+    Args:
+        residents: how many people live in the town.
+    """
+    columns = []
+    for name, size, draws in zip(NUMBERS.names, NUMBERS.sizes, (2, 3), strict=True):
+        stream = context.stream(f"numbers {name}")
+        columns.append(stream.integers(size, draws * residents).reshape(-1, draws).min(axis=1))
+    return Records(NUMBERS, np.stack(columns, axis=1).astype(np.int64))
+
+
+SCENARIOS = (
+    Scenario.of(
+        NumericMean,
+        name="town-means",
+        summary="Mean age and income of a town, made here: one bit, or the piecewise mechanism.",
+        records=residents,
+        names=("mechanism", "epsilon", "residents", "parties"),
+        joint=False,
+        epsilon=2.0,
+        parties=100,
+    ),
+)
+
+if __name__ == "__main__":
+    from scenarios.cli import script
+
+    script(__file__)
