@@ -105,7 +105,8 @@ def _panels(found: Estimate, *, exact: bool) -> Iterator[Panel]:
 def _means(found: Estimate) -> Iterator[Panel]:
     """A panel for every mean, as each attribute has a scale of its own."""
     for place, (name, mean) in enumerate(islice(found.attribute_means().items(), ATTRIBUTES)):
-        rows = [("Mean", mean.value, mean.standard_error)]
+        error = math.nan if mean.standard_error is None else mean.standard_error
+        rows = [("Mean", mean.value, error)]
         yield _panel(f"mean-{place}", name, ("Of", "Mean"), rows, "", limits=ANYWHERE)
 
 
