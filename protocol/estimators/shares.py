@@ -78,13 +78,23 @@ class SharesEstimate(Estimate):
         values = sums_of(cells, shares, int(cells.max()) + 1)
         given = self._variances(shares, cells)
         sizes = self.sizes_of(names)
-        sampled = None if given is None else given + (values - values**2) / self.n
+        if given is None:
+            return self._table(
+                names,
+                projection,
+                np.ascontiguousarray(values.reshape(sizes)),
+                standard_errors=None,
+                population_errors=None,
+            )
+        scale = sums_of(cells, self._scales(shares), len(values))
+        sampled = given + (values - values**2) / self.n
+        larger = scale + (np.abs(values) + values**2) / self.n
         return self._table(
             names,
             projection,
             np.ascontiguousarray(values.reshape(sizes)),
-            standard_errors=None if given is None else _errors(given, sizes),
-            population_errors=None if sampled is None else _errors(sampled, sizes),
+            standard_errors=standard_errors(given, scale).reshape(sizes),
+            population_errors=standard_errors(sampled, larger).reshape(sizes),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -104,11 +114,18 @@ class SharesEstimate(Estimate):
             [variance] = self.randomizer.sum_variances(shares, self.n, whole, per_cell)
         except UnsupportedEventError:
             return Estimated(value, None)
-        scale = float(np.abs(self.randomizer.variances(shares, self.n)) @ per_cell**2)
+        scale = float(self._scales(shares) @ per_cell**2)
         return Estimated(value, standard_error(float(variance), scale))
 
     def _shares(self) -> Floats:
         return self.randomizer.shares(self.totals, self.reports)
+
+    def _scales(self, shares: Floats) -> Floats:
+        """The size of what the variances of shares are the differences of, which are linear."""
+        least = self.randomizer.variances(np.zeros(len(shares)), self.n)
+        most = self.randomizer.variances(np.ones(len(shares)), self.n)
+        scales: Floats = np.abs(least) + np.abs(shares) * np.abs(most - least)
+        return scales
 
     def _variances(self, shares: Floats, cells: NDArray[np.intp]) -> Floats | None:
         if cells.max() + 1 == len(shares):
@@ -129,7 +146,3 @@ class SharesEstimate(Estimate):
         codes = np.indices(own).reshape(len(own), -1)
         kept = tuple(codes[self.names.index(name)] for name in names)
         return np.asarray(np.ravel_multi_index(kept, sizes), np.intp)
-
-
-def _errors(variances: Floats, sizes: tuple[int, ...]) -> Floats:
-    return standard_errors(variances, np.abs(variances)).reshape(sizes)

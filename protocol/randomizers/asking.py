@@ -167,7 +167,7 @@ class Stated(NamedTuple):
 @lru_cache(maxsize=1024)
 def _asked(randomizer: object) -> Stated:
     if isinstance(randomizer, Randomizer) and _is_own(randomizer):
-        lawful = _gives(randomizer, "law") or _gives(randomizer, "row")
+        lawful = gives(randomizer, "law") or gives(randomizer, "row")
         return Stated(randomizer.epsilon, randomizer.epsilon if lawful else None, True)
     return held_epsilon(randomizer)
 
@@ -188,7 +188,7 @@ def held_epsilon(randomizer: object) -> Stated:
         )
     stated = float(epsilon)
     if law is None:
-        if isinstance(randomizer, Randomizer) and not _gives(randomizer, "epsilon"):
+        if isinstance(randomizer, Randomizer) and not gives(randomizer, "epsilon"):
             raise UnsupportedEventError(
                 f"randomizer {_name(randomizer)} draws in its own way: expected its law, or an "
                 "epsilon of its own"
@@ -205,7 +205,7 @@ def held_epsilon(randomizer: object) -> Stated:
 
 def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
     """The epsilon of the law on some inputs, and whether these stand for all; None without one."""
-    if not (_gives(randomizer, "law") or _gives(randomizer, "row")):
+    if not (gives(randomizer, "law") or gives(randomizer, "row")):
         return None
     least = 0.0
     for first, second in some_pairs(randomizer):
@@ -232,7 +232,7 @@ def held_dominating(randomizer: object) -> Dominating:
     if asked.least is not None:
         known(randomizer, what)
     if not isinstance(randomizer, Randomizer) or not (
-        asked.least is not None or _gives(randomizer, "dominating")
+        asked.least is not None or gives(randomizer, "dominating")
     ):
         raise UnsupportedEventError(f"randomizer {_name(randomizer)} does not bring {what}")
     with refusing(randomizer):
@@ -260,7 +260,7 @@ def check_stated(randomizer: object) -> None:
     if not isinstance(randomizer, Randomizer) or _owner(randomizer, "dominating") is Randomizer:
         return
     if math.isfinite(asked.epsilon) and (
-        asked.least is not None or _gives(randomizer, "dominating")
+        asked.least is not None or gives(randomizer, "dominating")
     ):
         held_dominating(randomizer)
 
@@ -289,7 +289,7 @@ def _is_own(randomizer: Randomizer) -> bool:
     return type(randomizer).__module__.startswith("protocol.randomizers.")
 
 
-def _gives(randomizer: Randomizer, what: str) -> bool:
+def gives(randomizer: Randomizer, what: str) -> bool:
     """Whether a fact is given by the class that draws, or by one derived from it."""
     giver, drawer = _owner(randomizer, what), _owner(randomizer, "randomize")
     return giver is not Randomizer and issubclass(giver, drawer)

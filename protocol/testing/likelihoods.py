@@ -35,7 +35,7 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, RECORD
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import check_stated, refusing, some_pairs
+from protocol.randomizers.asking import check_stated, gives, is_randomizer, refusing, some_pairs
 from protocol.randomizers.exact import log_of
 from protocol.session.variant import Variant, settled
 from protocol.simulation.rehearsal import Rehearsal
@@ -322,11 +322,11 @@ def _listed(
     randomizer: Randomizer, first: int, second: int
 ) -> tuple[tuple[Fraction, Fraction], ...] | None:
     """The probabilities of every report, or class of reports, of two inputs; None without a law."""
-    if not isinstance(randomizer, Randomizer):
+    if not is_randomizer(randomizer):
         return None
     try:
         with refusing(randomizer):
-            if type(randomizer).row is not Randomizer.row:
+            if gives(randomizer, "row"):
                 return tuple(zip(randomizer.row(first), randomizer.row(second), strict=True))
             return tuple(part[:2] for part in randomizer.law(first, second))
     except UnsupportedEventError:

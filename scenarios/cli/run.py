@@ -236,10 +236,13 @@ def _progress(
     scenario: Scenario[Any], transport: str | None, *, silent: bool
 ) -> Generator[tuple[Callable[[Exchange], object] | None, Callable[[int, int], None]]]:
     """On a terminal, a line that counts messages, or steps where nothing carries messages."""
+    if silent:
+        yield None, lambda done, total: None
+        return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if silent or not console.is_terminal:
+    if not console.is_terminal:
         yield None, lambda done, total: None
         return
     from rich.progress import (

@@ -82,8 +82,10 @@ class AttributeShares(Estimate):
             )
         raw = self._of(name).table(name)
         if asked < self.n and raw.standard_errors is not None:
-            given = raw.standard_errors**2 + self._missed(asked) * (raw.values - raw.values**2)
-            raw = replace(raw, standard_errors=standard_errors(given, np.abs(given)))
+            missed = self._missed(asked)
+            given = raw.standard_errors**2 + missed * (raw.values - raw.values**2)
+            scale = raw.standard_errors**2 + missed * (np.abs(raw.values) + raw.values**2)
+            raw = replace(raw, standard_errors=standard_errors(given, scale))
         return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -102,9 +104,12 @@ class AttributeShares(Estimate):
         found = self._of(name).query(names, given)
         if asked == self.n or found.standard_error is None:
             return found
-        spread = float(self._of(name).table(name).values @ given**2) - found.value**2
-        variance = found.standard_error**2 + self._missed(asked) * spread
-        return Estimated(found.value, standard_error(variance, abs(variance)))
+        missed, shares = self._missed(asked), self._of(name).table(name).values
+        spread = float(shares @ given**2) - found.value**2
+        size = float(np.abs(shares) @ given**2) + found.value**2
+        variance = found.standard_error**2 + missed * spread
+        scale = found.standard_error**2 + missed * size
+        return Estimated(found.value, standard_error(variance, scale))
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """An empty list: attributes were reported apart."""
