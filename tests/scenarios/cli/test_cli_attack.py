@@ -10,7 +10,7 @@ import pytest
 
 from protocol.attack.attack import attack
 from protocol.variants import BUILT_IN, RRClusters, RRIndependent, RRJoint
-from scenarios.cli.example_variants import EXAMPLES, HABITS, LIKINGS, example
+from scenarios.cli.example_variants import EXAMPLES, HABITS, LIKINGS, NUMBERS, example
 from tests.scenarios.command import OWN, complaint, sottovoce
 
 LEAKING = """
@@ -127,7 +127,7 @@ def test_every_variant_of_the_project_has_an_example() -> None:
         variant, records = example(cls, {})
         assert variant.name == name
         assert records.survey == variant.survey
-        assert variant.survey in (HABITS, LIKINGS)
+        assert variant.survey in (HABITS, LIKINGS, NUMBERS)
 
 
 def test_settings_win_over_the_example() -> None:
