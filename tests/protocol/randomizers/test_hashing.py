@@ -131,3 +131,19 @@ def test_bad_parameters(fields: Sequence[int], why: str) -> None:
 def test_what_is_not_a_report(reports: NDArray[np.integer]) -> None:
     with pytest.raises(ValueError, match="expected unsigned numbers below 32"):
         SMALL[0].tally(reports)
+
+
+def test_the_variance_of_shares_is_the_stated_one() -> None:
+    randomizer = LocalHashing.optimized(20, epsilon=1.0)
+    stream = Stream(secret_of(7))
+    n, runs = 100, 4000
+    codes = np.zeros(n, np.uint8)
+    codes[30:] = 7
+    truth = np.bincount(codes, minlength=20) / n
+    reports = randomizer.randomize(np.tile(codes, runs), stream).reshape(runs, n)
+    shares = np.array([randomizer.shares(randomizer.tally(row), n) for row in reports])
+    variances = randomizer.variances(truth, n)
+    ratio = ((shares - truth) ** 2).mean(axis=0) / variances
+    # The mean of 20 ratios, each of which has a standard error of sqrt(2 / runs).
+    assert ratio.mean() == pytest.approx(1, abs=0.02)
+    assert (np.abs(shares.mean(axis=0) - truth) < 5 * np.sqrt(variances / runs)).all()
