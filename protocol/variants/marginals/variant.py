@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import OneOf, Plain, PrivacyEvent, Randomized
+from protocol.accounting.events import OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Message
@@ -148,12 +148,9 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
         plan = self.plan
         return plan.cells if plan.one_hot else (plan.randomizer.size - 1).bit_length()
 
-    def report_reveals(self, report: Bits, seen: Seen) -> PrivacyEvent:
+    def report_reveals(self, report: MarginalReports, seen: Seen) -> PrivacyEvent:
         """A report is one draw of the randomizer on what it is about; which that is, is public."""
-        reports = self.read(report)
-        if reports is None:
-            return Plain(self.survey.names)
-        events = tuple(self._choice_event(choice) for choice in np.unique(reports.choices).tolist())
+        events = tuple(self._choice_event(choice) for choice in np.unique(report.choices).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
     def _choice_event(self, choice: int) -> PrivacyEvent:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent, Randomized
+from protocol.accounting.events import Composed, OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Message
@@ -165,7 +165,7 @@ class WholeReport(AttributeOracles, frozen=True, kw_only=True):
         return self.tallied(self._split(rows), len(rows))
 
     def report_reveals(self, report: AttributeReports, seen: Seen) -> PrivacyEvent:
-        return Plain(self.survey.names) if self.read(report) is None else self.report_event
+        return self.report_event
 
     @property
     def report_event(self) -> PrivacyEvent:
@@ -295,8 +295,6 @@ class Smp(AttributeOracles, frozen=True, kw_only=True):
 
     def report_reveals(self, report: SampledReports, seen: Seen) -> PrivacyEvent:
         """A report is a draw on the attribute that it names, which is drawn without a look."""
-        if self.read(report) is None:
-            return Plain(self.survey.names)
         events = tuple(self._drawn[place] for place in np.unique(report.sampled).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 

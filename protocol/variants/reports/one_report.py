@@ -68,7 +68,10 @@ class OneReport(Variant, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def read(self, report: Any) -> Any:
-        """What is pooled of a report: itself, unless a subclass unpacks it; None if malformed."""
+        """What is pooled of a report: itself, unless a subclass unpacks it.
+
+        None if it is malformed: it is left out, and counts as the answers themselves.
+        """
         return report
 
     def pooled(self, reports: Sequence[Any]) -> Message:
@@ -76,7 +79,12 @@ class OneReport(Variant, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def report_reveals(self, report: Any, seen: Seen) -> PrivacyEvent:
-        """What a report tells, as ``reveals``; by default that of one draw of ``randomizer``."""
+        """What a report tells, as ``reveals``; by default that of one draw of ``randomizer``.
+
+        Args:
+            report: what was read of it.
+            seen: as in ``reveals``.
+        """
         return Randomized(self.randomizer, self.survey.names)
 
     async def party(self, me: Me, records: Records) -> None:
@@ -98,7 +106,8 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """A report tells what ``report_reveals`` says; the result follows from the reports."""
         question, report, result = self.messages
         if isinstance(message, report):
-            return self.report_reveals(message, seen)
+            read = self.read(message)
+            return Plain(self.survey.names) if read is None else self.report_reveals(read, seen)
         if isinstance(message, question):
             return Public()
         return Derived() if isinstance(message, result) else Plain(self.survey.names)

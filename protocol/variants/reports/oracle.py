@@ -67,6 +67,10 @@ class FrequencyOracle(OneReport, frozen=True, kw_only=True):
         cells = join_codes(records.codes, self.survey.sizes)
         return Draws(self.randomizer.randomize(cells, stream))
 
+    def read(self, report: Draws) -> Draws | None:
+        """The same, if it holds reports of the randomizer."""
+        return report if self.randomizer.fits(report.reports) else None
+
     def pooled(self, reports: Sequence[Draws]) -> Tallied:
         drawn = np.concatenate([report.reports for report in reports])
         return Tallied(len(drawn), self.randomizer.tally(drawn).astype(np.uint32))
