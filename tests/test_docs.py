@@ -306,7 +306,7 @@ class TestVariant:
         write_files(VARIANT, folder)
         scenario = find_scenario("warner.py")
         parameters = scenario.configure({"p": "0.8", "people": "60"})
-        context = Context(transport=transport, transcript=folder / "transcript.svt")  # type: ignore[arg-type]
+        context = Context(transport=transport, transcript=folder / "transcript.svt")
         outcome = scenario.run(parameters, context).outcome
         assert isinstance(outcome, Outcome)
         return outcome

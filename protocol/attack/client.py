@@ -86,7 +86,7 @@ def attack_client(
         seed: decides which trial has which input.
 
     Raises:
-        ValueError: numbers out of range, equal inputs, or an input of which there is no report.
+        ValueError: numbers out of range, equal inputs, or an input with which the client fails.
     """
     if not (claims >= 0.0 and math.isfinite(claims)):
         raise ValueError(f"claimed epsilon {claims}: expected a finite number, 0 or more")

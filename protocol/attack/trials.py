@@ -53,7 +53,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         records: a respondent per party.
         target: whose record differs.
-        mate: with whom the target exchanges records; None if there is no other respondent.
+        mate: with whom the target exchanges records; None if the target is alone.
         observer: whose view it is.
         stream: draws inputs and seeds.
     """

@@ -246,7 +246,7 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
     Attributes are taken for the same where they have one name.
 
     Raises:
-        ValueError: there is no ledger.
+        ValueError: no ledger is given.
     """
     if not ledgers:
         raise ValueError("expected at least one ledger")

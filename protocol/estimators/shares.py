@@ -30,7 +30,7 @@ class SharesEstimate(Estimate):
 
     Raises:
         SurveyError: an unknown or repeated name.
-        ValueError: the randomizer is of another size, or there is no report.
+        ValueError: the randomizer is of another size, or ``reports`` is less than 1.
         UnsupportedEventError: the randomizer does not say how counts become shares.
     """
 

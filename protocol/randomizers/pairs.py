@@ -115,8 +115,8 @@ def distance_of(law: Iterable[Two]) -> Fraction:
 def dominating_of_laws(laws: Iterable[Sequence[Two]]) -> Dominating:
     """The pair of the largest epsilon and of the largest distance of some pairs of laws.
 
-    It is tight if all of them have the losses epsilon, 0 and -epsilon with the same masses. Where
-    no two laws differ there is no pair.
+    It is tight if all of them have the losses epsilon, 0 and -epsilon with the same masses. It is
+    empty if all laws are alike.
     """
     ratio, distance, shapes = Fraction(1), Fraction(0), set()
     for law in laws:

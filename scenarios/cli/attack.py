@@ -198,7 +198,7 @@ def _client_attacked(
 
     # Clients that draw from these two say the same for the same seed; others may not.
     random.seed(limits["seed"])
-    np.random.seed(limits["seed"] & 0xFFFFFFFF)  # noqa: NPY002
+    np.random.seed(limits["seed"] & 0xFFFFFFFF)  # noqa: NPY002  # what others' clients draw from
     return attack_client(client, _two(inputs), claims=claims, **limits)
 
 

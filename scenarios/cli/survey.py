@@ -144,7 +144,7 @@ def aggregate(
     "--budget",
     type=Amount(min=0),
     help="The most epsilon, in nats, to spend on each respondent: the party declines to answer if "
-    "asked for more. By default there is no limit.",
+    "asked for more. By default it is unlimited.",
 )
 def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""

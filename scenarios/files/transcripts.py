@@ -32,8 +32,7 @@ class Unfiled:
     """The bytes of a transcript without a file: in memory, or if large in a temporary file."""
 
     def __init__(self) -> None:
-        # Closed with the last reference.
-        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  # closed by the next
         weakref.finalize(self, self._file.close)
         self.length = 0
 

@@ -23,7 +23,7 @@ TRANSPORTS = ("memory", "tcp", "tls")
 
 
 def counted(done: Live) -> int:
-    return int(done.published.counts.sum())  # type: ignore[attr-defined]
+    return int(done.published.counts.sum())
 
 
 def check_others(done: Live, where: Setting) -> None:

@@ -32,7 +32,7 @@ FIRST, SECOND = PartyId("party-1"), PartyId("party-2")
 
 
 def counted(result: Message) -> int:
-    return int(result.counts.sum())  # type: ignore[attr-defined]
+    return int(result.counts.sum())
 
 
 async def test_a_survey_without_faults_counts_everybody_at_once(autojump_clock: object) -> None:

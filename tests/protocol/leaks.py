@@ -200,7 +200,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
                     values = values + mask if me.id < name else values - mask
             await me.send(AGGREGATOR, Hidden(number, values))
 
-    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Summed:  # type: ignore[override]  # its own result
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Summed:  # its own result
         totals = []
         for number in range(2):
             await me.broadcast(parties, Go(number))
@@ -221,7 +221,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
             case _:
                 return Plain(self.survey.names)
 
-    def estimate(self, result: Message) -> ExactEstimate:  # type: ignore[override]  # of that
+    def estimate(self, result: Message) -> ExactEstimate:  # of that
         if not isinstance(result, Summed):
             raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         parts = np.split(result.totals.astype(np.int64), 2)

@@ -46,7 +46,7 @@ class Forgery:
 
     def sent(self, i: int) -> list[Any]:
         """The i-th envelope sent: session, sender, recipient, seq, kind, body."""
-        return [entry[2] for entry in self.entries if entry[0] == "Sent"][i]  # type: ignore[no-any-return]
+        return [entry[2] for entry in self.entries if entry[0] == "Sent"][i]
 
     def place(self, sender: str, seq: int) -> int:
         """Where the entry is that sends this envelope."""

@@ -76,7 +76,7 @@ class Run(Rehearsal):
 
     def refusals(self) -> dict[PartyId, str]:
         """Who has refused to go on, and why."""
-        return {e.sender: self.message(e).reason for e in self.said(Declined.kind())}  # type: ignore[attr-defined]
+        return {e.sender: self.message(e).reason for e in self.said(Declined.kind())}
 
     def names(self, bitmap: bytes) -> list[PartyId]:
         """The members in a bitmap."""

@@ -79,7 +79,7 @@ class Chosen(Oracle, frozen=True):
     given: Oue = Oue(16, 2**62)
 
     @property
-    def randomizer(self) -> Oue:  # type: ignore[override]
+    def randomizer(self) -> Oue:
         """The given one."""
         return self.given
 

@@ -116,7 +116,7 @@ async def test_delayed_envelopes_are_not_overtaken(autojump_clock: object) -> No
         await a.send(first)
         await a.send(second)
         # Sent in the very moment at which the others are due, before the switch has seen to them.
-        trio.lowlevel.current_clock().jump(5.0)  # type: ignore[attr-defined]
+        trio.lowlevel.current_clock().jump(5.0)
         a.send_nowait([third])
         got = []
         while len(got) < 3:

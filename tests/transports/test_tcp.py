@@ -274,7 +274,7 @@ async def test_a_hub_that_says_nothing_is_given_up() -> None:
     [listener] = await trio.open_tcp_listeners(0, host=LOOPBACK)
     async with listener:
         port = listener.socket.getsockname()[1]
-        hub = Sockets(None, port, charter_of(), identity_of, lambda _: None, QUICK)  # type: ignore[arg-type]
+        hub = Sockets(None, port, charter_of(), identity_of, lambda _: None, QUICK)
         assert await enter(hub, limits=QUICK) == "no welcome in time"
 
 

@@ -60,7 +60,7 @@ def judge_sessions(
     that the totals of two sessions may be subtracted. The ledgers add up.
 
     Raises:
-        SurveyError: there is no session, or the coalition names somebody who is not on any roster.
+        SurveyError: no session is given, or the coalition names somebody who is not on any roster.
     """
     if not sessions:
         raise SurveyError("expected at least one session")

@@ -50,7 +50,7 @@ class AttributeShares(Estimate):
             if self._asked(name):
                 self._of(name)
             elif self.totals[self.survey.index(name)].any():
-                raise ValueError(f"counts of {name!r}, of which there is no report")
+                raise ValueError(f"counts of {name!r} without a report: expected all 0")
 
     def __repr__(self) -> str:
         return f"<AttributeShares: m={len(self.survey.names)}, n={self.n}>"

@@ -54,7 +54,7 @@ def losses(*randomizers: Randomizer, **limits: float) -> LossDistribution:
         pairs = dominating_of(randomizer).pairs
         assert pairs is not None
         counts.update(pairs)
-    return LossDistribution.of(counts, **limits)  # type: ignore[arg-type]
+    return LossDistribution.of(counts, **limits)
 
 
 def rows_of(randomizer: Randomizer) -> Floats:

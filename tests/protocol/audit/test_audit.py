@@ -118,7 +118,7 @@ def test_a_party_that_is_told_something_has_a_ledger_too() -> None:
 def judged(variant: Variant) -> Variant:
     """A talk that can be audited, though its result says nothing about respondents."""
 
-    class Judged(type(variant), frozen=True):  # type: ignore[misc, call-arg]
+    class Judged(type(variant), frozen=True):
         def estimate(self, result: Message) -> JointEstimate:
             raise ValueError("just talk")
 

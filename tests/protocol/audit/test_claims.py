@@ -109,7 +109,7 @@ def test_what_is_said_truly_has_the_factor_1() -> None:
 def claiming(claim: Claim | None, epsilon: float | None = None) -> Variant:
     """A talk of which something is claimed."""
 
-    class Claiming(type(talk()), frozen=True, kw_only=True):  # type: ignore[misc, call-arg]
+    class Claiming(type(talk()), frozen=True, kw_only=True):
         epsilon: float | None = None
 
         def claims(self) -> tuple[Claim, ...]:

@@ -75,7 +75,7 @@ def test_a_sum_that_was_changed_is_found_with_the_aggregators_key() -> None:
     entry = run.entries[place]
     assert isinstance(entry, Sent)
     tally = run.charter.codec.decode("Tally", decode_envelope(entry.envelope).body)
-    totals = tally.totals.copy()  # type: ignore[attr-defined]
+    totals = tally.totals.copy()
     totals[:2] = totals[1::-1] if totals[0] != totals[1] else (totals[0] + 1, totals[1] - 1)
     changed = run.retold(place, msgspec.structs.replace(tally, totals=totals))
     own = run.setting.identities[AGGREGATOR]

@@ -52,7 +52,7 @@ def refusing_first(entries: list[Entry], charter: object, *, to: PartyId) -> lis
             item = decode_envelope(entry.envelope)
             if item.sender == ONE:
                 if item.seq == 0:
-                    refusal = envelope(charter, ONE, 0, Declined("no"), to=to)  # type: ignore[arg-type]
+                    refusal = envelope(charter, ONE, 0, Declined("no"), to=to)
                     found.append(Sent(at=entry.at, envelope=encode_envelope(refusal)))
                 later = Envelope(
                     item.session, ONE, item.recipient, item.seq + 1, item.kind, item.body

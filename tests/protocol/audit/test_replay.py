@@ -271,7 +271,7 @@ class Reckoned(Message, frozen=True):
 def reckoned() -> tuple[Setting, list[Entry], Envelope, Reckoned]:
     talker = talk(party=once, aggregator=reckoning)
 
-    class Reckons(type(talker), frozen=True):  # type: ignore[misc, call-arg]
+    class Reckons(type(talker), frozen=True):
         def kinds(self, parties: int) -> tuple[Kind, ...]:
             return (
                 *super().kinds(parties),

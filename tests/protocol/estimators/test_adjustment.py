@@ -150,7 +150,7 @@ def adjusted_table(
     codes = np.argwhere(counts > 0).astype(np.uint8)
     records = Counts(counts.shape, codes, counts[counts > 0], int(counts.sum()))
     targets = [target((axis,), margin) for axis, margin in enumerate(margins)]
-    adjusted = adjust_records(records, targets, **limits)  # type: ignore[arg-type]
+    adjusted = adjust_records(records, targets, **limits)
     return adjusted.weights.reshape(counts.shape), adjusted
 
 

@@ -42,7 +42,7 @@ def test_projected_tables_keep_the_errors_of_the_raw_values() -> None:
     with pytest.raises(ValueError, match="already projected"):
         clipped.projected("simplex")
     with pytest.raises(ValueError, match="expected 'none'"):
-        raw.projected("euclid")  # type: ignore[arg-type]
+        raw.projected("euclid")
 
 
 def test_tables_are_short_in_text_and_escaped_in_html() -> None:

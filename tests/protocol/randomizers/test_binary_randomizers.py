@@ -291,7 +291,7 @@ def test_plans_that_cannot_be_are_refused() -> None:
             with pytest.raises(ValueError, match=f"{k}-way marginals of {d}: expected 1 to"):
                 report_bits(method, d=d, k=k)
     with pytest.raises(ValueError, match="method 'InpXX': expected one of InpRR, "):
-        report_bits("InpXX", d=2, k=1)  # type: ignore[arg-type]
+        report_bits("InpXX", d=2, k=1)
     for method, randomizer in (
         ("InpRR", KeepUniform(8, 1)),
         ("InpPS", KeepUniform(4, 1)),

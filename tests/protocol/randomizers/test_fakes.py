@@ -67,7 +67,7 @@ def test_a_record_costs_the_raised_epsilon_and_not_the_claimed_one(
     randomizer = FakeData.with_epsilon(sizes, epsilon=epsilon)
     raised = math.log(len(sizes) * math.expm1(epsilon) + 1)
     assert randomizer.epsilon == pytest.approx(raised, rel=1e-12)
-    assert randomizer.epsilon == Randomizer.epsilon.fget(randomizer)  # type: ignore[attr-defined]
+    assert randomizer.epsilon == Randomizer.epsilon.fget(randomizer)
     assert held_epsilon(randomizer).complete == (randomizer.size <= 16)
     held_dominating(randomizer)
     alone = [randomizer.epsilon_of(place) for place in range(len(sizes))]

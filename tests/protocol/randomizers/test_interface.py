@@ -260,8 +260,8 @@ BUILT_IN: dict[str, Randomizer] = {
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_closed_forms_are_those_of_the_law(name: str) -> None:
     own = BUILT_IN[name]
-    assert own.epsilon == pytest.approx(Randomizer.epsilon.fget(own), rel=1e-15)  # type: ignore[attr-defined]
-    given, computed = own.dominating, Randomizer.dominating.fget(own)  # type: ignore[attr-defined]
+    assert own.epsilon == pytest.approx(Randomizer.epsilon.fget(own), rel=1e-15)
+    given, computed = own.dominating, Randomizer.dominating.fget(own)
     assert given.tight == computed.tight
     for first in range(own.size):
         for second in range(own.size):
@@ -270,7 +270,7 @@ def test_closed_forms_are_those_of_the_law(name: str) -> None:
                 assert excess(law, given.pairs) == 0
                 assert excess(law, computed.pairs) == 0
     if own.symmetric:
-        assert own.support.gain == Randomizer.support.fget(own).gain  # type: ignore[attr-defined]
+        assert own.support.gain == Randomizer.support.fget(own).gain
     assert known(own) is own
 
 

@@ -239,5 +239,5 @@ def test_judging_heads_one_by_one() -> None:
 def test_a_statement_binds_all_that_it_says() -> None:
     base = {"session": bytes(16), "sender": ONE, "count": 1, "root": bytes(32)}
     changes = ({"session": b"\1" * 16}, {"sender": TWO}, {"count": 2}, {"root": b"\1" * 32})
-    statements = {head_statement(**{**base, **change}) for change in ({}, *changes)}  # type: ignore[arg-type]
+    statements = {head_statement(**{**base, **change}) for change in ({}, *changes)}
     assert len(statements) == 5

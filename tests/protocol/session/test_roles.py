@@ -20,7 +20,7 @@ CHARTER = charter_of(RRIndependent.with_keep(SURVEY, 0.6))
 
 
 def asked(p: float) -> Ask:
-    blocks = CHARTER.variant.blocks  # type: ignore[attr-defined]  # an RRIndependent's
+    blocks = CHARTER.variant.blocks  # an RRIndependent's
     milder = (Block(b.attributes, KeepUniform.with_keep(b.randomizer.size, p=p)) for b in blocks)
     return Ask(SURVEY.digest, tuple(milder))
 

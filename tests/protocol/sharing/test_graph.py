@@ -58,7 +58,7 @@ def margins(n: int, k: int, t: int, bound: Bound) -> tuple[float, float] | None:
     least = Fraction(1, 2**bound.security)
     if insecurity > least or run > least or failure > Fraction(1, 2**bound.correctness):
         return None
-    return tuple(  # type: ignore[return-value]
+    return tuple(
         -math.log2(found) - bits if found else math.inf
         for found, bits in ((insecurity, bound.security), (failure, bound.correctness))
     )

@@ -232,7 +232,7 @@ def test_another_attempt_among_the_rest_is_exact_and_masked_afresh(sums: SecureS
                 old = fixed(before, name, of, field)
                 assert all(old[i : i + 8] not in fresh for i in range(0, len(old) - 7, 8))
                 assert old != fresh
-        keys = {t.messages("Join", name)[0].key.tobytes() for t in (first, second)}  # type: ignore[attr-defined]
+        keys = {t.messages("Join", name)[0].key.tobytes() for t in (first, second)}
         assert len(keys) == (2 if sums.profile == "sparse" else 1)
 
 

@@ -65,7 +65,7 @@ def test_codes_are_a_read_only_copy() -> None:
         with pytest.raises(ValueError, match="read-only"):
             part.codes[0, 0] = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
-        records.codes = codes  # type: ignore[misc]
+        records.codes = codes
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_rows_may_be_mappings_or_sequences() -> None:
 def test_a_bad_row_is_named(row: object, column: str | None, message: str) -> None:
     good = ("red", "M", "a,b")
     with pytest.raises(SurveyError, match=message) as caught:
-        Records.from_rows(SURVEY, [good, good, row, good])  # type: ignore[list-item]
+        Records.from_rows(SURVEY, [good, good, row, good])
     assert (caught.value.row, caught.value.column) == (3, column)
 
 

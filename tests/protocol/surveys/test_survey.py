@@ -59,7 +59,7 @@ def test_at_most_eight_allowed_categories_are_listed() -> None:
 
 def test_only_text_is_a_category() -> None:
     with pytest.raises(SurveyError, match=r"expected text, got 1 \(int\)"):
-        numbered(3).code(1)  # type: ignore[arg-type]
+        numbered(3).code(1)
 
 
 class Endless(tuple[str, ...]):
@@ -211,9 +211,9 @@ def test_what_is_cached_does_not_show() -> None:
 
 def test_surveys_are_frozen() -> None:
     with pytest.raises(AttributeError):
-        SURVEY.title = "Trousers"  # type: ignore[misc]
+        SURVEY.title = "Trousers"
     with pytest.raises(AttributeError):
-        COLOUR.name = "hue"  # type: ignore[misc]
+        COLOUR.name = "hue"
 
 
 TEXTS = st.text(min_size=1, max_size=6)

@@ -207,7 +207,7 @@ class Weak(Oue, frozen=True):
 def test_faults_are_found(randomizer: Randomizer, complaint: str) -> None:
     without = () if isinstance(randomizer, Together | KeepUniform) else ("covariance",)
     with pytest.raises(AssertionError, match=complaint):
-        check_randomizer(randomizer, without=without)  # type: ignore[arg-type]
+        check_randomizer(randomizer, without=without)
 
 
 def test_too_few_samples_are_said() -> None:

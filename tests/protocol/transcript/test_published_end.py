@@ -177,6 +177,6 @@ def test_what_was_published_is_one_verdict() -> None:
 def test_what_was_published_is_read_before_it_is_compared() -> None:
     run = signed_run()
     with pytest.raises(TypeError, match="digest: expected 32 bytes, got str"):
-        verify(run.content, digest=run.checkpoint.statement.digest.hex())  # type: ignore[arg-type]
+        verify(run.content, digest=run.checkpoint.statement.digest.hex())
     with pytest.raises(TypeError, match="checkpoint: expected a SignedCheckpoint, got str"):
-        verify(run.content, checkpoint="transcript.checkpoint.json")  # type: ignore[arg-type]
+        verify(run.content, checkpoint="transcript.checkpoint.json")

@@ -436,4 +436,4 @@ def test_simulate_is_as_strict_about_transports() -> None:
 
     records = town(2, seed=1)
     with pytest.raises(UsageError, match="pigeon"):
-        simulate(RRJoint.with_keep(records.survey, 0.5), records, transport="pigeon")  # type: ignore[arg-type]
+        simulate(RRJoint.with_keep(records.survey, 0.5), records, transport="pigeon")

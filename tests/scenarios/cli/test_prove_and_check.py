@@ -186,7 +186,7 @@ def test_a_fork_is_evidence(tmp_path: Path) -> None:
     said = sottovoce("check", evidence)
     assert (said.code, said.out) == (
         1,
-        "this proves nothing: a signature is not valid, or there is no contradiction\n",
+        "not evidence: a signature is not valid, or the two statements do not contradict each other\n",
     )
 
 

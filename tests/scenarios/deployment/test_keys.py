@@ -155,5 +155,5 @@ def test_a_plan_round_trips_through_the_charter(keys: Path) -> None:
     assert [member.identity.name for member in members] == ["aggregator", "anna", "bert", "carl"]
     variant = charter.variant
     assert (variant.quorum, variant.max_records, variant.patience) == (2, 3, 20.0)
-    assert math.isclose(sum(r.epsilon for r in variant.randomizers), 2.0, abs_tol=1e-9)  # type: ignore[attr-defined]
+    assert math.isclose(sum(r.epsilon for r in variant.randomizers), 2.0, abs_tol=1e-9)
     assert members[1].folder.name == "anna"

@@ -164,7 +164,7 @@ def test_marginals_beside_the_truth() -> None:
         assert axes.get_xlabel() == "share of respondents"
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert labels == list(records.survey.attribute(name).categories)
-        widths = [patch.get_width() for patch in axes.patches]  # type: ignore[attr-defined]
+        widths = [patch.get_width() for patch in axes.patches]
         assert widths == pytest.approx(records.distribution([name]).tolist())
         points = axes.get_lines()[0]
         assert np.asarray(points.get_xdata()) == pytest.approx(found.values)

@@ -26,9 +26,9 @@ SETTINGS = [(epsilon, size) for epsilon in EPSILONS for size in SIZES]
 @pytest.mark.parametrize("oracle", COMPARED)
 @pytest.mark.parametrize(("epsilon", "size"), SETTINGS)
 def test_the_closed_form_is_that_of_the_law(oracle: str, epsilon: float, size: int) -> None:
-    made = frequency_oracle(oracle, size, epsilon=epsilon)  # type: ignore[arg-type]
+    made = frequency_oracle(oracle, size, epsilon=epsilon)
     [*_, of_nobody] = made.variances(np.eye(size)[0], 1)
-    printed = closed_form(oracle, size=size, epsilon=epsilon)  # type: ignore[arg-type]
+    printed = closed_form(oracle, size=size, epsilon=epsilon)
     assert of_nobody == pytest.approx(printed, rel=1e-9)
 
 

@@ -227,7 +227,7 @@ def test_the_example_reports_what_the_paper_prints_and_how_slowly_it_comes() -> 
         assert found["Pr(a2, b1)"] == pytest.approx(1 / (4 * sweeps + 4), rel=1e-9)
         assert found["Pr(a1, b1)"] + found["Pr(a2, b1)"] == pytest.approx(0.5)
     few = scenario.run(scenario.configure({"sweeps": 10}), Context())
-    assert len(few.rows) == 4  # type: ignore[union-attr]
+    assert len(few.rows) == 4
     json.dumps(done.result(), allow_nan=False)
 
 
@@ -256,7 +256,7 @@ class AdjustedReports(RRIndependent, frozen=True):
 
     name = "adjusted-reports"
 
-    def estimate(self, result: Message) -> Estimate:  # type: ignore[override]
+    def estimate(self, result: Message) -> Estimate:
         joint = super().estimate(result)
         assert isinstance(joint, JointEstimate)
         return AdjustedEstimate.of(joint)

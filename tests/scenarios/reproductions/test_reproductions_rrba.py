@@ -244,7 +244,7 @@ def test_tables_of_errors_have_every_row(name: str, data: Path) -> None:
             "epsilon": printed.epsilon,
         }
         assert second.printed is not None
-        assert second.printed["l2, raw"] == printed.l2["Laplace", "survey"][0]  # type: ignore[index]
+        assert second.printed["l2, raw"] == printed.l2["Laplace", "survey"][0]
         assert measured(second)["epsilon"] == pytest.approx(printed.epsilon)
         assert measured(first)["epsilon"] > printed.epsilon
         assert all(row.remark for row in done.rows)

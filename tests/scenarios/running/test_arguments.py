@@ -74,7 +74,7 @@ def test_a_row_of_numpy_has_the_attributes_length() -> None:
 
 def test_ordinal_is_a_bool() -> None:
     with pytest.raises(SurveyError, match="column 'a': ordinal 'no': expected True or False"):
-        Attribute(name="a", categories=("x", "y"), ordinal="no")  # type: ignore[arg-type]
+        Attribute(name="a", categories=("x", "y"), ordinal="no")
 
 
 def test_names_of_numpy_are_names() -> None:
@@ -83,7 +83,7 @@ def test_names_of_numpy_are_names() -> None:
     films = key_survey("films", tuple(np.array(["heat", "ran"])), ((-1.0, 1.0), (-1.0, 1.0)))
     records = key_records(films, [{np.str_("heat"): np.float64(1)}, {"ran": -1}] * 20)
     variant = PrivKVVariant(survey=films, epsilon=np.float64(3))
-    assert simulate(variant, records, parties=np.int64(2)).estimate.n == 40  # type: ignore[arg-type]
+    assert simulate(variant, records, parties=np.int64(2)).estimate.n == 40
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
@@ -157,7 +157,7 @@ def test_a_variants_class_judges() -> None:
         with pytest.raises(TypeError, match=f"expected a variant's class, .* got {got}"):
             transcript.audit(wrong)
         with pytest.raises(TypeError, match=f"expected a variant's class, .* got {got}"):
-            transcript.prove(wrong, RECORDS)  # type: ignore[arg-type]
+            transcript.prove(wrong, RECORDS)
 
 
 # Text for a path
@@ -168,7 +168,7 @@ def test_a_transcript_is_named_by_text(tmp_path: Path, transport: Any) -> None:
     path = str(tmp_path / "below" / "t.svt")
     outcome = simulate(VARIANT, RECORDS, path=path, transport=transport)
     assert outcome.transcript.path == Path(path)
-    for transcript in (outcome.transcript, open_transcript(path), Transcript(path)):  # type: ignore[arg-type]
+    for transcript in (outcome.transcript, open_transcript(path), Transcript(path)):
         assert transcript.verify(digest=outcome.digest).intact
         assert transcript.path == Path(path)
         assert repr(transcript) == f"Transcript({path})"

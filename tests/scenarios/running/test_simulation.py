@@ -193,7 +193,7 @@ def test_a_long_transcript_without_a_file_goes_to_disk(monkeypatch: pytest.Monke
         # It is read while it grows, by two at once.
         first, second = unfiled.chunks(), unfiled.chunks()
         assert next(first) == next(second)
-    assert unfiled._file._rolled  # type: ignore[attr-defined]
+    assert unfiled._file._rolled
     assert b"".join(unfiled.chunks()) == b"".join(parts)
     assert repr(Transcript(unfiled=unfiled)) == "Transcript(3000 B, in no file)"
     assert list(Transcript().chunks()) == []

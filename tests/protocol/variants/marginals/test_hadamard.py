@@ -55,7 +55,7 @@ def test_arrays_that_cannot_be_changed_in_place_are_refused() -> None:
     with pytest.raises(ValueError, match="contiguous"):
         wht(np.ones((4, 4)).T[:, :2])
     with pytest.raises(ValueError, match="contiguous"):
-        wht(np.ones(4, np.uint64))  # type: ignore[type-var]
+        wht(np.ones(4, np.uint64))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 7])

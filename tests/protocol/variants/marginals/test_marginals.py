@@ -370,4 +370,4 @@ def test_estimates_of_other_surveys_are_refused() -> None:
         with pytest.raises(ValueError, match="expected 3 of size 2"):
             MarginalEstimate(survey=survey, counts=counts)
     with pytest.raises(ValueError, match="pooling 'all'"):
-        MarginalEstimate(survey=binary_survey(3), counts=counts, pooling="all")  # type: ignore[arg-type]
+        MarginalEstimate(survey=binary_survey(3), counts=counts, pooling="all")
