@@ -244,9 +244,7 @@ def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
     if as_json:
         print_json({"holds": twice is not None, "twice": twice, "key": evidence.key.hex()})
     elif twice is None:
-        click.echo(
-            "not evidence: a signature is not valid, or the two statements do not contradict each other"
-        )
+        click.echo("not evidence: a signature is not valid, or the two statements can both be true")
     else:
         click.echo(printable(f"{twice} was signed twice, with different content"))
         click.echo(f"by the holder of the key {evidence.key.hex()}")

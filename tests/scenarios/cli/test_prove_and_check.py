@@ -186,7 +186,7 @@ def test_a_fork_is_evidence(tmp_path: Path) -> None:
     said = sottovoce("check", evidence)
     assert (said.code, said.out) == (
         1,
-        "not evidence: a signature is not valid, or the two statements do not contradict each other\n",
+        "not evidence: a signature is not valid, or the two statements can both be true\n",
     )
 
 
