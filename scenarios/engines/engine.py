@@ -1,0 +1,139 @@
+"""The seam between work and workers: submit, drain, close, with a bounded window.
+
+A kernel is a function at the top of a module that takes one picklable value and returns another.
+What it returns must follow from the value alone, so that it does not matter where it runs, when, or
+how often. Engines carry out simulations only: what is handed to them is pickled, and an engine
+on a network runs whatever it is handed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Engine(ABC):
+    """Carries out tasks, and hands back what they return as they are done.
+
+    A kernel that raises an error ends the work: ``drain`` raises it. A worker that dies does not:
+    its task is done again elsewhere, unless it was submitted to be done once.
+
+    Attributes:
+        name: as in ``--engine``.
+        jobs: how many tasks run at a time.
+        window: how many tasks may be under way; more would only wait.
+    """
+
+    name: ClassVar[str]
+    jobs: int
+    window: int
+
+    @property
+    @abstractmethod
+    def under_way(self) -> int:
+        """How many tasks were submitted and not yet handed back."""
+
+    @abstractmethod
+    def submit(
+        self, key: int, kernel: Callable[[A], R], argument: A, *, again: bool = True
+    ) -> None:
+        """Begin a task.
+
+        Args:
+            key: names the task when it is handed back; no two under way have the same.
+            kernel: a function at the top of a module.
+            argument: what it is called with.
+            again: do it again if its worker dies. If not, ``Lost`` is handed back.
+
+        Raises:
+            RuntimeError: the window is full, or the engine is closed.
+        """
+
+    @abstractmethod
+    def drain(self) -> list[tuple[int, Any]]:
+        """Wait until a task is done; returns all that are, as (key, result), in any order.
+
+        Empty if none is under way.
+
+        Raises:
+            EngineError: workers cannot be kept alive, or cannot be reached.
+            Exception: what a kernel raised.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers; what is under way is given up. Closing twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Lost:
+    """What is handed back of a task that was to be done once, and whose worker died.
+
+    Args:
+        reason: what became of the worker.
+    """
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"Lost({self.reason!r})"
+
+
+def completed(
+    engine: Engine, kernel: Callable[[A], R], tasks: Iterable[tuple[int, A]]
+) -> Iterator[tuple[int, R]]:
+    """Carry out a kernel on many arguments; (key, result) of each, as they are done.
+
+    Arguments are taken as there is room for them, so memory is bounded however many there are.
+
+    Args:
+        tasks: (key, argument); a key comes once.
+
+    Raises: as ``Engine.drain``.
+    """
+    for key, argument in tasks:
+        while engine.under_way >= engine.window:
+            yield from engine.drain()
+        engine.submit(key, kernel, argument)
+    while engine.under_way:
+        yield from engine.drain()
+
+
+def in_order(
+    engine: Engine,
+    kernel: Callable[[A], R],
+    arguments: Sequence[A],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[R]:
+    """What a kernel returns for each argument, in their order.
+
+    Args:
+        progress: told how many are done, and of how many.
+
+    Raises: as ``Engine.drain``.
+    """
+    found: dict[int, R] = {}
+    for key, result in completed(engine, kernel, enumerate(arguments)):
+        found[key] = result
+        if progress is not None:
+            progress(len(found), len(arguments))
+    return [found[key] for key in range(len(arguments))]

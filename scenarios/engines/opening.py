@@ -1,0 +1,36 @@
+"""Engines by name."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from scenarios.engines.engine import Engine
+from scenarios.engines.here import Here
+from scenarios.running.errors import UsageError
+
+EngineName = Literal["here", "processes", "ray"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+
+def open_engine(
+    name: EngineName = "here", *, jobs: int | None = None, address: str | None = None
+) -> Engine:
+    """An engine, to be used in a ``with`` block.
+
+    Args:
+        name: ``here``, ``processes`` of this machine, or ``ray``.
+        jobs: how many tasks run at a time, by default one for each processor there is.
+        address: of a cluster that Ray is to use, by default one started on this machine.
+
+    Raises:
+        UsageError: unknown, not installed, or options that do not fit together.
+    """
+    if name not in ENGINES:
+        raise UsageError(f"engine {name!r}: expected one of {', '.join(ENGINES)}")
+    if address is not None and name != "ray":
+        raise UsageError(f"--address is for the engine 'ray', not {name!r}")
+    if name == "here":
+        if jobs not in (None, 1):
+            raise UsageError(f"--jobs {jobs}: the engine 'here' runs one task at a time")
+        return Here()
+    raise UsageError(f"engine {name!r}: not built yet")
