@@ -25,6 +25,7 @@ from protocol.attack.trials import (
     bound_of,
     is_masked,
     many_parties,
+    seeds_of,
     whole_runs,
 )
 from protocol.audit.ledger import Account
@@ -34,6 +35,7 @@ from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.randomizers.asking import known, refusing
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
+from protocol.simulation.mapping import Map, one_by_one
 from protocol.surveys.records import Records
 
 ALPHA = 1e-9
@@ -125,6 +127,7 @@ def attack(
     alpha: float = ALPHA,
     delta: float = 0.0,
     seed: int = 1,
+    carried: Map = one_by_one,
 ) -> Attack:
     """Attack what an observer sees of a respondent.
 
@@ -159,6 +162,7 @@ def attack(
         delta: epsilon is bounded at this delta. Above 0, trials that share a run are taken to be
             independent.
         seed: decides everything.
+        carried: carries out the runs, here or by workers; the result is the same.
 
     Raises:
         ValueError: numbers out of range, or an observer who is the target.
@@ -178,9 +182,8 @@ def attack(
         observer=observer,
         stream=Stream(secret_of(seed)).derive("attack"),
     )
-    first = study.rehearse(
-        records.codes.astype(np.int64), parties=len(records), seed=study.stream.derive("first")
-    )
+    (number,) = seeds_of(study.stream.derive("first"), 1)
+    first = study.rehearse(records.codes.astype(np.int64), parties=len(records), seed=number)
     if first.failure is not None:
         raise first.failure
     roster = first.charter.roster
@@ -199,6 +202,7 @@ def attack(
         copies=copies,
         rows=rows,
         envelopes=len(first.sent) / len(records),
+        carried=carried,
     )
     probes = []
     for pair in pairs:
@@ -233,6 +237,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         trials, runs, copies: as ``attack`` was given them.
         rows: the arrays of which every row is a respondent.
         envelopes: how many a run has, per respondent.
+        carried: carries out the runs.
     """
 
     study: Study
@@ -243,20 +248,21 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     copies: int | None
     rows: tuple[str, ...]
     envelopes: float
+    carried: Map
 
     def trials_of(self, pair: Pair) -> list[Trials]:
         """All sorts of trials of a pair."""
 
         def whole(study: Study, number: int) -> Trials:
-            return whole_runs(study, pair, number)
+            return whole_runs(study, pair, number, carried=carried)
 
         def parties(study: Study, number: int) -> Trials:
-            return many_parties(study, pair, number, copies=beside)
+            return many_parties(study, pair, number, copies=beside, carried=carried)
 
         def crowds(study: Study, number: int) -> Trials:
-            return many_parties(study, pair, number, copies=PARTIES, held=HELD)
+            return many_parties(study, pair, number, copies=PARTIES, held=HELD, carried=carried)
 
-        study, one = self.study, self.envelopes
+        study, one, carried = self.study, self.envelopes, self.carried
         run, beside = one * len(study.records), self.copies or PARTIES
         if study.observer not in (AGGREGATOR, RECORD):
             return [self._sort(whole, self.trials, TRIALS, each=run)]
@@ -266,7 +272,9 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         rows = None
         if self.rows:
             many, copies = self.trials or ROW_TRIALS, self.copies or ROWS
-            rows = rows_of_parties(study, pair, many, copies=copies, fields=self.rows)
+            rows = rows_of_parties(
+                study, pair, many, copies=copies, fields=self.rows, carried=carried
+            )
             beside = PARTIES
         most = min((n for n in (self.trials, self.runs and PARTIES * self.runs) if n), default=None)
         if rows is not None:

@@ -50,15 +50,35 @@ class Matrix(NamedTuple):
     bits: int
 
 
-def matrices_of(observations: Sequence[Observation]) -> dict[str, Matrix]:
+class View(msgspec.Struct, frozen=True):
+    """What is looked at of one trial.
+
+    Args:
+        fields: the fields of all messages as arrays, by name.
+        facts: numbers about messages, as an ``Observation`` has them.
+    """
+
+    fields: dict[str, NDArray[np.generic]]
+    facts: dict[str, int]
+
+
+def view_of(observation: Observation) -> View:
+    """What is looked at of what an observer sees."""
+    fields = {
+        f"{name}.{field}": array_of(getattr(message, field))
+        for name, message in observation.messages.items()
+        for field in message.__struct_fields__
+    }
+    return View(fields, dict(observation.facts))
+
+
+def matrices_of(views: Sequence[View]) -> dict[str, Matrix]:
     """The fields of all messages, by name: as many elements as the longest has, and hashes."""
     fields: dict[str, list[tuple[int, NDArray[np.generic]]]] = {}
-    for place, observation in enumerate(observations):
-        for name, message in observation.messages.items():
-            for field in message.__struct_fields__:
-                array = array_of(getattr(message, field))
-                fields.setdefault(f"{name}.{field}", []).append((place, array))
-    return fields_as_matrices(fields, len(observations))
+    for place, view in enumerate(views):
+        for name, array in view.fields.items():
+            fields.setdefault(name, []).append((place, array))
+    return fields_as_matrices(fields, len(views))
 
 
 def fields_as_matrices(
@@ -119,13 +139,10 @@ def _general(name: str) -> str:
     return f"{kind.partition(' ')[0]}.{field}"
 
 
-def facts_of(observations: Sequence[Observation]) -> dict[str, Codes]:
+def facts_of(views: Sequence[View]) -> dict[str, Codes]:
     """Lengths, numbers and the like, by name."""
-    names = dict.fromkeys(name for observation in observations for name in observation.facts)
-    return {
-        name: np.array([observation.facts[name] for observation in observations], np.int64)
-        for name in names
-    }
+    names = dict.fromkeys(name for view in views for name in view.facts)
+    return {name: np.array([view.facts.get(name, 0) for view in views], np.int64) for name in names}
 
 
 def matrices_of_rows(

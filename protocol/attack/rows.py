@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
 from protocol.attack.observer import Observation, observation_of
-from protocol.attack.trials import TARGET, Pair, Study, Trials, bound_of, ratios_of
+from protocol.attack.trials import (
+    TARGET,
+    Pair,
+    Study,
+    Trials,
+    bound_of,
+    ratios_of,
+    seeds_of,
+)
 from protocol.crypto.randomness import WORDS
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD
+from protocol.simulation.mapping import Map, one_by_one
 
 ROW_ELEMENTS = 256
 """The most elements of a row that are columns of their own; the rest is hashed into one."""
@@ -23,15 +33,47 @@ _WIDEST = 62
 _FEW, _MORE, _ROW = 11, 13, 2
 
 
-class _Rows(NamedTuple):
-    """An array with a row per respondent: (held, w), and the bits that an element had."""
+class Rows(msgspec.Struct, frozen=True):
+    """Arrays with a row per respondent, by name, and what else is known of these respondents.
 
-    values: NDArray[np.generic]
-    bits: int
+    Args:
+        values: (held, w) of each party, by the name of the array.
+        bits: that an element had, by the same names.
+        ratios: (parties, held), what the declared laws say for the second input, in nats.
+        bound: what the ledger says at most, of any of them.
+    """
+
+    values: dict[str, list[NDArray[np.generic]]]
+    bits: dict[str, int]
+    ratios: NDArray[np.float64]
+    bound: float
+
+
+class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of large parties, to be made anywhere.
+
+    Args:
+        study, pair: what is attacked.
+        bits: (parties, held), whether a respondent has the second input.
+        seed: of the run.
+        fields: the arrays with a row per respondent.
+    """
+
+    study: Study
+    pair: Pair
+    bits: NDArray[np.bool_]
+    seed: int
+    fields: tuple[str, ...]
 
 
 def rows_of_parties(
-    study: Study, pair: Pair, trials: int, *, copies: int, fields: tuple[str, ...]
+    study: Study,
+    pair: Pair,
+    trials: int,
+    *,
+    copies: int,
+    fields: tuple[str, ...],
+    carried: Map = one_by_one,
 ) -> Trials | None:
     """Trials that are respondents of large parties, a row of their party's arrays each.
 
@@ -40,38 +82,58 @@ def rows_of_parties(
     Args:
         copies: the most rows of one run.
         fields: the arrays with a row per respondent, as ``aligned_fields`` found them.
+        carried: carries out the runs.
     """
     drawn = study.stream.derive(f"rows {pair.words}")
-    seeds = drawn.derive("seeds")
     parties = max(study.variant.quorum_of(2), 2)
     runs = -(-trials // max(copies, parties))
     held = -(-trials // (runs * parties))
     bits = drawn.bernoulli(WORDS // 2, (runs, parties, held))
-    parts: dict[str, list[_Rows]] = {field: [] for field in fields}
-    ratios, bound = np.zeros(bits.shape), 0.0
-    dtype = study.records.survey.dtype
-    first, second = (record.astype(dtype) for record in pair.records)
-    for number in range(runs):
-        flat = bits[number].reshape(-1)
-        codes = np.where(flat[:, np.newaxis], second, first)
-        run = study.rehearse(codes, parties=parties, seed=seeds)
-        ledger = run.ledger(study.observer)
-        for place, party in enumerate(run.charter.roster.parties):
-            observation = observation_of(run, study.observer, {party: TARGET})
-            found = _rows(observation, held, fields)
-            if found.keys() != set(fields):
-                return None
-            for name, part in found.items():
-                parts[name].append(part)
-            ratios[number, place] = ratios_of(observation, ledger, party, study, pair, held)
-            bound = max(bound, bound_of(ledger, pair, (party,)))
+    seeds = seeds_of(drawn.derive("seeds"), runs)
+    tasks = [
+        RowChunk(study=study, pair=pair, bits=bits[run], seed=seeds[run], fields=fields)
+        for run in range(runs)
+    ]
+    found = [rows for rows in carried(seen_rows, tasks) if rows is not None]
+    if len(found) < runs:
+        return None
     matrices: dict[str, Matrix] = {}
-    for name, held_rows in parts.items():
-        values = np.concatenate([part.values for part in held_rows])
-        matrices.update(matrices_of_rows(name, values, held_rows[0].bits, most=ROW_ELEMENTS))
+    for name in fields:
+        values = np.concatenate([part for rows in found for part in rows.values[name]])
+        matrices.update(matrices_of_rows(name, values, found[0].bits[name], most=ROW_ELEMENTS))
     columns = columns_of(matrices, related=matrices)
-    law = ratios.reshape(-1)
+    law = np.concatenate([rows.ratios.reshape(-1) for rows in found])
+    bound = max(rows.bound for rows in found)
     return Trials("rows", bits.reshape(-1), columns, law if law.any() else None, bound, runs)
+
+
+def seen_rows(chunk: RowChunk) -> Rows | None:
+    """The arrays of all parties of a run; None if some party does not send them."""
+    study, pair, (parties, held) = chunk.study, chunk.pair, chunk.bits.shape
+    first, second = (record.astype(study.records.survey.dtype) for record in pair.records)
+    codes = np.where(chunk.bits.reshape(-1)[:, np.newaxis], second, first)
+    run = study.rehearse(codes, parties=parties, seed=chunk.seed)
+    ledger = run.ledger(study.observer)
+    found = Rows({name: [] for name in chunk.fields}, {}, np.zeros(chunk.bits.shape), 0.0)
+    bound = 0.0
+    for place, party in enumerate(run.charter.roster.parties):
+        observation = observation_of(run, study.observer, {party: TARGET})
+        rows = _rows(observation, held, chunk.fields)
+        if rows.keys() != set(chunk.fields):
+            return None
+        for name, part in rows.items():
+            found.values[name].append(part.values)
+            found.bits.setdefault(name, part.bits)
+        found.ratios[place] = ratios_of(observation, ledger, party, study, pair, held)
+        bound = max(bound, bound_of(ledger, pair, (party,)))
+    return msgspec.structs.replace(found, bound=bound)
+
+
+class _Rows(NamedTuple):
+    """An array with a row per respondent: (held, w), and the bits that an element had."""
+
+    values: NDArray[np.generic]
+    bits: int
 
 
 def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
@@ -83,12 +145,10 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     if study.observer not in (AGGREGATOR, RECORD):
         return ()
     parties = max(study.variant.quorum_of(2), 2)
-    seeds = [study.stream.derive("aligned") for _ in range(3)]
+    (seed,) = seeds_of(study.stream.derive("aligned"), 1)
     observations = []
     try:
-        for held, changed, seed in zip(
-            (_FEW, _MORE, _FEW), (False, False, True), seeds, strict=True
-        ):
+        for held, changed in ((_FEW, False), (_MORE, False), (_FEW, True)):
             codes = np.tile(pair.records[0], (parties * held, 1))
             if changed:
                 codes[_ROW] = pair.records[1]

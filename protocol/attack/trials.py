@@ -7,7 +7,7 @@ each is a trial and what it says is looked at. Rows of arrays are in ``protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced, single_events
-from protocol.attack.columns import Codes, columns_of, facts_of, matrices_of
+from protocol.attack.columns import Codes, View, columns_of, facts_of, matrices_of, view_of
 from protocol.attack.declared import Floats, log_ratios
 from protocol.attack.observer import Observation, observation_of, observations_of
 from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.messages import PartyId
 from protocol.session.variant import Variant
+from protocol.simulation.mapping import Map, chunks, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 
 TARGET, MATE = "target", "mate"
+
+RUNS_AT_ONCE = 8
+"""The runs of a chunk: each is a few milliseconds, and handing over a chunk is about one."""
 
 
 class Pair(NamedTuple):
@@ -65,11 +69,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     observer: PartyId
     stream: Stream
 
-    def rehearse(self, codes: Codes, *, parties: int, seed: Stream) -> Rehearsal:
+    def rehearse(self, codes: Codes, *, parties: int, seed: int) -> Rehearsal:
         """One run on these records; a run that fails is a run."""
         records = Records(self.records.survey, codes)
-        number = int.from_bytes(seed.bytes(8), "little")
-        return Rehearsal(setting_of(self.variant, records, seed=number, parties=parties))
+        return Rehearsal(setting_of(self.variant, records, seed=seed, parties=parties))
 
 
 class Trials(NamedTuple):
@@ -125,73 +128,162 @@ def _unmasked_loss(account: Account) -> float:
     return total(accountant.judge(unmasked(charge.event)) for charge in account.trail).record
 
 
-def whole_runs(study: Study, pair: Pair, runs: int) -> Trials:
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """Some runs, to be made anywhere.
+
+    Args:
+        study, pair: what is attacked.
+        bits: whether a trial has the second input, (runs,) or (runs, trials of each).
+        seeds: of the runs.
+        others: (held - 1, m) the records of a party beside the one that differs; None in runs that
+            are trials as a whole.
+    """
+
+    study: Study
+    pair: Pair
+    bits: NDArray[np.bool_]
+    seeds: list[int]
+    others: Codes | None = None
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was seen in a chunk of runs.
+
+    Args:
+        views: of its trials, in order.
+        ratios: of each, what the declared laws say for the second input, in nats.
+        bound: what the ledger says at most, of any of them.
+    """
+
+    views: list[View]
+    ratios: list[float]
+    bound: float
+
+
+def seeds_of(stream: Stream, runs: int) -> list[int]:
+    """A seed of each run."""
+    seeds: list[int] = stream.words(runs).tolist()
+    return seeds
+
+
+def _trials(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carried: Map) -> Trials:
+    """All runs, chunk by chunk."""
+    runs = len(whole.seeds)
+    parts = [
+        msgspec.structs.replace(whole, bits=whole.bits[part], seeds=whole.seeds[part])
+        for part in chunks(runs, RUNS_AT_ONCE)
+    ]
+    seen = carried(kernel, parts)
+    views = [view for part in seen for view in part.views]
+    ratios = np.array([ratio for part in seen for ratio in part.ratios])
+    matrices = matrices_of(views)
+    own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
+    columns = {**facts_of(views), **columns_of(matrices, related=own)}
+    law = ratios if ratios.any() else None
+    bound = max((part.bound for part in seen), default=0.0)
+    return Trials(sort, whole.bits.reshape(-1), columns, law, bound, runs)
+
+
+def whole_runs(study: Study, pair: Pair, runs: int, *, carried: Map = one_by_one) -> Trials:
     """Trials that are whole runs: everybody else has the record that the study gives."""
     drawn = study.stream.derive(f"runs {pair.words}")
     bits = drawn.bernoulli(WORDS // 2, runs)
-    seeds = drawn.derive("seeds")
-    observations, ratios, bound = [], np.zeros(runs), 0.0
-    for place, bit in enumerate(bits.tolist()):
+    seeds = seeds_of(drawn.derive("seeds"), runs)
+    chunk = Chunk(study=study, pair=pair, bits=bits, seeds=seeds)
+    return _trials("whole runs", seen_in_whole_runs, chunk, carried)
+
+
+def seen_in_whole_runs(chunk: Chunk) -> Seen:
+    """Each run is a trial."""
+    study, pair = chunk.study, chunk.pair
+    views, ratios, bound = [], [], 0.0
+    for bit, seed in zip(chunk.bits.tolist(), chunk.seeds, strict=True):
         codes = study.records.codes.astype(np.int64)
         codes[study.target] = pair.records[bit]
         concerned = [study.target]
         if pair.exchanged and study.mate is not None:
             codes[study.mate] = pair.records[1 - bit]
             concerned.append(study.mate)
-        run = study.rehearse(codes, parties=len(codes), seed=seeds)
+        run = study.rehearse(codes, parties=len(codes), seed=seed)
         concerned_parties = [run.charter.roster.parties[respondent] for respondent in concerned]
         labels = {name: str(name) for name, _ in run.charter.roster.members}
         labels.update(zip(concerned_parties, (TARGET, MATE), strict=False))
         observation = observation_of(run, study.observer, labels)
         ledger = run.ledger(study.observer)
         bound = max(bound, bound_of(ledger, pair, concerned_parties))
-        if not pair.exchanged:
-            ratios[place] = ratios_of(observation, ledger, concerned_parties[0], study, pair, 1)[0]
-        observations.append(observation)
-    law = ratios if ratios.any() else None
-    return Trials("whole runs", bits, _columns(observations), law, bound, runs)
+        ratios.append(_ratio_of(observation, ledger, concerned_parties[0], study, pair, 1))
+        views.append(view_of(observation))
+    return Seen(views, ratios, bound)
 
 
-def many_parties(study: Study, pair: Pair, trials: int, *, copies: int, held: int = 1) -> Trials:
+def many_parties(
+    study: Study,
+    pair: Pair,
+    trials: int,
+    *,
+    copies: int,
+    held: int = 1,
+    carried: Map = one_by_one,
+) -> Trials:
     """Trials that are parties, or couples of them: ``copies`` parties a run.
 
     Args:
         held: how many respondents each party speaks for. The first has one of the two records; the
             others have the same ones in every trial. More than one shows what becomes of a whole
             party's messages, such as their order, and goes with no exchange.
+        carried: carries out the runs.
     """
     drawn = study.stream.derive(f"parties of {held} {pair.words}")
-    seeds = drawn.derive("seeds")
     each = 2 if pair.exchanged else 1
     copies = -(-max(min(copies, each * trials), study.variant.quorum_of(2), 2) // each)
     runs = -(-trials // copies)
     bits = drawn.bernoulli(WORDS // 2, (runs, copies))
-    survey = study.records.survey
-    others = drawn.derive("others").integers(np.array(survey.sizes), (held - 1, len(survey.sizes)))
-    observations, ratios, bound = [], np.zeros(runs * copies), 0.0
+    sizes = np.array(study.records.survey.sizes)
+    chunk = Chunk(
+        study=study,
+        pair=pair,
+        bits=bits,
+        seeds=seeds_of(drawn.derive("seeds"), runs),
+        others=drawn.derive("others").integers(sizes, (held - 1, len(sizes))).astype(np.int64),
+    )
+    sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
+    return _trials(sort, seen_of_parties, chunk, carried)
+
+
+def seen_of_parties(chunk: Chunk) -> Seen:
+    """Each party of a run is a trial, or each couple of them."""
+    study, pair, others = chunk.study, chunk.pair, chunk.others
+    assert others is not None
+    each, held = 2 if pair.exchanged else 1, 1 + len(others)
+    views, ratios, bound = [], [], 0.0
     both = np.stack(pair.records)
-    for number in range(runs):
-        had = bits[number].astype(np.int64)
+    for bits, seed in zip(chunk.bits, chunk.seeds, strict=True):
+        had = bits.astype(np.int64)
         chosen = np.stack([had, 1 - had], axis=1)[:, :each].reshape(-1)
         holdings = np.empty((len(chosen), held, both.shape[1]), np.int64)
         holdings[:, 0] = both[chosen]
         holdings[:, 1:] = others
         codes = holdings.reshape(-1, both.shape[1])
-        run = study.rehearse(codes, parties=len(chosen), seed=seeds)
+        run = study.rehearse(codes, parties=len(chosen), seed=seed)
         ledger = run.ledger(study.observer)
         roster = run.charter.roster.parties
-        targets = [roster[each * place : each * (place + 1)] for place in range(copies)]
+        targets = [roster[each * place : each * (place + 1)] for place in range(len(had))]
         labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in targets]
         seen = observations_of(run, study.observer, labels)
-        for place, (parties, observation) in enumerate(zip(targets, seen, strict=True)):
+        for parties, observation in zip(targets, seen, strict=True):
             bound = max(bound, bound_of(ledger, pair, parties))
-            if not pair.exchanged:
-                one = ratios_of(observation, ledger, parties[0], study, pair, held)
-                ratios[number * copies + place] = one[0]
-            observations.append(observation)
-    law = ratios if ratios.any() else None
-    sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
-    return Trials(sort, bits.reshape(-1), _columns(observations), law, bound, runs)
+            ratios.append(_ratio_of(observation, ledger, parties[0], study, pair, held))
+            views.append(view_of(observation))
+    return Seen(views, ratios, bound)
+
+
+def _ratio_of(
+    observation: Observation, ledger: Ledger, party: PartyId, study: Study, pair: Pair, held: int
+) -> float:
+    """What the first respondent of a party is said to have; nothing follows from an exchange."""
+    if pair.exchanged:
+        return 0.0
+    return float(ratios_of(observation, ledger, party, study, pair, held)[0])
 
 
 def ratios_of(
@@ -211,9 +303,3 @@ def ratios_of(
         if ratios is not None and len(ratios) == held:
             summed += ratios
     return summed
-
-
-def _columns(observations: Sequence[Observation]) -> dict[str, Codes]:
-    matrices = matrices_of(observations)
-    own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
-    return {**facts_of(observations), **columns_of(matrices, related=own)}

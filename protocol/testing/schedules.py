@@ -13,6 +13,7 @@ from protocol.errors import LocalProtocolError, ProtocolError, SurveyError
 from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.variant import Variant
+from protocol.simulation.mapping import Map, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
@@ -114,6 +115,7 @@ def check_under_faults(
     schedules: int = SCHEDULES,
     parties: int | None = None,
     seed: int = 1,
+    carried: Map = one_by_one,
 ) -> None:
     """Run a variant under fault schedules and check what must hold whatever happens.
 
@@ -130,19 +132,53 @@ def check_under_faults(
         schedules: how many to try.
         parties: over how many the records are spread; by default one each.
         seed: of the run and of the schedules.
+        carried: carries out the runs, here or by workers; the first failure is the same.
 
     Raises:
         AssertionError: says what does not hold, and under which schedule.
     """
-    setting = setting_of(variant, records, seed=seed, parties=parties)
-    for schedule in schedules_of(variant, schedules, seed=seed):
-        run = Rehearsal(setting, fate=schedule)
+    runs = [
+        FaultyRun(variant=variant, records=records, schedule=schedule, parties=parties, seed=seed)
+        for schedule in schedules_of(variant, schedules, seed=seed)
+    ]
+    for run, failure in zip(runs, carried(failure_of, runs), strict=True):
+        if failure:
+            run.check()  # Once more, for the traceback.
+            raise AssertionError(failure)
+
+
+class FaultyRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run under one schedule; the fields are the arguments of ``check_under_faults``."""
+
+    variant: Variant
+    records: Records
+    schedule: Schedule
+    parties: int | None
+    seed: int
+
+    def check(self) -> None:
+        """Run it and check what must hold.
+
+        Raises:
+            AssertionError: says what does not hold, and under which schedule.
+        """
+        setting = setting_of(self.variant, self.records, seed=self.seed, parties=self.parties)
+        run = Rehearsal(setting, fate=self.schedule)
         try:
             _check_ends(run)
             _check_record(run)
             check_most(run)
         except AssertionError as error:
-            raise AssertionError(f"{schedule}: {error}") from error
+            raise AssertionError(f"{self.schedule}: {error}") from error
+
+
+def failure_of(run: FaultyRun) -> str:
+    """What does not hold in a run; empty if everything does."""
+    try:
+        run.check()
+    except AssertionError as error:
+        return str(error)
+    return ""
 
 
 def _check_ends(run: Rehearsal) -> None:

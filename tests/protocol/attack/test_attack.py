@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -12,8 +14,15 @@ import pytest
 from protocol.attack.attack import CROWDS, HELD, PARTIES, Attack, attack
 from protocol.attack.bounds import epsilon_of_guesses
 from protocol.attack.probes import Probe, probe_of
-from protocol.attack.rows import aligned_fields
-from protocol.attack.trials import Pair, Study, Trials, many_parties
+from protocol.attack.rows import aligned_fields, seen_rows
+from protocol.attack.trials import (
+    Pair,
+    Study,
+    Trials,
+    many_parties,
+    seen_in_whole_runs,
+    seen_of_parties,
+)
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.variant import Variant
@@ -39,6 +48,9 @@ from tests.protocol.leaks import (
 )
 from tests.scenarios.own_variants import PlainAnswers
 from tests.statistical import ALPHA
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 LONG = ("secure-sum", "pair-counts", "pair-rr", "rr-clusters")
 """Secure sums take longer."""
@@ -300,6 +312,22 @@ def test_the_same_seed_gives_the_same_attack() -> None:
     one, again, other = (tried(variant, trials=500, runs=4, seed=s) for s in (1, 1, 2))
     assert one == again
     assert one != other
+
+
+def test_it_does_not_matter_where_the_runs_are_made() -> None:
+    """In other processes, in any order: whole runs, parties and rows."""
+    kernels = set()
+
+    def elsewhere(kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
+        kernels.add(kernel)
+        sent = [pickle.loads(pickle.dumps(argument)) for argument in arguments]
+        found = [pickle.loads(pickle.dumps(kernel(argument))) for argument in reversed(sent)]
+        return found[::-1]
+
+    variant, records = example(BUILT_IN["rr-joint"], {})
+    few = {"trials": 24, "runs": 10, "copies": 12}
+    assert attack(variant, records, **few, carried=elsewhere) == attack(variant, records, **few)
+    assert kernels == {seen_in_whole_runs, seen_of_parties, seen_rows}
 
 
 def test_delta_leaves_less_to_prove() -> None:

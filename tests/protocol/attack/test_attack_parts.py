@@ -38,6 +38,7 @@ from protocol.attack.columns import (
     columns_of,
     matrices_of,
     matrices_of_rows,
+    view_of,
 )
 from protocol.attack.declared import declared_guess, log_ratios
 from protocol.attack.learned import learned_guess
@@ -267,7 +268,7 @@ class Word(Message, frozen=True):
 def columns_of_words(*words: Word) -> dict[str, list[int]]:
     """What differs between messages."""
     observations = [Observation({"target's Word": word}, {}, Counter()) for word in words]
-    columns = columns_of(matrices_of(observations), related=())
+    columns = columns_of(matrices_of(list(map(view_of, observations))), related=())
     lists = {
         name.replace("target's Word.", ""): column.tolist() for name, column in columns.items()
     }
@@ -305,7 +306,7 @@ def test_many_trials_leave_room_for_the_first_elements(monkeypatch: pytest.Monke
     monkeypatch.setattr("protocol.attack.columns.CELLS", 90_000)
     bodies = [np.full(5000, place % 2, np.uint8) for place in range(80)]
     observations = [Observation({"target's Word": Word(body)}, {}, Counter()) for body in bodies]
-    found = matrices_of(observations)
+    found = matrices_of(list(map(view_of, observations)))
     assert found["target's Word.body"].values.shape == (80, 1024)
     assert len(set(found["rest of target's Word.body"].values[:, 0].tolist())) == 2
 

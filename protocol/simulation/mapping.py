@@ -1,0 +1,31 @@
+"""The seam through which much work is spread: a kernel is carried out on each of many arguments.
+
+Whoever calls decides where: one after the other by default, by many workers if an engine is handed
+down. A kernel is a function at the top of a module, with its types stated, whose result follows
+from its argument alone, so that nothing depends on where it runs, when, or how often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Map(Protocol):
+    """Carries out a kernel on each argument."""
+
+    def __call__(self, kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
+        """What the kernel returns for each, in their order."""
+
+
+def one_by_one(kernel: Callable[[A], R], arguments: Sequence[A], /) -> list[R]:
+    """The map that is done here, without workers."""
+    return [kernel(argument) for argument in arguments]
+
+
+def chunks(count: int, size: int) -> list[slice]:
+    """So many things in parts of at most this size, in order: what one argument has."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
