@@ -11,7 +11,7 @@ import click
 
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
-from scenarios.running.errors import UsageError, printable
+from scenarios.running.errors import EngineError, UsageError, printable
 from scenarios.running.shadows import file_in_the_way
 
 INTERRUPTED = 130
@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except ProtocolError as error:
         _complain("; ".join((str(error), *getattr(error, "__notes__", ()))))
+        sys.exit(1)
+    except EngineError as error:
+        _complain(str(error))
         sys.exit(1)
     except BrokenPipeError:
         # Whoever read the output has stopped; the interpreter would complain at its end.

@@ -51,18 +51,21 @@ class Engine(ABC):
             again: do it again if its worker dies. If not, ``Lost`` is handed back.
 
         Raises:
+            EngineError: no worker can be started.
             RuntimeError: the window is full, or the engine is closed.
+            UsageError: workers cannot be handed the kernel or its argument.
         """
 
     @abstractmethod
     def drain(self) -> list[tuple[int, Any]]:
         """Wait until a task is done; returns all that are, as (key, result), in any order.
 
-        Empty if none is under way.
+        Empty if none is under way. What was done beside a task that failed is handed back first,
+        and the failure raised by the next call.
 
         Raises:
-            EngineError: workers cannot be kept alive, or cannot be reached.
-            Exception: what a kernel raised.
+            EngineError: workers die again and again, or cannot be reached.
+            Exception: what a kernel raised; the cause is the traceback of its worker.
         """
 
     @abstractmethod

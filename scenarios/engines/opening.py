@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 from scenarios.engines.engine import Engine
 from scenarios.engines.here import Here
 from scenarios.running.errors import UsageError
-
-EngineName = Literal["here", "processes", "ray"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+from scenarios.running.names import ENGINES, EngineName
 
 
 def open_engine(
@@ -29,8 +25,14 @@ def open_engine(
         raise UsageError(f"engine {name!r}: expected one of {', '.join(ENGINES)}")
     if address is not None and name != "ray":
         raise UsageError(f"--address is for the engine 'ray', not {name!r}")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: expected at least 1")
     if name == "here":
         if jobs not in (None, 1):
             raise UsageError(f"--jobs {jobs}: the engine 'here' runs one task at a time")
         return Here()
+    if name == "processes":
+        from scenarios.engines.processes import Processes
+
+        return Processes(jobs)
     raise UsageError(f"engine {name!r}: not built yet")

@@ -7,6 +7,10 @@ class UsageError(Exception):
     """Bad input from a person: the message says what was wrong, where, and what was expected."""
 
 
+class EngineError(Exception):
+    """Workers cannot be started, reached or kept alive; the message says which, and why."""
+
+
 def printable(text: str) -> str:
     """Text with control characters escaped: a hostile file must not drive the terminal."""
     if text.isprintable():

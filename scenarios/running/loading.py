@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from protocol.errors import ProtocolError
 from protocol.randomizers import Randomizer
 from protocol.randomizers.asking import is_randomizer
 from protocol.session.variant import Variant
@@ -20,6 +17,7 @@ from protocol.variants import BUILT_IN
 from scenarios.running.errors import UsageError
 from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
 from scenarios.running.scenario import Scenario, scenarios_in
+from scenarios.running.user_modules import run_module, user_module
 
 
 def all_scenarios() -> tuple[Scenario[Any], ...]:
@@ -128,31 +126,11 @@ def load_module(path: Path) -> types.ModuleType:
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
-    name = f"sottovoce_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    # msgspec resolves annotations by the module's name.
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        sys.modules.pop(name, None)
-        where = _line_in(error, path)
-        raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _line_in(error: BaseException, path: Path) -> str:
-    if isinstance(error, SyntaxError | ProtocolError):
-        return ""
-    trace, line = error.__traceback__, None
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return f":{line}" if line else ""
+        source = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    return run_module(user_module(path.stem, str(path), source))
 
 
 def _split(text: str) -> tuple[Path | None, str | None]:

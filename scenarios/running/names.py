@@ -1,8 +1,13 @@
-"""The names of the built-in scenarios, without importing them, and hints on mistyped names."""
+"""Names of scenarios and engines, without importing them, and hints on mistyped names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, get_args
+
+EngineName = Literal["here", "processes", "ray"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+"""The engines that carry out simulations."""
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.quickstart": ("quickstart",),

@@ -1,0 +1,71 @@
+"""Python files that a person named, run as modules, with their source: workers run it again."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import NamedTuple
+
+from scenarios.running.errors import UsageError
+
+_PREFIX = "sottovoce_user_"
+_SOURCE = "__sottovoce_source__"
+
+
+class UserModule(NamedTuple):
+    """A file that a person named.
+
+    Args:
+        name: of the module.
+        path: of the file, where it was read.
+        source: what it contains.
+    """
+
+    name: str
+    path: str
+    source: bytes
+
+
+def user_module(stem: str, path: str, source: bytes) -> UserModule:
+    """A file as a module, under a name that no other module has."""
+    return UserModule(f"{_PREFIX}{stem}", path, source)
+
+
+def run_module(wanted: UserModule) -> ModuleType:
+    """Run a file as a module.
+
+    Raises:
+        UsageError: it fails.
+    """
+    name, path, source = wanted
+    module = ModuleType(name)
+    module.__file__ = path
+    setattr(module, _SOURCE, wanted)
+    # msgspec resolves annotations by the module's name.
+    sys.modules[name] = module
+    try:
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
+        where = _line_in(error, path)
+        raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def loaded_user_module(name: str) -> UserModule | None:
+    """The file that a module of this process was run from; None if no person named one."""
+    found: UserModule | None = getattr(sys.modules.get(name), _SOURCE, None)
+    return found
+
+
+def _line_in(error: BaseException, path: str) -> str:
+    from protocol.errors import ProtocolError
+
+    if isinstance(error, SyntaxError | ProtocolError):
+        return ""
+    trace, line = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f":{line}" if line else ""
