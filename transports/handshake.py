@@ -83,25 +83,23 @@ def decode(kind: type[S], payload: bytes) -> S:
     return step
 
 
-def check_hello(hello: Hello, session: bytes, roster: Roster) -> None:
+def check_hello(hello: Hello, session: bytes, version: str = VERSION) -> None:
     """What the hub asks of a hello before it signs anything.
 
     Raises:
         RemoteProtocolError: says what does not fit.
     """
-    if hello.version != VERSION:
-        raise RemoteProtocolError(f"{hello.version!r:.40}, expected {VERSION!r}", field="version")
+    if hello.version != version:
+        raise RemoteProtocolError(f"{hello.version!r:.40}, expected {version!r}", field="version")
     if hello.session != session or len(hello.session) != SESSION_BYTES:
         raise RemoteProtocolError("another session", field="session")
-    if hello.party not in roster or hello.party == AGGREGATOR:
-        raise RemoteProtocolError(f"{hello.party!r:.80} is not on the roster", field="party")
     if len(hello.nonce) != NONCE_BYTES:
         raise RemoteProtocolError(f"{len(hello.nonce)} B, expected {NONCE_BYTES}", field="nonce")
 
 
 def challenge(identity: Identity, hello: Hello, nonce: bytes) -> Challenge:
     """The hub's answer to a hello."""
-    return Challenge(nonce, identity.sign(_statement(b"challenge", hello, nonce)))
+    return Challenge(nonce, identity.sign(statement(b"challenge", hello, nonce)))
 
 
 def prove(identity: Identity, roster: Roster, hello: Hello, challenged: Challenge) -> Proof:
@@ -110,14 +108,14 @@ def prove(identity: Identity, roster: Roster, hello: Hello, challenged: Challeng
     Raises:
         RemoteProtocolError: the challenge is not the aggregator's.
     """
-    statement = _statement(b"challenge", hello, challenged.nonce)
+    said = statement(b"challenge", hello, challenged.nonce)
     if len(challenged.nonce) != NONCE_BYTES or not roster.verify(
-        AGGREGATOR, challenged.signature, statement
+        AGGREGATOR, challenged.signature, said
     ):
         raise RemoteProtocolError(
             "the challenge is not signed by the aggregator", field="challenge"
         )
-    return Proof(identity.sign(_statement(b"proof", hello, challenged.nonce)))
+    return Proof(identity.sign(statement(b"proof", hello, challenged.nonce)))
 
 
 def check_proof(roster: Roster, hello: Hello, nonce: bytes, proof: Proof) -> None:
@@ -126,9 +124,10 @@ def check_proof(roster: Roster, hello: Hello, nonce: bytes, proof: Proof) -> Non
     Raises:
         RemoteProtocolError: the proof is not the party's.
     """
-    if not roster.verify(hello.party, proof.signature, _statement(b"proof", hello, nonce)):
+    if not roster.verify(hello.party, proof.signature, statement(b"proof", hello, nonce)):
         raise RemoteProtocolError(f"the proof is not signed by {hello.party!r}", field="proof")
 
 
-def _statement(purpose: bytes, hello: Hello, nonce: bytes) -> bytes:
+def statement(purpose: bytes, hello: Hello, nonce: bytes) -> bytes:
+    """What one side vouches for: what it does, and all that was said so far."""
     return b"sottovoce " + purpose + b"\0" + encode((hello, nonce))

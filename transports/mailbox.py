@@ -22,15 +22,19 @@ class Mailbox(Generic[T]):
 
     Attributes:
         takes: how often something was taken: whether it stands still shows that its reader does.
+        watcher: called whenever something is put or the mailbox is closed, if there is one, for a
+            reader of many mailboxes.
+        closed: whether it takes nothing more in.
     """
 
-    __slots__ = ("_capacity", "_closed", "_items", "_readers", "_writers", "takes")
+    __slots__ = ("_capacity", "_items", "_readers", "_writers", "closed", "takes", "watcher")
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._items: deque[T] = deque()
-        self._closed = False
+        self.closed = False
         self.takes = 0
+        self.watcher: Callable[[], object] | None = None
         self._readers = trio.lowlevel.ParkingLot()
         self._writers = trio.lowlevel.ParkingLot()
 
@@ -40,14 +44,16 @@ class Mailbox(Generic[T]):
     @property
     def full(self) -> bool:
         """Whether writers should wait."""
-        return len(self._items) >= self._capacity and not self._closed
+        return len(self._items) >= self._capacity and not self.closed
 
     def put(self, item: T) -> None:
         """Add an item; dropped if the mailbox is closed."""
-        if not self._closed:
+        if not self.closed:
             self._items.append(item)
             if self._readers:
                 self._readers.unpark()
+            if self.watcher is not None:
+                self.watcher()
 
     async def room(self) -> None:
         """Wait until the mailbox is not full. As many writers are woken as there is room for."""
@@ -85,20 +91,26 @@ class Mailbox(Generic[T]):
         """Wait until there is something to take. A cancelled wait loses nothing.
 
         Raises:
-            trio.EndOfChannel: it is closed.
+            trio.EndOfChannel: it is closed, and empty.
         """
         while not self._items:
-            if self._closed:
+            if self.closed:
                 await trio.lowlevel.checkpoint()
                 raise trio.EndOfChannel
             await self._readers.park()
 
-    def close(self) -> None:
-        """Take nothing more in, and drop what is there."""
-        self._closed = True
-        self._items.clear()
+    def end(self) -> None:
+        """Take nothing more in. What is there can still be taken."""
+        self.closed = True
         self._readers.unpark_all()
         self._writers.unpark_all()
+        if self.watcher is not None:
+            self.watcher()
+
+    def close(self) -> None:
+        """Take nothing more in, and drop what is there."""
+        self._items.clear()
+        self.end()
 
     def _took(self, taken: list[T]) -> None:
         if taken:

@@ -1,0 +1,206 @@
+"""A hub that is reached by sockets: it accepts connections and lets in who proves who it is.
+
+Everything that waits for the other side has a deadline, and all that comes from it has a cap.
+"""
+
+from __future__ import annotations
+
+import functools
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+
+from protocol.errors import RemoteProtocolError
+from transports import handshake
+from transports.background import running
+from transports.connection import Connection, turn_away
+from transports.memory import MemoryHub
+from transports.switch import Switch
+
+_ACCEPT_SECONDS = 0.1
+_ENDS = (trio.BrokenResourceError, trio.EndOfChannel)
+
+Secured = trio.SSLStream[trio.SocketStream]
+
+
+class Caller(ABC):
+    """Whoever is at the other end of a connection and has proved who it is."""
+
+    @abstractmethod
+    def enter(self) -> tuple[bytes, int]:
+        """Attach to the switch.
+
+        Returns:
+            The welcome, and the largest frame that may come from here on, in bytes.
+
+        Raises:
+            RemoteProtocolError: refused.
+        """
+
+    @abstractmethod
+    async def carry(self, connection: Connection) -> None:
+        """Relay both ways until either side ends; the caller is detached then."""
+
+    @abstractmethod
+    def leave(self, reason: str) -> None:
+        """Detach from the switch: the welcome could not be said."""
+
+
+class ListeningHub(MemoryHub, ABC):
+    """A switch that members reach over TCP or TLS.
+
+    The aggregator is in this process and has a memory link.
+
+    Args:
+        switch: relays between members.
+        tls: for TLS, a context of ``transports.tls.server_context``.
+
+    Attributes:
+        refused: how many connections were not let in.
+    """
+
+    def __init__(self, switch: Switch, *, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(switch)
+        self.refused = 0
+        self._tls = tls
+        self._entering = trio.Semaphore(switch.limits.unauthenticated)
+
+    @abstractmethod
+    async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
+        """Have a caller prove who it is.
+
+        Raises:
+            RemoteProtocolError: it does not.
+        """
+
+    async def serve(self, listener: trio.SocketListener) -> None:
+        """Accept connections until cancelled.
+
+        Beyond the cap on handshakes, callers wait outside.
+        """
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._entering.acquire()
+                try:
+                    wire = await listener.accept()
+                except OSError:
+                    # Out of file descriptors, or a caller that is gone already: let others end.
+                    self._entering.release()
+                    await trio.sleep(_ACCEPT_SECONDS)
+                else:
+                    nursery.start_soon(self._attend, wire)
+
+    async def _attend(self, raw: trio.SocketStream) -> None:
+        """One connection, from its first byte to its last."""
+        try:
+            try:
+                entered = await self._welcome(raw)
+            finally:
+                self._entering.release()
+            if entered is not None:
+                caller, connection = entered
+                await caller.carry(connection)
+        finally:
+            await trio.aclose_forcefully(raw)
+
+    async def _welcome(self, raw: trio.SocketStream) -> tuple[Caller, Connection] | None:
+        """The hub's part of the handshake; None if the caller was refused."""
+        limits = self._switch.limits
+        wire: trio.abc.Stream = raw
+        entered: Caller | None = None
+        try:
+            with trio.fail_after(limits.handshake):
+                secured: Secured | None = None
+                if self._tls is not None:
+                    wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
+                    await secured.do_handshake()
+                connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits)
+                try:
+                    caller = await self._identify(connection, secured)
+                    welcome, cap = caller.enter()
+                except RemoteProtocolError as error:
+                    await connection.send([handshake.encode(handshake.Refusal(str(error)[:400]))])
+                    raise
+                entered = caller
+                connection.raise_cap(cap)
+                await connection.send([welcome])
+        except (*_ENDS, trio.TooSlowError, RemoteProtocolError) as error:
+            why = why_ended(error)
+            if entered is None:
+                self.refused += 1
+                self._switch.exchange.refuse("", why, now=self._switch.now)
+            else:
+                entered.leave(why)
+            if not isinstance(error, trio.TooSlowError | trio.EndOfChannel):
+                await turn_away(raw)
+            return None
+        return entered, connection
+
+
+async def first_end(*directions: Callable[[], Awaitable[None]]) -> str | None:
+    """Run the directions of a connection until one of them ends.
+
+    Returns:
+        Why it ended, or None if it returned: the other side has said goodbye.
+    """
+    why: list[str] = []
+    async with trio.open_nursery() as nursery:
+
+        async def until_its_end(direction: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await direction()
+            except RemoteProtocolError as refusal:
+                why.append(f"refused: {refusal}")
+            except _ENDS as end:
+                why.append(why_ended(end))
+            nursery.cancel_scope.cancel()
+
+        for direction in directions:
+            nursery.start_soon(until_its_end, direction)
+    return why[0] if why else None
+
+
+def why_ended(error: BaseException) -> str:
+    """Why a connection ended, for the record."""
+    if isinstance(error, trio.TooSlowError):
+        return "the handshake took too long"
+    if isinstance(error, trio.EndOfChannel):
+        return "the connection ended"
+    return str(error) or str(error.__cause__ or "") or "the connection broke"
+
+
+H = TypeVar("H", bound=ListeningHub)
+
+
+@asynccontextmanager
+async def listen(
+    hub: H, run: Callable[[], Awaitable[object]], *, host: str, port: int
+) -> AsyncGenerator[tuple[H, int]]:
+    """Let callers reach a hub while the block runs.
+
+    Args:
+        run: runs beside it: the switch.
+        port: where to listen; 0 lets the system choose.
+
+    Yields:
+        The hub and the port it listens at.
+
+    Raises:
+        OSError: one cannot listen there; it says where.
+    """
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise OSError(error.errno, error.strerror or str(error), where) from error
+    try:
+        serving = [functools.partial(hub.serve, listener) for listener in listeners]
+        async with running(run, *serving):
+            yield hub, listeners[0].socket.getsockname()[1]
+    finally:
+        for listener in listeners:
+            listener.socket.close()
