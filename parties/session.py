@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -21,11 +21,15 @@ JOINING = 60.0
 LINGER = 30.0
 
 
-class Hub(Protocol):
-    """What a session needs of a transport."""
+class Connecting(Protocol):
+    """What a party needs of a transport."""
 
     def connect(self, member: PartyId) -> AbstractAsyncContextManager[Channel]:
         """A member's link."""
+
+
+class Hub(Connecting, Protocol):
+    """What a session needs of a transport."""
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         """Wait until all are connected; who has not come by then is gone."""
@@ -58,11 +62,67 @@ async def run_session(
     parties = charter.roster.parties
     endings: dict[PartyId, str] = dict.fromkeys(parties, "never came")
     keys = identities or {}
+    async with trio.open_nursery() as nursery:
+        start_parties(
+            nursery, charter, hub, streams, holdings, endings, identities=keys, budget=budget
+        )
+        aggregator = await lead_session(
+            charter,
+            hub,
+            streams,
+            identity=keys.get(AGGREGATOR),
+            absent=[name for name in parties if name not in holdings],
+            joining=joining,
+        )
+        nursery.cancel_scope.deadline = trio.current_time() + linger
+    return run_of(aggregator, endings)
+
+
+async def lead_session(
+    charter: Charter,
+    hub: Hub,
+    streams: Streams,
+    *,
+    identity: Identity | None = None,
+    absent: Sequence[PartyId] = (),
+    joining: float = JOINING,
+) -> Machine:
+    """Run the aggregator of a survey once all parties are connected or gone.
+
+    Args:
+        identity: the aggregator's key.
+        absent: the parties that will not come.
+        joining: how long the others may take to connect, in seconds.
+    """
+    async with hub.connect(AGGREGATOR) as link:
+        await hub.joined(absent, within=0.0)
+        await hub.joined(charter.roster.parties, within=joining)
+        return await run_aggregator(charter, link, streams=streams, identity=identity)
+
+
+def start_parties(
+    nursery: trio.Nursery,
+    charter: Charter,
+    hub: Connecting,
+    streams: Streams,
+    holdings: Mapping[PartyId, Records],
+    endings: MutableMapping[PartyId, str],
+    *,
+    identities: Mapping[PartyId, Identity],
+    budget: float | None = None,
+) -> None:
+    """Start parties of a survey as tasks of this process.
+
+    Args:
+        nursery: where they live, each to its end.
+        holdings: who they are, and the records of each.
+        endings: takes what becomes of each.
+    """
 
     async def live(me: PartyId) -> None:
         stream = streams.stream(me, ROLE_STREAM)
         machine = Machine(
-            charter, me, stream, records=holdings[me], identity=keys.get(me), budget=budget
+            charter, me, stream, records=holdings[me], identity=identities.get(me), budget=budget
         )
         try:
             async with hub.connect(me) as link:
@@ -71,15 +131,5 @@ async def run_session(
         except ConnectionError as error:
             endings[me] = f"could not connect: {error}"
 
-    async with trio.open_nursery() as nursery:
-        for name in parties:
-            if name in holdings:
-                nursery.start_soon(live, name)
-        async with hub.connect(AGGREGATOR) as link:
-            await hub.joined([name for name in parties if name not in holdings], within=0.0)
-            await hub.joined(parties, within=joining)
-            aggregator = await run_aggregator(
-                charter, link, streams=streams, identity=keys.get(AGGREGATOR)
-            )
-        nursery.cancel_scope.deadline = trio.current_time() + linger
-    return run_of(aggregator, endings)
+    for name in holdings:
+        nursery.start_soon(live, name)
