@@ -9,7 +9,7 @@ has, which is the mean over many such categories.
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -52,34 +52,19 @@ def crossover(parameters: Crossover, context: Context) -> Reproduced:
         return _by_messages(parameters, context)
     settings = [(epsilon, size) for epsilon in EPSILONS for size in SIZES]
     seeds = context.stream(NAME).integers(2**63, (len(settings), len(COMPARED), parameters.runs))
+    pieces = [
+        Piece(epsilon, size, oracle, parameters.n, seeds[place, number].tolist())
+        for place, (epsilon, size) in enumerate(settings)
+        for number, oracle in enumerate(COMPARED)
+    ]
+    errors = iter(context.map(errors_of, pieces))
     rows: list[Row] = []
     agreed = 0
-    for place, (epsilon, size) in enumerate(settings):
-        records = everybody_alike(size, parameters.n)
-        found = {
-            oracle: np.array(
-                [
-                    error_of(
-                        simulate(
-                            Spl(survey=records.survey, epsilon=epsilon, oracle=oracle),
-                            records,
-                            seed=seed,
-                            parties=PARTIES,
-                        )
-                    )
-                    for seed in seeds[place, number].tolist()
-                ]
-            )
-            for number, oracle in enumerate(COMPARED)
-        }
-        rule = better_by_rule(epsilon, size)
-        measured = min(COMPARED, key=lambda oracle: float(found[oracle].mean()))
-        agreed += measured == rule
-        rows += [
-            _row(epsilon, size, oracle, errors.tolist(), measured)
-            for oracle, errors in found.items()
-        ]
-        context.progress(place + 1, len(settings))
+    for epsilon, size in settings:
+        found = {oracle: next(errors) for oracle in COMPARED}
+        measured = min(COMPARED, key=lambda oracle: float(np.mean(found[oracle])))
+        agreed += measured == better_by_rule(epsilon, size)
+        rows += [_row(epsilon, size, oracle, of_it, measured) for oracle, of_it in found.items()]
     return Reproduced(
         reproduction=NAME,
         runs=parameters.runs,
@@ -93,6 +78,25 @@ def crossover(parameters: Crossover, context: Context) -> Reproduced:
             rows, x="size", by=("epsilon", "oracle"), label="n times variance", title=NAME
         ),
     )
+
+
+class Piece(NamedTuple):
+    """One oracle at one setting, and the seeds of its runs."""
+
+    epsilon: float
+    size: int
+    oracle: Oracle
+    n: int
+    seeds: list[int]
+
+
+def errors_of(piece: Piece) -> list[float]:
+    """The error of every run."""
+    records = everybody_alike(piece.size, piece.n)
+    variant = Spl(survey=records.survey, epsilon=piece.epsilon, oracle=piece.oracle)
+    return [
+        error_of(simulate(variant, records, seed=seed, parties=PARTIES)) for seed in piece.seeds
+    ]
 
 
 def closed_form(oracle: Oracle, *, size: int, epsilon: float) -> float:

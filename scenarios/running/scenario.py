@@ -17,6 +17,7 @@ from protocol.estimators.projection import Projection
 from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from scenarios.engines.sweep import Sweep
 from scenarios.report.formatting import as_json
 from scenarios.running.errors import UsageError
 from scenarios.running.names import parameter_hint
@@ -29,7 +30,9 @@ from transports.faults import Fault, crash
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+A = TypeVar("A")
 P = TypeVar("P", bound=msgspec.Struct)
+R = TypeVar("R")
 
 
 def _unheeded(done: int, total: int) -> None:
@@ -49,6 +52,7 @@ class Context:
         by_messages: a reproduction is to run its experiment once, through live actors
             (``simulate``), and to report its outcome too.
         progress: a reproduction tells it how much is done, and of how much.
+        sweep: carries out the pieces of a reproduction.
     """
 
     seed: int = field(default=1, repr=False)
@@ -58,6 +62,20 @@ class Context:
     watch: Callable[[Exchange], object] | None = None
     by_messages: bool = False
     progress: Callable[[int, int], None] = _unheeded
+    sweep: Sweep = field(default_factory=Sweep)
+
+    def map(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
+        """What a kernel returns for each argument, in their order; tells the progress.
+
+        Args:
+            kernel: a function at the top of a module. Its result follows from its argument alone,
+                and its annotation says what that is.
+            arguments: such as the settings of an experiment, each with what its draws follow from.
+
+        Raises:
+            Exception: as the kernel or the engine that carries it out.
+        """
+        return self.sweep(kernel, arguments, progress=self.progress)
 
     def stream(self, purpose: str) -> Stream:
         """Randomness that follows from the seed, to make records of; one for each purpose."""

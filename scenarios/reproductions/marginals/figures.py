@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Annotated, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -85,20 +85,14 @@ def figure_6(parameters: Errors, context: Context) -> Reproduced:
     """
     if context.by_messages:
         return _errors_by_messages(parameters, context)
-    runs = parameters.runs
-    law = taxi_distribution(BITS).reshape(-1)
+    settings = [(k, epsilon) for k in WAYS for epsilon in EPSILONS]
+    pieces = [
+        Piece(k, epsilon, parameters, (context.seed, 6, place))
+        for place, (k, epsilon) in enumerate(settings)
+    ]
     rows: list[Row] = []
     leaders: list[list[Method]] = []
-    settings = [(k, epsilon) for k in WAYS for epsilon in EPSILONS]
-    for place, (k, epsilon) in enumerate(settings):
-        generator = np.random.default_rng((context.seed, 6, place))
-        # Every run has trips of its own, which all methods are asked about.
-        trips = generator.multinomial(parameters.n, law, size=runs)
-        found: dict[Method, Floats] = {}
-        for method in METHODS:
-            plan = MarginalPlan.with_epsilon(method, d=D, k=k, epsilon=epsilon)
-            estimates = [drawn_estimate(plan, cells, generator) for cells in trips]
-            found[method] = np.array(list(map(distances, estimates, trips)))
+    for (k, epsilon), found in zip(settings, context.map(errors_of, pieces), strict=True):
         raw = [float(found[method][:, 0].mean()) for method in METHODS]
         order = [METHODS[place] for place in np.argsort(raw, kind="stable")]
         leaders.append(order)
@@ -112,10 +106,9 @@ def figure_6(parameters: Errors, context: Context) -> Reproduced:
             )
             for method, errors in found.items()
         ]
-        context.progress(place + 1, len(settings))
     return Reproduced(
         reproduction="marginals-figure-6",
-        runs=runs,
+        runs=parameters.runs,
         rows=tuple(rows),
         notes=(
             STAND_IN,
@@ -129,6 +122,29 @@ def figure_6(parameters: Errors, context: Context) -> Reproduced:
             rows, x="epsilon", by=("k", "method"), label="total variation", title="Figure 6"
         ),
     )
+
+
+class Piece(NamedTuple):
+    """One k and epsilon; the seeds decide its draws."""
+
+    k: int
+    epsilon: float
+    parameters: Errors
+    seeds: tuple[int, ...]
+
+
+def errors_of(piece: Piece) -> dict[Method, Floats]:
+    """Both distances of every method in every run, (runs, 2)."""
+    generator = np.random.default_rng(piece.seeds)
+    law = taxi_distribution(BITS).reshape(-1)
+    # Every run has trips of its own, which all methods are asked about.
+    trips = generator.multinomial(piece.parameters.n, law, size=piece.parameters.runs)
+    found: dict[Method, Floats] = {}
+    for method in METHODS:
+        plan = MarginalPlan.with_epsilon(method, d=D, k=piece.k, epsilon=piece.epsilon)
+        estimates = [drawn_estimate(plan, cells, generator) for cells in trips]
+        found[method] = np.array(list(map(distances, estimates, trips)))
+    return found
 
 
 def figure_7(parameters: Tests, context: Context) -> Reproduced:

@@ -7,16 +7,17 @@ figures have no numbers printed in them; what the text says about them is in the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
-from protocol.crypto.randomness import Stream, Streams
+from protocol.crypto.randomness import Streams
 from protocol.estimators.joint import JointEstimate
+from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
 from scenarios.datasets.adult import adult
@@ -24,7 +25,6 @@ from scenarios.report.plots import plot_rows
 from scenarios.reproductions.laws import reported_pairs
 from scenarios.reproductions.rr.printed_tables import TABLE_1, TV
 from scenarios.reproductions.rr.queries import (
-    Errors,
     EstimatedTables,
     Floats,
     Pair,
@@ -231,20 +231,21 @@ def figure_3(parameters: Figure3, context: Context) -> Reproduced:
     population = Population(adult(context.data))
     rows: list[Row] = []
     notes = [MEDIAN_NOTE]
-    total, done = len(FIGURE_3_P) * parameters.runs, count(1)
+    formed: dict[float, Clusters] = {}
     for p in FIGURE_3_P:
         tv, td = best_thresholds(p)
         learned = learn(population, p, "exact", context.seed)
-        clusters = cluster(learned, population.survey, tv=tv, td=td)
-        errors = _asked(
-            population,
-            clusters,
-            p,
-            parameters.runs,
-            context.seed,
-            progress=lambda: context.progress(next(done), total),
-        )
-        for method, by_sigma in zip(METHODS, errors.relative, strict=True):
+        formed[p] = cluster(learned, population.survey, tv=tv, td=td)
+    runs = [
+        run
+        for p, clusters in formed.items()
+        for run in _asked(population, clusters, p, parameters.runs, context.seed)
+    ]
+    errors = iter(context.map(errors_of_run, runs))
+    for p, clusters in formed.items():
+        tv, td = best_thresholds(p)
+        of_p = np.stack([next(errors) for _ in range(parameters.runs)], axis=2)
+        for method, by_sigma in zip(METHODS, of_p, strict=True):
             for sigma, values in zip(SIGMAS, by_sigma, strict=True):
                 found = median(values)
                 rows.append(
@@ -306,41 +307,56 @@ def _figure_3_by_messages(parameters: Figure3, context: Context) -> Reproduced:
     )
 
 
+class Question(NamedTuple):
+    """A pair of attributes, the true counts of its combinations, and a set for every coverage."""
+
+    pair: Pair
+    true: NDArray[np.int64]
+    sets: NDArray[np.bool_]
+
+
+class Run(NamedTuple):
+    """One run of all methods at one p, by its number, and what is asked of it."""
+
+    records: Records
+    clusters: Clusters
+    p: float
+    seed: int
+    number: int
+    questions: list[Question]
+
+
 def _asked(
-    population: Population,
-    clusters: Clusters,
-    p: float,
-    runs: int,
-    seed: int,
-    *,
-    progress: Callable[[], None],
-) -> Errors:
-    """The errors of every method, coverage, run and question; of this shape."""
-    survey, records = population.survey, population.records
-    streams = Streams.of_seed(seed)
+    population: Population, clusters: Clusters, p: float, runs: int, seed: int
+) -> Iterator[Run]:
+    """All runs at one p."""
+    records = population.records
     generator = np.random.default_rng((seed, 3, round(1000 * p)))
-    shape = (len(METHODS), len(SIGMAS), runs, QUESTIONS)
-    absolute, relative = np.empty(shape), np.empty(shape)
-    alone, together = single_blocks(survey, p), matched_blocks(survey, clusters, p=p)
-    for run in range(runs):
-        stream: Stream = streams.stream("all", f"figure 3, p {p}, run {run}")
-        methods = methods_of(
-            report(records, alone, stream.derive("alone")),
-            report(records, together, stream.derive("together")),
-        )
-        drawn = draw_pairs(len(survey.names), QUESTIONS, generator).tolist()
-        for question, (first, second) in enumerate(drawn):
-            pair = (first, second)
-            true = population.pair(pair).reshape(-1)
+    for number in range(runs):
+        questions = []
+        for first, second in draw_pairs(len(records.survey.names), QUESTIONS, generator).tolist():
+            true = population.pair((first, second)).reshape(-1)
             sets = np.concatenate(
                 [draw_sets(true.size, set_size(true.size, s), 1, generator) for s in SIGMAS]
             )
-            estimated = np.stack([methods[m](pair).reshape(-1) for m in METHODS])
-            errors = errors_of(sets, true=true, estimated=estimated[:, np.newaxis])
-            absolute[:, :, run, question] = errors.absolute
-            relative[:, :, run, question] = errors.relative
-        progress()
-    return Errors(absolute=absolute, relative=relative)
+            questions.append(Question((first, second), true, sets))
+        yield Run(records, clusters, p, seed, number, questions)
+
+
+def errors_of_run(run: Run) -> Floats:
+    """The relative error of every method, coverage and question; of this shape."""
+    records, clusters, p, seed, number, questions = run
+    survey = records.survey
+    stream = Streams.of_seed(seed).stream("all", f"figure 3, p {p}, run {number}")
+    methods = methods_of(
+        report(records, single_blocks(survey, p), stream.derive("alone")),
+        report(records, matched_blocks(survey, clusters, p=p), stream.derive("together")),
+    )
+    found = []
+    for pair, true, sets in questions:
+        estimated = np.stack([methods[m](pair).reshape(-1) for m in METHODS])
+        found.append(errors_of(sets, true=true, estimated=estimated[:, np.newaxis]).relative)
+    return np.stack(found, axis=2)
 
 
 def _ranked(rows: Sequence[Row], p: float) -> str:

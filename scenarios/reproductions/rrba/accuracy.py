@@ -7,7 +7,7 @@ legible in it is not printed here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -135,24 +135,39 @@ def distances(
     )
 
 
+class Piece(NamedTuple):
+    """Tables by one method; the seeds decide their draws."""
+
+    method: Method
+    records: Records
+    tables: list[tuple[str, ...]]
+    printed: Printed
+    parameters: Parameters
+    seeds: tuple[int, ...]
+
+
+def distances_of(piece: Piece) -> list[Distances]:
+    """One table after the other."""
+    method, records, tables, printed, parameters, seeds = piece
+    generator = np.random.default_rng(seeds)
+    return [distances(method, records, names, printed, parameters, generator) for names in tables]
+
+
 def _measured(
     printed: Printed, parameters: Parameters, context: Context, number: int
-) -> Iterator[tuple[Shown, int, Method, list[Distances]]]:
+) -> list[tuple[Shown, int, Method, list[Distances]]]:
     """Every network, number of ways and method."""
-    total, done = len(SHOWN) * len(WAYS) * len(METHODS), 0
+    settings, pieces = [], []
     for shown, name in enumerate(SHOWN):
         records = sample(network(name, context.data), parameters.n, context.seed)
         for ways in WAYS:
             tables = tables_of(records.survey, ways, most=parameters.tables, seed=context.seed)
             for place, method in enumerate(METHODS):
-                generator = np.random.default_rng((context.seed, number, shown, ways, place))
-                found = [
-                    distances(method, records, names, printed, parameters, generator)
-                    for names in tables
-                ]
-                done += 1
-                context.progress(done, total)
-                yield name, ways, method, found
+                seeds = (context.seed, number, shown, ways, place)
+                settings.append((name, ways, method))
+                pieces.append(Piece(method, records, tables, printed, parameters, seeds))
+    found = context.map(distances_of, pieces)
+    return [(*setting, of_it) for setting, of_it in zip(settings, found, strict=True)]
 
 
 def _table(number: int, printed: Printed) -> Callable[[Parameters, Context], Reproduced]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -84,15 +84,15 @@ def figure_5(parameters: Convergence, context: Context) -> Reproduced:
     p, mix, runs = parameters.p, parameters.mix, parameters.runs
     if context.by_messages:
         return _stopped_by_messages("rrba-figure-5", names[0], p, mix, context)
-    rows: list[Row] = []
-    for number, name in enumerate(names):
+    values = []
+    for name in names:
         source = network(name, context.data)
         for place, listed in enumerate(PROBABILITIES):
             cell = nearest_cell(source, listed)
-            generator = np.random.default_rng((context.seed, 5, NETWORKS.index(name), place))
             settings = {"network": name, "listed": listed, "cell": cell.words}
-            rows += _rows_of(settings, cell, p, mix, runs, generator)
-            context.progress(number * len(PROBABILITIES) + place + 1, 8 * len(names))
+            seeds = (context.seed, 5, NETWORKS.index(name), place)
+            values.append(Value(settings, cell, p, mix, runs, seeds))
+    rows = [row for found in context.map(rows_of, values) for row in found]
     shown = [row for row in rows if row.settings["listed"] != PROBABILITIES[0]]
     return Reproduced(
         reproduction="rrba-figure-5",
@@ -118,14 +118,13 @@ def figure_6(parameters: ConvergenceOfP, context: Context) -> Reproduced:
     if context.by_messages:
         return _stopped_by_messages("rrba-figure-6", name, FIGURE_6_P[-1], mix, context)
     source = network(name, context.data)
-    rows: list[Row] = []
+    values = []
     cells = [(listed, nearest_cell(source, listed)) for listed in FIGURE_6_PROBABILITIES]
     for number, p in enumerate(FIGURE_6_P):
         for place, (listed, cell) in enumerate(cells):
-            generator = np.random.default_rng((context.seed, 6, number, place))
             settings = {"p": p, "listed": listed, "cell": cell.words}
-            rows += _rows_of(settings, cell, p, mix, runs, generator)
-            context.progress(number * len(cells) + place + 1, len(FIGURE_6_P) * len(cells))
+            values.append(Value(settings, cell, p, mix, runs, (context.seed, 6, number, place)))
+    rows = [row for found in context.map(rows_of, values) for row in found]
     return Reproduced(
         reproduction="rrba-figure-6",
         runs=runs,
@@ -155,16 +154,28 @@ def _curves(rows: Sequence[Row], by: Sequence[str], title: str) -> Callable[[Fig
     return plot_rows(drawn, x="block", by=by, title=title)
 
 
-def _rows_of(
-    settings: Mapping[str, object],
-    cell: Cell,
-    p: float,
-    mix: float,
-    runs: int,
-    generator: np.random.Generator,
-) -> list[Row]:
+class Value(NamedTuple):
+    """One value that is asked for.
+
+    Args:
+        settings: of its rows.
+        cell: where it is in the network.
+        p, mix, runs: of the experiment.
+        seeds: decide its draws.
+    """
+
+    settings: Mapping[str, object]
+    cell: Cell
+    p: float
+    mix: float
+    runs: int
+    seeds: tuple[int, ...]
+
+
+def rows_of(value: Value) -> list[Row]:
     """One value at every block size."""
-    raw, means = histories(cell, p, mix, SIZES, runs, generator)
+    settings, cell, p, mix, runs, seeds = value
+    raw, means = histories(cell, p, mix, SIZES, runs, np.random.default_rng(seeds))
     rows = []
     for place, size in enumerate(SIZES):
         width = 2 * Z * math.sqrt(cell.probability * (1 - cell.probability) / size)

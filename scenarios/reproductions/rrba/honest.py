@@ -72,34 +72,20 @@ def run(parameters: Parameters, context: Context) -> Reproduced:
     """All comparisons; by messages, the survey network with one group per client."""
     if context.by_messages:
         return _by_messages(parameters, context)
-    rows: list[Row] = []
-    total = len(TABLES) * len(MIXES) * (len(EPSILONS) + len(SAME_P))
-    total += len(NETWORKS) * len(GROUP_EPSILONS) * 2
-
-    def add(row: Row) -> None:
-        rows.append(row)
-        context.progress(len(rows), total)
-
     laws = [network(name, context.data).distribution(names).reshape(-1) for name, names in TABLES]
+    pieces: list[Mixed | Grouped] = []
     for number, ((_, names), law) in enumerate(zip(TABLES, laws, strict=True)):
         settings = {"table": ", ".join(names), "cells": law.size}
         for place, mix in enumerate(MIXES):
-            generator = np.random.default_rng((context.seed, 8, number, place))
-            for epsilon in EPSILONS:
-                p = keep_at(epsilon, law.size, mix=mix)
-                found = errors_of_mix(law, p, mix, parameters, generator)
-                add(_same_epsilon({**settings, "epsilon": epsilon, "mix": mix}, p, found))
-            for p in SAME_P:
-                found = errors_of_mix(law, p, mix, parameters, generator)
-                costs = true_epsilon(p, law.size, mix=mix)
-                chosen = {**settings, "p": p, "mix": mix}
-                add(_same_p(chosen, law, costs, found, parameters.n))
+            seeds = (context.seed, 8, number, place)
+            pieces.append(Mixed(settings, law, mix, parameters, seeds))
     for number, name in enumerate(NETWORKS):
         records = sample(network(name, context.data), parameters.n, context.seed)
         for part, epsilon in enumerate(GROUP_EPSILONS):
             for place, extent in enumerate(EXTENTS):
-                generator = np.random.default_rng((context.seed, 9, number, part, place))
-                add(_groups(name, records, epsilon, extent, parameters, generator))
+                of_group = (context.seed, 9, number, part, place)
+                pieces.append(Grouped(name, records, epsilon, extent, parameters, of_group))
+    rows = [row for found in context.map(rows_of, pieces) for row in found]
     return Reproduced(
         reproduction="rrba-honest",
         runs=parameters.runs,
@@ -107,6 +93,11 @@ def run(parameters: Parameters, context: Context) -> Reproduced:
         notes=_notes(parameters, rows, laws),
         plot=_plot(rows),
     )
+
+
+def rows_of(piece: Mixed | Grouped) -> list[Row]:
+    """The rows of one piece of work."""
+    return _rows_of_mix(piece) if isinstance(piece, Mixed) else [_row_of_groups(piece)]
 
 
 # Which table of fakes
@@ -157,6 +148,32 @@ def errors_of_mix(
     )
 
 
+class Mixed(NamedTuple):
+    """One mix of fakes for one table; the seeds decide its draws."""
+
+    settings: Mapping[str, object]
+    law: Floats
+    mix: float
+    parameters: Parameters
+    seeds: tuple[int, ...]
+
+
+def _rows_of_mix(piece: Mixed) -> list[Row]:
+    """One mix at every epsilon, and at the p that the paper compares."""
+    settings, law, mix, parameters, seeds = piece
+    generator = np.random.default_rng(seeds)
+    rows = []
+    for epsilon in EPSILONS:
+        p = keep_at(epsilon, law.size, mix=mix)
+        found = errors_of_mix(law, p, mix, parameters, generator)
+        rows.append(_same_epsilon({**settings, "epsilon": epsilon, "mix": mix}, p, found))
+    for p in SAME_P:
+        found = errors_of_mix(law, p, mix, parameters, generator)
+        costs = true_epsilon(p, law.size, mix=mix)
+        rows.append(_same_p({**settings, "p": p, "mix": mix}, law, costs, found, parameters.n))
+    return rows
+
+
 def _same_epsilon(settings: Mapping[str, object], p: float, errors: Errors) -> Row:
     return Row(
         settings={"at equal": "epsilon", **settings},
@@ -179,14 +196,21 @@ def _same_p(
 # One group or the whole view
 
 
-def _groups(
-    name: NetworkName,
-    records: Records,
-    epsilon: float,
-    extent: Extent,
-    parameters: Parameters,
-    generator: np.random.Generator,
-) -> Row:
+class Grouped(NamedTuple):
+    """One extent of a client's answers at one epsilon; the seeds decide its draws."""
+
+    name: NetworkName
+    records: Records
+    epsilon: float
+    extent: Extent
+    parameters: Parameters
+    seeds: tuple[int, ...]
+
+
+def _row_of_groups(piece: Grouped) -> Row:
+    """All pairs of a network, one answer per client or its whole view."""
+    name, records, epsilon, extent, parameters, seeds = piece
+    generator = np.random.default_rng(seeds)
     how = asked(records.survey, epsilon, extent)
     laws = [records.distribution(names).reshape(-1) for names in how.names]
     errors = errors_of_groups(laws, how, generator, n=parameters.n, runs=parameters.runs)

@@ -269,7 +269,7 @@ def test_the_uniform_table_and_one_group_win_at_equal_epsilon(data: Path) -> Non
     told: list[tuple[int, int]] = []
     context = Context(data=data, progress=lambda done, total: told.append((done, total)))
     done = reproduce("rrba-honest", context, runs=60, n=2000)
-    assert told == [(place, len(done.rows)) for place in range(1, len(done.rows) + 1)]
+    assert told == [(place, 40) for place in range(1, 41)]
     of_tables: dict[tuple[Any, Any], dict[float, float]] = {}
     of_groups: dict[tuple[Any, Any], dict[str, float]] = {}
     for row in done.rows:

@@ -1,0 +1,116 @@
+"""A sweep: maps of kernels over many arguments on an engine, finished pieces kept in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from scenarios.engines.engine import Engine, completed
+from scenarios.engines.here import Here
+from scenarios.files.pieces import Pieces, growing_pieces
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Sweep:
+    """Carries out maps; it may be handed down as a ``Map``.
+
+    The file is opened by the first map, and the engine is started by the first piece of work, so
+    a sweep without one costs nothing.
+
+    Args:
+        start: starts the engine.
+        path: where finished pieces are kept until ``finish``; None to keep them nowhere.
+        about: all that the results depend on, as JSON has it.
+
+    Attributes:
+        maps: how many maps there were.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Engine] = Here,
+        *,
+        path: Path | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.maps = 0
+        self._start = start
+        self._path = path
+        self._about = about or {}
+        self._open = ExitStack()
+        self._engine: Engine | None = None
+        self._pieces: Pieces | None = None
+
+    def __call__(
+        self,
+        kernel: Callable[[A], R],
+        arguments: Sequence[A],
+        /,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> list[R]:
+        """What a kernel returns for each argument, in their order.
+
+        Args:
+            kernel: a function at the top of a module, which says by an annotation what it returns.
+            arguments: each is a piece of work.
+            progress: is told how many pieces are done, and of how many.
+
+        Raises:
+            UsageError: the file of finished pieces is damaged or of another sweep.
+            Exception: as ``Engine.drain``.
+        """
+        if self._path is not None and self._pieces is None:
+            self._pieces = self._open.enter_context(growing_pieces(self._path, self._about))
+        self.maps += 1
+        found: dict[int, R] = {}
+        for place, result in self._done(kernel, arguments):
+            found[place] = result
+            if progress is not None:
+                progress(len(found), len(arguments))
+        return [found[place] for place in range(len(arguments))]
+
+    def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """What was done before, then the rest as it is done."""
+        number, pieces = self.maps, self._pieces
+        missing = []
+        for place, argument in enumerate(arguments):
+            if pieces is not None and (number, place) in pieces:
+                yield place, pieces.known((number, place), kernel)
+            else:
+                missing.append((place, argument))
+        if missing and self._engine is None:
+            self._engine = self._open.enter_context(self._start())
+        if self._engine is not None:
+            for place, result in completed(self._engine, kernel, missing):
+                if pieces is None:
+                    yield place, result
+                else:
+                    pieces.add((number, place), result)
+                    # As it is read, so that a sweep that was ended midway has the same result.
+                    yield place, pieces.known((number, place), kernel)
+
+    def finish(self) -> None:
+        """Forget the finished pieces: the result is written.
+
+        Raises:
+            OSError: their file cannot be removed.
+        """
+        if self._pieces is not None:
+            self._pieces.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()

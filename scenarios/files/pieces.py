@@ -1,0 +1,190 @@
+"""The file of a sweep under way: what each finished piece of work has returned, one by one.
+
+A sweep that is ended midway, however that happens, leaves it, and the same command does only the
+rest. Nothing in it is ever run: what is read is data of the types that a kernel says it returns.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scenarios.files.writing import (
+    GrowingFile,
+    is_named,
+    lock,
+    make_folder,
+    naming,
+    open_private,
+)
+from scenarios.running.errors import UsageError
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+PIECES = "pieces.part"
+"""The name that the commands give such a file."""
+
+_MAGIC = b"sottovoce pieces 1\n"
+_FRAME = struct.Struct("<II")  # The length of a record, and its CRC-32.
+_NUMBERS = "biufc"
+"""The kinds of arrays that are kept: of numbers."""
+
+
+class Pieces:
+    """An open file of pieces, locked.
+
+    Args:
+        file: open at its end.
+        known: the results in it, encoded, by the pieces' numbers.
+    """
+
+    def __init__(self, file: GrowingFile, known: dict[tuple[int, int], msgspec.Raw]) -> None:
+        self._file = file
+        self._known = known
+
+    def __contains__(self, number: tuple[int, int]) -> bool:
+        """Whether the result of a piece is known: of which map, and of which of its arguments."""
+        return number in self._known
+
+    def known(self, number: tuple[int, int], kernel: Callable[[A], R]) -> R:
+        """What a kernel returned for a piece.
+
+        Args:
+            number: of a piece in the file.
+            kernel: says by its annotation what it returns.
+
+        Raises:
+            UsageError: it is of another type.
+        """
+        content = self._known[number]
+        try:
+            found: R = msgspec.msgpack.decode(content, type=_returned(kernel), dec_hook=_array)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise UsageError(f"{self._file.path}: is damaged: piece {number}: {error}") from error
+        return found
+
+    def add(self, number: tuple[int, int], result: object) -> None:
+        """Keep what a kernel returned.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        content = msgspec.msgpack.encode(result, enc_hook=_plain)
+        self._known[number] = msgspec.Raw(content)
+        self._file.write(_framed(msgspec.msgpack.encode((number, content))))
+
+    def remove(self) -> None:
+        """Remove the file: the sweep is finished, and its result is written.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        if self._file.is_there():
+            with naming(self._file.path):
+                self._file.path.unlink()
+
+
+@contextmanager
+def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
+    """A file of pieces, locked while the block runs; it is made if need be.
+
+    A record that was not written to its end is cut off.
+
+    Args:
+        path: of the file.
+        about: all that the results depend on, as JSON has it.
+
+    Raises:
+        UsageError: the file is damaged or of another sweep, or another program is writing it.
+        OSError: it cannot be read or written.
+    """
+    make_folder(path.parent)
+    busy = f"{path}: another program is carrying out this sweep"
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(descriptor, "r+b") as file:
+        lock(descriptor, path, busy)
+        if not is_named(descriptor, path):
+            raise UsageError(busy)
+        content = file.read()
+        if not content.startswith(_MAGIC[: len(content)]):
+            raise UsageError(f"{path}: is not the file of a sweep; delete it or write elsewhere")
+        records, end = _records(content)
+        with naming(path):
+            os.ftruncate(descriptor, end)
+            os.lseek(descriptor, end, os.SEEK_SET)
+        growing = GrowingFile(descriptor, path)
+        if records:
+            _check_about(path, records[0], about)
+        else:
+            growing.write(_MAGIC[end:] + _framed(msgspec.json.encode(about)))
+        yield Pieces(growing, dict(_numbered(path, record) for record in records[1:]))
+
+
+def _records(content: bytes) -> tuple[list[bytes], int]:
+    """The whole records at the start of a file, and where they end; none if the magic is cut."""
+    records: list[bytes] = []
+    if len(content) < len(_MAGIC):
+        return records, 0
+    end = len(_MAGIC)
+    while len(content) >= end + _FRAME.size:
+        length, crc = _FRAME.unpack_from(content, end)
+        record = content[end + _FRAME.size : end + _FRAME.size + length]
+        if len(record) < length or zlib.crc32(record) != crc:
+            break
+        records.append(record)
+        end += _FRAME.size + length
+    return records, end
+
+
+def _framed(record: bytes) -> bytes:
+    return _FRAME.pack(len(record), zlib.crc32(record)) + record
+
+
+def _check_about(path: Path, record: bytes, about: Mapping[str, Any]) -> None:
+    found, wanted = (msgspec.json.decode(one) for one in (record, msgspec.json.encode(about)))
+    if found != wanted:
+        differing = [key for key in wanted if found.get(key) != wanted[key]]
+        raise UsageError(
+            f"{path}: is of another sweep, with another {' and '.join(differing) or 'form'}; "
+            "delete it to begin anew, or write elsewhere"
+        )
+
+
+def _numbered(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
+    try:
+        number, content = msgspec.msgpack.decode(record, type=tuple[tuple[int, int], bytes])
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path}: is damaged ({error}); delete it to begin anew") from error
+    return number, msgspec.Raw(content)
+
+
+def _returned(kernel: Callable[..., Any]) -> Any:
+    """What a kernel returns, by its annotation."""
+    return get_type_hints(kernel)["return"]
+
+
+def _plain(value: object) -> object:
+    """An array, or a number from one, as what can be written."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
+        return value.item()
+    raise TypeError(f"{type(value).__name__}: cannot be kept in a file of pieces")
+
+
+def _array(kind: Any, value: Any) -> NDArray[np.generic]:
+    """The array that was written."""
+    dtype, shape, content = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
+    if dtype[1:2] not in _NUMBERS:
+        raise ValueError(f"an array of {dtype}: expected numbers")
+    return np.frombuffer(content, dtype).reshape(shape).copy()
