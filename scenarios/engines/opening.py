@@ -19,6 +19,7 @@ def open_engine(
         address: of a cluster that Ray is to use, by default one started on this machine.
 
     Raises:
+        EngineError: Ray cannot be started.
         UsageError: unknown, not installed, or options that do not fit together.
     """
     if name not in ENGINES:
@@ -35,4 +36,12 @@ def open_engine(
         from scenarios.engines.processes import Processes
 
         return Processes(jobs)
-    raise UsageError(f"engine {name!r}: not built yet")
+    try:
+        from scenarios.engines.on_ray import OnRay
+    except ImportError as error:
+        if error.name != "ray":
+            raise
+        raise UsageError(
+            "the engine 'ray' needs Ray: pip install 'sottovoce[ray]', or choose 'processes'"
+        ) from error
+    return OnRay(jobs, address)
