@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from scenarios.running.errors import UsageError
-from scenarios.running.names import ENGINES, EngineName
+from scenarios.files.kept_records import TRANSCRIPT, make_way
+from scenarios.running.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from scenarios.engines.engine import Engine
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -75,62 +71,6 @@ def set_option(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """The engine that a person asked for.
-
-    Args:
-        name: of the engine.
-        jobs: how many tasks run at a time; None for one for each processor.
-        address: of a cluster that Ray is to use; None to start one on this machine.
-    """
-
-    name: EngineName
-    jobs: int | None
-    address: str | None
-
-    def open(self) -> Engine:
-        """The engine, to be used in a ``with`` block.
-
-        Raises:
-            UsageError: not installed, or options that do not fit together.
-        """
-        # Commands that hold real surveys have no engine, and import none.
-        from scenarios.engines.opening import open_engine
-
-        return open_engine(self.name, jobs=self.jobs, address=self.address)
-
-
-def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--engine``, ``--jobs`` and ``--address``; the command gets ``engine``, what was chosen."""
-
-    @click.option(
-        "--engine",
-        type=click.Choice(ENGINES),
-        default="here",
-        show_default=True,
-        help="What carries out the work: this process, processes of this machine, or Ray, which "
-        "is installed by pip install 'sottovoce[ray]'. The result is the same.",
-    )
-    @click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        help="How many tasks run at a time.  [default: one for each processor]",
-    )
-    @click.option(
-        "--address",
-        metavar="ADDRESS",
-        help="The address of a running Ray cluster.  [default: Ray is started on this machine]",
-    )
-    @functools.wraps(command)
-    def chosen(
-        *args: Any, engine: EngineName, jobs: int | None, address: str | None, **kwargs: Any
-    ) -> Any:
-        return command(*args, engine=EngineChoice(engine, jobs, address), **kwargs)
-
-    return chosen
-
-
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))
 digest_option = click.option(
     "--digest",
@@ -171,6 +111,17 @@ force_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."
 )
+
+
+def clear(out: Path, *, force: bool) -> None:
+    """Make sure that a folder can take a record; says so if one was moved aside.
+
+    Raises:
+        UsageError: it holds the record of a real survey, or another program writes there.
+    """
+    moved = make_way(out / TRANSCRIPT, force=force)
+    if moved is not None:
+        click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
 
 
 def json_text(values: object) -> str:

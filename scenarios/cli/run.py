@@ -22,6 +22,7 @@ from scenarios.cli.completion import complete_scenario, complete_scenario_settin
 from scenarios.cli.options import (
     FILE,
     FOLDER,
+    clear,
     force_option,
     json_option,
     json_text,
@@ -34,12 +35,11 @@ from scenarios.files.kept_records import (
     PARTIAL,
     RESULT,
     TRANSCRIPT,
-    make_way,
     partial_path,
     write_result,
 )
 from scenarios.files.writing import check_output, make_folder, write_whole
-from scenarios.running.errors import UsageError, printable
+from scenarios.running.errors import UsageError
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
@@ -210,17 +210,6 @@ def _synthetic(estimate: Estimate, seed: int) -> Records:
         return synthesize(estimate, estimate.n, stream)
     except ValueError as error:
         raise UsageError(f"--synthetic: {error}") from error
-
-
-def clear(out: Path, *, force: bool) -> None:
-    """Make sure that a folder can take a record; says so if one was moved aside.
-
-    Raises:
-        UsageError: it holds the record of a real survey, or another program writes there.
-    """
-    moved = make_way(out / TRANSCRIPT, force=force)
-    if moved is not None:
-        click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
 
 
 def _values_in(config: Path) -> dict[str, Any]:

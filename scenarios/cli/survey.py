@@ -10,13 +10,13 @@ from scenarios.cli.options import (
     FILE,
     FOLDER,
     Amount,
+    clear,
     force_option,
     json_option,
     json_text,
     print_json,
     print_report,
 )
-from scenarios.cli.run import clear
 from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import Member, make_keys, read_member

@@ -96,6 +96,7 @@ class OnRay(Engine):
         self._hand_out()
 
     def drain(self) -> list[tuple[int, Any]]:
+        self._hand_out()
         if not self._running:
             return []
         ray.wait([*self._running], num_returns=1)

@@ -1,0 +1,112 @@
+"""What holds a real survey has no engine, and Ray comes only when it is asked for."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scenarios.cli import COMMANDS
+from scenarios.cli.group import Place
+from scenarios.running.errors import UsageError
+from tests.scenarios.command import ROOT, python
+
+REAL = ("aggregate", "answer", "keys")
+"""The commands that hold real surveys, or make keys for them."""
+
+PACKAGES = ("protocol", "parties", "transports", "scenarios")
+APART = (
+    "scenarios.cli.engines",
+    "scenarios.engines.carrying",
+    "scenarios.engines.on_ray",
+    "scenarios.engines.opening",
+    "scenarios.engines.processes",
+    "scenarios.engines.worker",
+    "ray",
+)
+"""What pickles, what starts workers, and what opens that; the seam itself does neither."""
+
+
+def file_of(module: str) -> Path | None:
+    """The file of a module of the project."""
+    path = ROOT.joinpath(*module.split("."))
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
+
+
+def imported(module: str) -> Iterator[str]:
+    """What a module imports, wherever in it, and the packages around that."""
+    file = file_of(module)
+    assert file is not None
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def reached(module: str) -> dict[str, str]:
+    """All that can be imported from a module on, each with who imports it."""
+    found = {module: ""}
+    waiting = [module]
+    while waiting:
+        importer = waiting.pop()
+        for name in imported(importer):
+            known = name.split(".")[0] not in PACKAGES or file_of(name) is not None
+            if name not in found and known:
+                found[name] = importer
+                if file_of(name) is not None and name.split(".")[0] in PACKAGES:
+                    waiting.append(name)
+    return found
+
+
+def engines_in(found: dict[str, str]) -> list[str]:
+    return [f"{importer} imports {name}" for name, importer in found.items() if name in APART]
+
+
+def module_of(place: Place) -> str:
+    return f"scenarios.cli.{place.module}"
+
+
+@pytest.mark.parametrize("command", REAL)
+def test_nothing_that_a_real_survey_can_reach_imports_an_engine(command: str) -> None:
+    found = reached(module_of(COMMANDS[command]))
+    assert "scenarios.deployment.aggregating" in found
+    assert engines_in(found) == []
+
+
+def test_an_engine_would_be_seen() -> None:
+    found = reached("scenarios.cli.engines")
+    assert "scenarios.cli.engines imports scenarios.engines.opening" in engines_in(found)
+    assert "scenarios.engines.opening imports scenarios.engines.on_ray" in engines_in(found)
+    assert "scenarios.engines.on_ray imports ray" in engines_in(found)
+
+
+def test_no_command_imports_ray_before_it_is_asked_for() -> None:
+    modules = sorted({module_of(place) for place in COMMANDS.values()})
+    said = python("-c", f"import sys, {', '.join(modules)}; print('ray' in sys.modules)")
+    assert (said.code, said.out) == (0, "False\n"), said.err
+
+
+def test_a_real_survey_imports_no_engine() -> None:
+    modules = ", ".join(sorted({module_of(COMMANDS[command]) for command in REAL}))
+    said = python("-c", f"import sys, {modules}; print(set({APART}) & {{*sys.modules}})")
+    assert (said.code, said.out) == (0, "set()\n"), said.err
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scenarios.engines.opening import open_engine
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "scenarios.engines.on_ray", raising=False)
+    with pytest.raises(UsageError, match=r"pip install 'sottovoce\[ray\]'"):
+        open_engine("ray")
