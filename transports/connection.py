@@ -22,6 +22,9 @@ class Connection:
         cap: the largest payload that the other side may send, in bytes.
         limits: the deadlines.
         patient: wait for as long as the other side takes to read: it has others to wait for.
+
+    Attributes:
+        patient: as given; it may be changed.
     """
 
     def __init__(
@@ -30,7 +33,7 @@ class Connection:
         self._wire = wire
         self._reader = FrameReader(cap)
         self._limits = limits
-        self._patient = patient
+        self.patient = patient
         self._whole: deque[bytes] = deque()
         self._frame_due = float("inf")
         self._torn = False
@@ -54,7 +57,7 @@ class Connection:
         if self._torn:
             raise trio.BrokenResourceError("an earlier write was cut short")
         self._torn = True
-        if self._patient:
+        if self.patient:
             await self._wire.send_all(frames(payloads))
             self._torn = False
             return

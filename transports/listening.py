@@ -10,7 +10,7 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import trio
 
@@ -28,7 +28,13 @@ Secured = trio.SSLStream[trio.SocketStream]
 
 
 class Caller(ABC):
-    """Whoever is at the other end of a connection and has proved who it is."""
+    """Whoever is at the other end of a connection and has proved who it is.
+
+    Attributes:
+        patient: whether it may take as long as it likes to read.
+    """
+
+    patient: ClassVar[bool] = False
 
     @abstractmethod
     def enter(self) -> tuple[bytes, int]:
@@ -127,6 +133,7 @@ class ListeningHub(MemoryHub, ABC):
                     raise
                 entered = caller
                 connection.raise_cap(cap)
+                connection.patient = caller.patient
                 await connection.send([welcome])
         except (*_ENDS, trio.TooSlowError, RemoteProtocolError) as error:
             why = why_ended(error)

@@ -1,0 +1,1 @@
+"""Shards: many parties of a simulation behind one connection, in a worker that dials in."""
