@@ -69,10 +69,7 @@ def setting_of(
     width = len(str(len(held)))
     names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
     streams = Streams.of_seed(seed)
-    identities = {
-        name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
-        for name in (AGGREGATOR, *names)
-    }
+    identities = {name: simulated_identity(streams, name) for name in (AGGREGATOR, *names)}
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
@@ -82,6 +79,11 @@ def setting_of(
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
     )
+
+
+def simulated_identity(streams: Streams, name: PartyId) -> Identity:
+    """A member's identity key, which follows from the seed of the simulation."""
+    return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
 
 
 def _what(given: object) -> str:

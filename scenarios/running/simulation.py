@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
-import gc
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
@@ -16,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
 import trio
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.session import Hub, run_session
 from protocol.messages import AGGREGATOR, PartyId
@@ -28,11 +24,16 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
+from scenarios.engines.engine import Engine
+from scenarios.engines.opening import open_engine
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
+from scenarios.running.collecting import collector_paused
+from scenarios.running.credentials import issuer_of
 from scenarios.running.errors import UsageError
+from scenarios.running.names import EngineName
 from scenarios.running.outcomes import Outcome
-from transports.certificates import Authority, private_pem
+from scenarios.running.workers import run_in_workers
 from transports.faults import Fault, faults
 from transports.memory import open_memory
 from transports.recording import recording
@@ -56,38 +57,49 @@ def simulate(
     records: Records,
     *,
     seed: int = 1,
-    transport: TransportName = "local",
+    transport: TransportName | None = None,
     parties: int | None = None,
     rules: Sequence[Fault] = (),
     budget: float | None = None,
     path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
+    workers: int | None = None,
+    engine: Engine | EngineName = "processes",
+    address: str | None = None,
 ) -> Outcome:
     """Run a whole survey on known records.
 
     Every party has its own role, keystream and identity, and every message is recorded. The same
-    seed gives the same digest on every transport.
+    seed gives the same digest on every transport, by however many workers.
 
     Args:
         variant: the protocol; its ``max_records`` is set to the largest holding.
         records: the true answers.
         seed: decides all randomness, 0 to 2**64 - 1. A simulation protects nobody.
-        transport: ``local`` (one loop), ``memory``, ``tcp`` or ``tls`` (live actors).
+        transport: ``local`` (one loop), ``memory``, ``tcp`` or ``tls`` (live actors); by default
+            ``local``, with workers ``tcp``.
         parties: the number that the records are spread over; by default one per respondent.
         rules: faults to inject (``transports.faults``), decided by the seed.
         budget: the most epsilon that a party spends per respondent, in nats.
         path: where to write the transcript, in memory by default. An earlier simulation there is
             replaced, the record of a real survey never.
         watch: called with the exchange before the run, to follow its counters.
+        workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default
+            they live in this process. The parties of a worker that dies are gone.
+        engine: whose the workers are: an open one, or its name.
+        address: of a cluster that Ray is to use, by default one started on this machine.
 
     Raises:
+        EngineError: there are no workers to be had.
         ProtocolError: the survey failed, for example without a quorum.
         TypeError: an argument of another type.
         UsageError: arguments that do not fit together, or a real survey's record at the path.
         OSError: the transcript cannot be written.
         ValueError: the seed is out of range.
     """
-    if transport != "local":
+    if transport is None:
+        transport = "local" if workers is None else "tcp"
+    if transport != "local" or workers is not None:
         live = functools.partial(
             simulate_async,
             seed=seed,
@@ -97,10 +109,13 @@ def simulate(
             budget=budget,
             path=path,
             watch=watch,
+            workers=workers,
+            engine=engine,
+            address=address,
         )
         return trio.run(live, variant, records)
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorded(setting, records, transport, rules, path) as recorded, _collector_paused():
+    with _recorded(setting, records, transport, rules, path) as recorded, collector_paused():
         if watch is not None:
             watch(recorded.exchange)
         try:
@@ -123,39 +138,84 @@ async def simulate_async(
     records: Records,
     *,
     seed: int = 1,
-    transport: TransportName = "memory",
+    transport: TransportName | None = None,
     parties: int | None = None,
     rules: Sequence[Fault] = (),
     budget: float | None = None,
     path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
+    workers: int | None = None,
+    engine: Engine | EngineName = "processes",
+    address: str | None = None,
 ) -> Outcome:
-    """``simulate`` inside a trio program, over ``memory``, ``tcp`` or ``tls``."""
-    if transport == "local":
-        raise UsageError("transport 'local' is not asynchronous: call simulate")
+    """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
+    if transport is None:
+        transport = "memory" if workers is None else "tcp"
     if transport not in TRANSPORTS:
         raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
+    if workers is not None and transport not in ("tcp", "tls"):
+        raise UsageError(f"{workers} workers: expected the transport tcp or tls, not {transport}")
+    if transport == "local":
+        raise UsageError("transport 'local' is not asynchronous: call simulate")
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorded(setting, records, transport, rules, path) as recorded, _collector_paused():
+    with (
+        _open_workers(workers, engine, address) as opened,
+        _recorded(setting, records, transport, rules, path, here=workers is None) as recorded,
+        collector_paused(),
+    ):
         if watch is not None:
             watch(recorded.exchange)
         async with recording(recorded.recorder):
-            switch = Switch(recorded.exchange)
-            opened: AbstractAsyncContextManager[Hub] = (
-                open_memory(switch)
-                if transport == "memory"
-                else _open_tcp(switch, setting, secured=transport == "tls")
-            )
-            async with opened as hub:
-                run = await run_session(
-                    setting.charter,
-                    hub,
-                    setting.streams,
-                    setting.holdings,
-                    identities=setting.identities,
+            if opened is None or workers is None:
+                run = await _run_here(recorded.exchange, setting, transport, budget)
+            else:
+                run = await run_in_workers(
+                    recorded.exchange,
+                    setting,
+                    records,
+                    opened,
+                    workers=workers,
+                    secured=transport == "tls",
                     budget=budget,
                 )
     return recorded.outcome(run)
+
+
+async def _run_here(
+    exchange: Exchange, setting: Setting, transport: TransportName, budget: float | None
+) -> Run:
+    switch = Switch(exchange)
+    opened: AbstractAsyncContextManager[Hub] = (
+        open_memory(switch)
+        if transport == "memory"
+        else _open_tcp(switch, setting, secured=transport == "tls")
+    )
+    async with opened as hub:
+        return await run_session(
+            setting.charter,
+            hub,
+            setting.streams,
+            setting.holdings,
+            identities=setting.identities,
+            budget=budget,
+        )
+
+
+@contextmanager
+def _open_workers(
+    workers: int | None, engine: Engine | EngineName, address: str | None
+) -> Generator[Engine | None]:
+    """The engine that workers are of; one that was given open stays open."""
+    if workers is None:
+        if address is not None:
+            raise UsageError(f"address {address!r}: expected workers too")
+        yield None
+    elif isinstance(engine, Engine):
+        yield engine
+    else:
+        jobs = None if engine == "here" else workers
+        with open_engine(engine, jobs=jobs, address=address) as opened:
+            yield opened
 
 
 EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
@@ -192,30 +252,17 @@ class _Loopback:
 async def _open_tcp(
     switch: Switch, setting: Setting, *, secured: bool
 ) -> AsyncGenerator[_Loopback]:
-    with tempfile.TemporaryDirectory(prefix="sottovoce-") as folder:
-        context = _tls_contexts(setting, Path(folder)) if secured else lambda _: None
-        identity, tls = setting.identities[AGGREGATOR], context(AGGREGATOR)
-        async with open_tcp(switch, identity, host=LOOPBACK, tls=tls) as (hub, port):
-            yield _Loopback(hub, port, setting, context)
+    issue = issuer_of(setting.streams) if secured else None
 
-
-def _tls_contexts(setting: Setting, folder: Path) -> Callable[[PartyId], ssl.SSLContext | None]:
-    """What makes a member's TLS context; OpenSSL wants keys in files."""
-    secret = setting.streams.stream(AGGREGATOR, "authority").bytes(32)
-    now = datetime.datetime.now(datetime.UTC)
-    authority = Authority(Ed25519PrivateKey.from_private_bytes(secret), now=now, days=1)
-    root = folder / "authority.pem"
-    root.write_bytes(authority.pem)
-
-    def context(member: PartyId) -> ssl.SSLContext:
-        identity = setting.identities[member]
-        certificate, key = folder / f"{member}.pem", folder / f"{member}.key"
-        certificate.write_bytes(authority.issue(identity))
-        key.write_bytes(private_pem(identity.private_key))
+    def context(member: PartyId) -> ssl.SSLContext | None:
+        if issue is None:
+            return None
         make = server_context if member == AGGREGATOR else client_context
-        return make(authority=root, certificate=certificate, key=key)
+        return issue(setting.identities[member]).context(make)
 
-    return context
+    identity, tls = setting.identities[AGGREGATOR], context(AGGREGATOR)
+    async with open_tcp(switch, identity, host=LOOPBACK, tls=tls) as (hub, port):
+        yield _Loopback(hub, port, setting, context)
 
 
 def allow_connections(sockets: int) -> None:
@@ -274,10 +321,16 @@ def _recorded(
     transport: str,
     rules: Sequence[Fault],
     path: Path | str | None,
+    *,
+    here: bool = True,
 ) -> Generator[_Recorded]:
-    """The record of a run, whose file gets its name after the block."""
+    """The record of a run, whose file gets its name after the block.
+
+    Args:
+        here: whether the parties live in this process.
+    """
     started = time.perf_counter()
-    if transport in ("tcp", "tls"):
+    if here and transport in ("tcp", "tls"):
         allow_connections(2 * len(setting.holdings))
     header = header_of(setting.charter, seed=setting.seed, transport=transport, program=program())
     with ExitStack() as stack:
@@ -291,24 +344,12 @@ def _recorded(
             setting.charter,
             recorder=recorder,
             fate=faults(rules, seed=setting.seed),
-            check_signatures=False,  # All parties are of this process.
+            check_signatures=False,  # All parties are of this program.
         )
         transcript = Transcript(unfiled=unfiled) if path is None else Transcript(Path(path))
         yield _Recorded(setting, records, transport, recorder, exchange, transcript, started)
         if record is not None:
             record.finish(recorder.checkpoint)
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Pause garbage collection, which would search tens of thousands of live tasks."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def program() -> str:

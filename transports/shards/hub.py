@@ -157,7 +157,7 @@ class _Worker(Caller):
                 lambda: self._incoming(connection), lambda: self._outgoing(connection)
             )
             self._waiting.cancel_scope.cancel()
-        lost = f"worker {self.shard.number} was lost: {why}"
+        lost = f"lost with worker {self.shard.number}: {why}"
         self.leave(LINK_CLOSED if why is None else lost)
         await connection.aclose()
 

@@ -1,0 +1,264 @@
+"""Live parties over the workers of an engine; the hub and the aggregator stay in this process.
+
+Each worker is handed a shard of the parties, derives their keys and keystreams from the seed, and
+dials in.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import trio
+
+from parties.session import LINGER, lead_session, start_parties
+from protocol.crypto.randomness import Streams
+from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, PartyId
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.roster import Identity
+from protocol.session.run import Run, run_of
+from protocol.simulation.setting import Setting, simulated_identity
+from protocol.surveys.records import Records
+from scenarios.engines.engine import Engine, Lost
+from scenarios.running.collecting import collector_paused
+from scenarios.running.credentials import Credentials, issuer_of
+from scenarios.running.errors import UsageError
+from transports.background import running
+from transports.base import Limits
+from transports.shards.hub import ShardHub, open_shards
+from transports.shards.shard import KEY_BYTES, Shard
+from transports.shards.worker import connect_shard
+from transports.switch import Switch
+from transports.tls import client_context, server_context
+
+JOINING = 600.0
+"""How long the workers may take to come, in seconds: a cluster may have to grow first."""
+
+LIMITS = Limits(idle=float("inf"))
+"""Workers compute for many parties at a time, and are silent meanwhile."""
+
+
+class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is handed.
+
+    Args:
+        charter: of the survey.
+        shard: which parties are its own.
+        records: what they hold, all of it.
+        seed: of the simulation.
+        budget: the most epsilon that a party spends per respondent, in nats, or None.
+        host, port: where the hub listens.
+        credentials: for TLS, or None.
+    """
+
+    charter: Charter
+    shard: Shard
+    records: Records
+    seed: int
+    budget: float | None
+    host: str
+    port: int
+    credentials: Credentials | None
+
+    def __repr__(self) -> str:
+        return f"<ShardTask: {self.shard}>"
+
+
+class ShardEnded(msgspec.Struct, frozen=True):
+    """What became of the parties of a shard.
+
+    Args:
+        endings: by place on the roster, of those that are not ``DONE``.
+        failure: why the worker could not connect, or None.
+    """
+
+    endings: Mapping[int, str]
+    failure: str | None = None
+
+
+def run_shard(task: ShardTask) -> ShardEnded:
+    """Run the parties of a shard, each to its end: the kernel that workers carry out."""
+    with collector_paused():
+        return trio.run(_live, task)
+
+
+async def _live(task: ShardTask) -> ShardEnded:
+    charter, shard = task.charter, task.shard
+    streams = Streams.of_seed(task.seed)
+    names = [name for name, _ in charter.roster.members[shard.first : shard.last + 1]]
+    identities = {name: simulated_identity(streams, name) for name in names}
+    held = Records(task.records.survey, task.records.codes).split(len(names))
+    endings: dict[PartyId, str] = dict.fromkeys(names, "never came")
+    tls = None if task.credentials is None else task.credentials.context(client_context)
+    try:
+        async with (
+            connect_shard(
+                task.host, task.port, charter=charter, shard=shard, tls=tls, limits=LIMITS
+            ) as hub,
+            trio.open_nursery() as nursery,
+        ):
+
+            async def until_dismissed() -> None:
+                await hub.dismissed.wait()
+                nursery.cancel_scope.cancel()
+
+            async with trio.open_nursery() as parties:
+                nursery.start_soon(until_dismissed)
+                start_parties(
+                    parties,
+                    charter,
+                    hub,
+                    streams,
+                    dict(zip(names, held, strict=True)),
+                    endings,
+                    identities=identities,
+                    budget=task.budget,
+                )
+            nursery.cancel_scope.cancel()
+    except ConnectionError as error:
+        return ShardEnded({}, f"could not connect: {error}")
+    position = charter.roster.position
+    return ShardEnded({position[name]: end for name, end in endings.items() if end != DONE})
+
+
+async def run_in_workers(
+    exchange: Exchange,
+    setting: Setting,
+    records: Records,
+    engine: Engine,
+    *,
+    workers: int,
+    secured: bool,
+    budget: float | None = None,
+    host: str = "127.0.0.1",
+    joining: float = JOINING,
+    linger: float = LINGER,
+) -> Run:
+    """Run a survey whose parties live in the workers of an engine.
+
+    The parties of a worker that dies are gone; their endings say so.
+
+    Args:
+        exchange: the rules of the hub, and its record.
+        records: the true answers, in the order of the parties.
+        workers: how many; each has about as many parties.
+        secured: whether they dial in over TLS.
+        budget: the most epsilon that a party spends per respondent, in nats.
+        host: where the hub listens.
+        joining: how long the workers may take to come, in seconds.
+        linger: how long parties may take to end after the aggregator has, in seconds.
+
+    Raises:
+        EngineError: as ``Engine.drain``.
+        ProtocolError: the aggregator's role failed.
+        UsageError: more workers than parties, or than the engine runs at a time.
+    """
+    charter, streams = setting.charter, setting.streams
+    switch = Switch(exchange, LIMITS)
+    parties = charter.roster.parties
+    if workers > len(parties):
+        raise UsageError(f"workers {workers}: more than the {len(parties)} parties")
+    if workers > engine.jobs:
+        raise UsageError(
+            f"workers {workers}: the engine {engine.name!r} runs {engine.jobs} at a time"
+        )
+    shards = shards_of(len(parties), workers)
+    issue = issuer_of(streams) if secured else None
+    mine = None if issue is None else issue(setting.identities[AGGREGATOR])
+    tls = None if mine is None else mine.context(server_context)
+    watched = _Watched(engine, charter, shards)
+    ends = list(itertools.accumulate(map(len, setting.holdings.values()), initial=0))
+    async with open_shards(switch, shards, host=host, tls=tls) as (hub, port):
+        tasks = [
+            ShardTask(
+                charter=charter,
+                shard=shard,
+                records=Records(
+                    records.survey, records.codes[ends[shard.first - 1] : ends[shard.last]]
+                ),
+                seed=setting.seed,
+                budget=budget,
+                host=host,
+                port=port,
+                credentials=issue(Identity(shard.name, shard.key)) if issue else None,
+            )
+            for shard in shards
+        ]
+        async with running(functools.partial(watched.run, tasks, hub)):
+            aggregator = await lead_session(
+                charter, hub, streams, identity=setting.identities[AGGREGATOR], joining=joining
+            )
+            with trio.move_on_after(linger):
+                await watched.all_back.wait()
+            hub.dismiss()
+            with trio.move_on_after(linger):
+                await watched.all_back.wait()
+    return run_of(aggregator, watched.endings(exchange.departed))
+
+
+def shards_of(parties: int, workers: int) -> list[Shard]:
+    """Runs of neighbours on the roster, whose lengths differ by at most 1."""
+    ends = [parties * i // workers for i in range(workers + 1)]
+    return [Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(KEY_BYTES)) for i in range(workers)]
+
+
+class _Watched:
+    """The workers' tasks, from their start to what came of them.
+
+    Attributes:
+        all_back: set when every task has returned or is lost.
+    """
+
+    def __init__(self, engine: Engine, charter: Charter, shards: Sequence[Shard]) -> None:
+        self.all_back = trio.Event()
+        self._engine = engine
+        self._members = charter.roster.members
+        self._shards = {shard.number: shard for shard in shards}
+        self._ended: dict[int, ShardEnded] = {}
+        self._lost: dict[int, str] = {}
+
+    async def run(self, tasks: Sequence[ShardTask], hub: ShardHub) -> None:
+        """Have the tasks carried out; the parties of a task that is lost are gone."""
+
+        def submit() -> None:
+            for task in tasks:
+                # Its parties have spoken: another worker could not say the same again.
+                self._engine.submit(task.shard.number, run_shard, task, again=False)
+
+        await trio.to_thread.run_sync(submit)
+        left = set(self._shards)
+        while left:
+            drained = await trio.to_thread.run_sync(self._engine.drain, abandon_on_cancel=True)
+            for number, ended in drained:
+                left.discard(number)
+                failure = ended.reason if isinstance(ended, Lost) else ended.failure
+                if failure is None:
+                    self._ended[number] = ended
+                else:
+                    self._lost[number] = f"lost with worker {number}: {failure}"
+                    hub.lose(self._shards[number], self._lost[number])
+        self.all_back.set()
+
+    def endings(self, departed: Mapping[PartyId, str]) -> dict[PartyId, str]:
+        """How each party ended.
+
+        Args:
+            departed: who has left the hub, and why.
+        """
+        endings: dict[PartyId, str] = {}
+        for number, shard in self._shards.items():
+            for place in range(shard.first, shard.last + 1):
+                name = self._members[place][0]
+                if number in self._ended:
+                    endings[name] = self._ended[number].endings.get(place, DONE)
+                elif number not in self._lost:
+                    endings[name] = "did not end in time"
+                elif departed.get(name) == LINK_CLOSED:
+                    endings[name] = f"had closed its link; {self._lost[number]}"
+                else:
+                    endings[name] = self._lost[number]
+        return endings
