@@ -20,7 +20,7 @@ from protocol.surveys.records import Records
 from scenarios.engines.sweep import Sweep
 from scenarios.report.formatting import as_json
 from scenarios.running.errors import UsageError
-from scenarios.running.names import parameter_hint
+from scenarios.running.names import EngineName, parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
@@ -45,7 +45,10 @@ class Context:
 
     Args:
         seed: decides all randomness.
-        transport: what carries the messages.
+        transport: what carries the messages, by default as for ``simulate``.
+        workers: the number of workers that the parties live in; None for this process.
+        engine: whose the workers are.
+        address: of a cluster that Ray is to use.
         data: where public data lies, or None.
         transcript: where to write the transcript, or None to keep it in memory.
         watch: is handed the exchange before the run.
@@ -56,7 +59,10 @@ class Context:
     """
 
     seed: int = field(default=1, repr=False)
-    transport: TransportName = "local"
+    transport: TransportName | None = None
+    workers: int | None = None
+    engine: EngineName = "processes"
+    address: str | None = None
     data: Path | str | None = None
     transcript: Path | str | None = None
     watch: Callable[[Exchange], object] | None = None
@@ -116,6 +122,9 @@ class Context:
             rules=rules,
             path=self.transcript,
             watch=self.watch,
+            workers=self.workers,
+            engine=self.engine,
+            address=self.address,
         )
 
 

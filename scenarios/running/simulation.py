@@ -33,7 +33,7 @@ from scenarios.running.credentials import issuer_of
 from scenarios.running.errors import UsageError
 from scenarios.running.names import EngineName
 from scenarios.running.outcomes import Outcome
-from scenarios.running.workers import run_in_workers
+from scenarios.running.workers import check_workers, run_in_workers
 from transports.faults import Fault, faults
 from transports.memory import open_memory
 from transports.recording import recording
@@ -97,9 +97,8 @@ def simulate(
         OSError: the transcript cannot be written.
         ValueError: the seed is out of range.
     """
-    if transport is None:
-        transport = "local" if workers is None else "tcp"
-    if transport != "local" or workers is not None:
+    transport = _carrier(transport, "local", workers, address)
+    if transport != "local":
         live = functools.partial(
             simulate_async,
             seed=seed,
@@ -149,15 +148,12 @@ async def simulate_async(
     address: str | None = None,
 ) -> Outcome:
     """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
-    if transport is None:
-        transport = "memory" if workers is None else "tcp"
-    if transport not in TRANSPORTS:
-        raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
-    if workers is not None and transport not in ("tcp", "tls"):
-        raise UsageError(f"{workers} workers: expected the transport tcp or tls, not {transport}")
+    transport = _carrier(transport, "memory", workers, address)
     if transport == "local":
         raise UsageError("transport 'local' is not asynchronous: call simulate")
     setting = setting_of(variant, records, seed=seed, parties=parties)
+    if workers is not None:
+        check_workers(workers, len(setting.holdings))
     with (
         _open_workers(workers, engine, address) as opened,
         _recorded(setting, records, transport, rules, path, here=workers is None) as recorded,
@@ -179,6 +175,21 @@ async def simulate_async(
                     budget=budget,
                 )
     return recorded.outcome(run)
+
+
+def _carrier(
+    transport: TransportName | None, usual: TransportName, workers: int | None, address: str | None
+) -> TransportName:
+    """What carries the messages: what is asked for, else what is usual, with workers TCP."""
+    if transport is not None and transport not in TRANSPORTS:
+        raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
+    if workers is None:
+        if address is not None:
+            raise UsageError(f"address {address!r}: expected workers too")
+        return transport or usual
+    if transport not in (None, "tcp", "tls"):
+        raise UsageError(f"{workers} workers: expected the transport tcp or tls, not {transport}")
+    return transport or "tcp"
 
 
 async def _run_here(
@@ -207,8 +218,6 @@ def _open_workers(
 ) -> Generator[Engine | None]:
     """The engine that workers are of; one that was given open stays open."""
     if workers is None:
-        if address is not None:
-            raise UsageError(f"address {address!r}: expected workers too")
         yield None
     elif isinstance(engine, Engine):
         yield engine

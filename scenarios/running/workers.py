@@ -155,18 +155,15 @@ async def run_in_workers(
     Raises:
         EngineError: as ``Engine.drain``.
         ProtocolError: the aggregator's role failed.
-        UsageError: more workers than parties, or than the engine runs at a time.
+        UsageError: more workers than the engine runs at a time.
     """
     charter, streams = setting.charter, setting.streams
     switch = Switch(exchange, LIMITS)
-    parties = charter.roster.parties
-    if workers > len(parties):
-        raise UsageError(f"workers {workers}: more than the {len(parties)} parties")
     if workers > engine.jobs:
         raise UsageError(
-            f"workers {workers}: the engine {engine.name!r} runs {engine.jobs} at a time"
+            f"{workers} workers: the engine {engine.name!r} runs {engine.jobs} at a time"
         )
-    shards = shards_of(len(parties), workers)
+    shards = shards_of(len(setting.holdings), workers)
     issue = issuer_of(streams) if secured else None
     mine = None if issue is None else issue(setting.identities[AGGREGATOR])
     tls = None if mine is None else mine.context(server_context)
@@ -198,6 +195,18 @@ async def run_in_workers(
             with trio.move_on_after(linger):
                 await watched.all_back.wait()
     return run_of(aggregator, watched.endings(exchange.departed))
+
+
+def check_workers(workers: int, parties: int) -> None:
+    """Make sure that so many workers can have parties.
+
+    Raises:
+        UsageError: none, or more than there are parties.
+    """
+    if workers < 1:
+        raise UsageError(f"{workers} workers: expected at least 1")
+    if workers > parties:
+        raise UsageError(f"{workers} workers for {parties} parties: expected at most one for each")
 
 
 def shards_of(parties: int, workers: int) -> list[Shard]:
@@ -253,11 +262,12 @@ class _Watched:
         for number, shard in self._shards.items():
             for place in range(shard.first, shard.last + 1):
                 name = self._members[place][0]
+                left = departed.get(name)
                 if number in self._ended:
                     endings[name] = self._ended[number].endings.get(place, DONE)
                 elif number not in self._lost:
-                    endings[name] = "did not end in time"
-                elif departed.get(name) == LINK_CLOSED:
+                    endings[name] = "did not end in time" if left is None else left
+                elif left == LINK_CLOSED:
                     endings[name] = f"had closed its link; {self._lost[number]}"
                 else:
                     endings[name] = self._lost[number]

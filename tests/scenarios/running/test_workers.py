@@ -1,0 +1,250 @@
+"""``simulate`` over workers: the digest of one process, and whoever is lost with a worker named."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import QuorumError
+from protocol.messages import DONE, PartyId
+from protocol.session.exchange import Exchange
+from protocol.session.fates import Verdict
+from protocol.session.variant import Variant
+from protocol.simulation.setting import setting_of
+from protocol.variants import RRIndependent
+from scenarios import Outcome, simulate
+from scenarios.datasets.town import TOWN, town
+from scenarios.engines.engine import Engine, Lost
+from scenarios.engines.processes import Processes
+from scenarios.running.errors import UsageError
+from scenarios.running.workers import ShardEnded, run_in_workers
+from tests.every_variant import PARTIES, Example, examples
+from transports.faults import Fault, crash, cut, delay, drop, duplicate
+
+RECORDS = town(24, seed=2)
+VARIANT = RRIndependent.with_keep(TOWN, 0.6)
+
+
+class Threads(Engine):
+    """Workers that are threads of this process."""
+
+    name = "threads"
+    jobs = window = 2
+
+    def __init__(self) -> None:
+        self._done: list[tuple[int, Any]] = []
+        self._some = threading.Condition()
+        self._under_way = 0
+
+    @property
+    def under_way(self) -> int:
+        return self._under_way
+
+    def submit(
+        self, key: int, kernel: Callable[[Any], Any], argument: Any, *, again: bool = True
+    ) -> None:
+        def run() -> None:
+            result = kernel(argument)
+            with self._some:
+                self._done.append((key, result))
+                self._some.notify()
+
+        self._under_way += 1
+        threading.Thread(target=run).start()
+
+    def drain(self) -> list[tuple[int, Any]]:
+        with self._some:
+            self._some.wait_for(lambda: self._done)
+            done, self._done = self._done, []
+        self._under_way -= len(done)
+        return done
+
+    def close(self) -> None:
+        pass
+
+
+class Dying(Threads):
+    """The worker with number 1 dies before it does anything."""
+
+    def submit(
+        self, key: int, kernel: Callable[[Any], Any], argument: Any, *, again: bool = True
+    ) -> None:
+        assert not again
+        kernel = (lambda _: Lost("its worker was killed")) if key == 1 else kernel
+        super().submit(key, kernel, argument)
+
+
+class Hanging(Threads):
+    """Its workers never come, until it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over = threading.Event()
+
+    def submit(
+        self, key: int, kernel: Callable[[Any], Any], argument: Any, *, again: bool = True
+    ) -> None:
+        super().submit(key, lambda _: self._over.wait() and ShardEnded({}), argument)
+
+    def close(self) -> None:
+        self._over.set()
+
+
+over_threads = functools.partial(simulate, workers=2, engine=Threads())
+
+
+@pytest.mark.parametrize("transport", [None, "tls"])
+def test_the_digest_is_that_of_one_process(transport: Any) -> None:
+    here = simulate(VARIANT, RECORDS)
+    outcome = over_threads(VARIANT, RECORDS, transport=transport)
+    assert outcome.digest == here.digest
+    assert (outcome.messages, outcome.bytes) == (here.messages, here.bytes)
+    assert outcome.transport == (transport or "tcp")
+    assert outcome.endings == here.endings
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+def test_every_variant_over_workers(example: Example) -> None:
+    outcome = over_threads(example.variant, example.records, parties=PARTIES)
+    here = simulate(example.variant, example.records, parties=PARTIES)
+    assert outcome.digest == here.digest
+    assert set(outcome.endings.values()) == {DONE}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        (cut(0.3, kind="Report"), duplicate(0.5), delay(0.001, share=0.5)),
+        (crash(0.3, kind="Report"),),
+        (drop(0.0),),
+        (Fault(verdict=Verdict.CRASH, sender=PartyId("party-02")),),
+    ],
+)
+def test_faults_are_those_of_one_process(rules: tuple[Fault, ...]) -> None:
+    here = simulate(VARIANT, RECORDS, rules=rules)
+    outcome = over_threads(VARIANT, RECORDS, rules=rules)
+    assert outcome.digest == here.digest
+    assert outcome.trouble == here.trouble
+
+
+def test_a_budget_holds_in_workers() -> None:
+    with pytest.raises(QuorumError):
+        over_threads(VARIANT, RECORDS, budget=0.1)
+    assert over_threads(VARIANT, RECORDS, budget=7.0).counted == 24
+
+
+def test_real_workers(tmp_path: Path) -> None:
+    path = tmp_path / "transcript.svt"
+    outcome = simulate(VARIANT, RECORDS, workers=2, path=path)
+    assert outcome.digest == simulate(VARIANT, RECORDS).digest
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+    assert outcome.transcript.path == path
+
+
+def killed(
+    when: Callable[[Exchange, Processes], bool], variant: Variant = VARIANT, **options: Any
+) -> Outcome:
+    """A survey by two processes, of which the first is killed once something has come to pass."""
+    exchanges: list[Exchange] = []
+    with Processes(2) as engine:
+
+        def kill() -> None:
+            while not (exchanges and engine._workers and when(exchanges[0], engine)):
+                time.sleep(0.001)
+            engine._workers[0].process.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            return simulate(
+                variant, RECORDS, workers=2, engine=engine, watch=exchanges.append, **options
+            )
+        finally:
+            killer.join()
+
+
+FIRST_HALF = [PartyId(f"party-{i:02}") for i in range(1, 13)]
+SECOND_HALF = [PartyId(f"party-{i:02}") for i in range(13, 25)]
+
+
+def test_a_worker_that_is_killed_midway() -> None:
+    # Asked they are, but the question is on its way for so long that nobody has answered.
+    asked = delay(1.0, kind="Ask")
+    outcome = killed(lambda exchange, _: exchange.messages >= 24, rules=(asked,))
+    assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
+    assert {outcome.endings[name] for name in FIRST_HALF} == {
+        "lost with worker 1: its worker was killed by SIGKILL"
+    }
+    assert list(outcome.trouble.values()) == [12]
+    [why] = outcome.trouble
+    assert why.startswith("lost with worker 1: ")
+    assert outcome.counted == outcome.estimate.n == 12
+    [closing] = outcome.completeness.closings
+    assert list(closing.missing) == FIRST_HALF
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+
+
+def test_a_worker_that_is_killed_before_it_comes() -> None:
+    outcome = killed(lambda exchange, engine: True)
+    assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
+    assert {outcome.endings[name] for name in FIRST_HALF} == {
+        "lost with worker 1: its worker was killed by SIGKILL"
+    }
+    assert outcome.counted == 12
+
+
+def test_a_worker_that_dies_at_once() -> None:
+    outcome = simulate(VARIANT, RECORDS, workers=2, engine=Dying())
+    assert outcome.trouble == {"lost with worker 1: its worker was killed": 12}
+    with pytest.raises(QuorumError, match="lost with worker 1: its worker was killed"):
+        simulate(VARIANT, RECORDS, workers=1, engine=Dying())
+
+
+async def test_workers_that_never_come() -> None:
+    setting = setting_of(VARIANT, RECORDS, seed=1)
+    with Hanging() as engine, pytest.raises(QuorumError, match="party-01: never came"):
+        await run_in_workers(
+            Exchange(setting.charter),
+            setting,
+            RECORDS,
+            engine,
+            workers=2,
+            secured=False,
+            joining=0.1,
+            linger=0.1,
+        )
+
+
+def _failing(_: object) -> object:
+    raise ZeroDivisionError("a defect")
+
+
+def test_a_defect_in_a_worker_comes_out_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.running.workers.run_shard", _failing)
+    with pytest.raises(ZeroDivisionError, match="a defect"):
+        simulate(VARIANT, RECORDS, workers=1, engine="here")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"workers": 25}, "25 workers for 24 parties: expected at most one for each"),
+        ({"workers": 0}, "0 workers: expected at least 1"),
+        ({"workers": 2, "transport": "memory"}, "expected the transport tcp or tls, not memory"),
+        ({"workers": 2, "transport": "local"}, "expected the transport tcp or tls, not local"),
+        ({"workers": 2, "engine": "here"}, "2 workers: the engine 'here' runs 1 at a time"),
+        ({"workers": 2, "engine": "cloud"}, "engine 'cloud': expected one of"),
+        ({"workers": 2, "address": "there"}, "--address is for the engine 'ray'"),
+        ({"address": "there"}, "address 'there': expected workers too"),
+    ],
+)
+def test_what_does_not_fit_together(options: dict[str, Any], line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        simulate(VARIANT, RECORDS, **options)
