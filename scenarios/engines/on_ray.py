@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 import warnings
@@ -26,6 +27,9 @@ from scenarios.running.errors import EngineError, UsageError
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+REACHED_WITHIN = 5.0
+"""How many seconds a cluster may take to accept a connection."""
 
 DEATHS: Mapping[type[Exception], str] = {
     exceptions.LocalRayletDiedError: "its node was lost",
@@ -176,6 +180,7 @@ class OnRay(Engine):
             ) from error
 
     def _connect(self, address: str) -> None:
+        _check_reachable(address)
         try:
             self._initialize(_print_to_stderr, address=address)
         except BaseException as error:
@@ -212,6 +217,19 @@ def _print_to_stderr(data: Mapping[str, Any], *_: object, **__: object) -> None:
 
 def _print_nothing(*_: object, **__: object) -> None:
     pass
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes to reach what is not there."""
+    if address == "auto":
+        return
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and colon and port.isdecimal()):
+        raise UsageError(f"--address {address!r}: expected HOST:PORT, ray://HOST:PORT or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--address {address!r}: no cluster there: {error}") from error
 
 
 @contextlib.contextmanager

@@ -44,6 +44,23 @@ def later(number: int) -> int:
     return number
 
 
+def slowly(number: int) -> int:
+    time.sleep(0.5)
+    return number * number
+
+
+def alone(folder: Path) -> bool:
+    """Whether no other task of this kind is carried out at the same time."""
+    lock = folder / "lock"
+    try:
+        lock.mkdir()
+    except FileExistsError:
+        return False
+    time.sleep(0.3)
+    lock.rmdir()
+    return True
+
+
 def worker(_: object) -> int:
     return os.getpid()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,8 +40,13 @@ def file_of(module: str) -> Path | None:
     return None
 
 
-def imported(module: str) -> Iterator[str]:
+@functools.cache
+def imported(module: str) -> frozenset[str]:
     """What a module imports, wherever in it, and the packages around that."""
+    return frozenset(_imported(module))
+
+
+def _imported(module: str) -> Iterator[str]:
     file = file_of(module)
     assert file is not None
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

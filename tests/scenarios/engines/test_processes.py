@@ -17,15 +17,7 @@ from scenarios.engines.processes import Processes
 from scenarios.running.errors import EngineError
 from tests.scenarios.command import ROOT, environment, python
 from tests.scenarios.engines import kernels
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there, and not only to be waited for."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+from tests.scenarios.engines.proc import alive, ended
 
 
 def appeared(path: Path) -> str:
@@ -34,14 +26,6 @@ def appeared(path: Path) -> str:
             return path.read_text(encoding="utf-8")
         time.sleep(0.02)
     raise AssertionError(f"{path} did not appear")
-
-
-def ended(pid: int) -> bool:
-    for _ in range(500):
-        if not alive(pid):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_there_is_one_worker_for_each_processor() -> None:
@@ -85,7 +69,7 @@ def test_workers_end_with_the_driver(tmp_path: Path, how: signal.Signals) -> Non
     worker = int(appeared(mark))
     os.killpg(driver.pid, how)
     _, said = driver.communicate(timeout=30)
-    assert ended(worker)
+    assert ended([worker])
     if how == signal.SIGINT:
         assert said.rstrip().endswith("KeyboardInterrupt")
         assert said.count("Traceback") == 1
