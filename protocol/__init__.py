@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
     from protocol.crypto.randomness import Stream, secret_of
     from protocol.errors import (
+        CannotTabulateError,
         LocalProtocolError,
         PrivacyError,
         ProtocolError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from protocol.estimators.tables import Estimated, Table
     from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
+    from protocol.populations.population import Law, Population, Resampled, TableLaw
     from protocol.randomizers import (
         CodeRandomizer,
         FakeData,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
         split_codes,
     )
     from protocol.session.roles import Me, Seen
+    from protocol.session.tabulation import Respondents, Stage
     from protocol.session.variant import Claim, Epsilon, Probability, Variant
     from protocol.sharing.sums import SecureSum
     from protocol.surveys.limits import Workload
@@ -92,6 +95,7 @@ __all__ = [
     "Attribute",
     "Block",
     "Bounds",
+    "CannotTabulateError",
     "Claim",
     "Coalition",
     "CodeRandomizer",
@@ -112,6 +116,7 @@ __all__ = [
     "KeepElseTable",
     "KeepUniform",
     "Kind",
+    "Law",
     "LocalHashing",
     "LocalProtocolError",
     "Masked",
@@ -127,6 +132,7 @@ __all__ = [
     "PartyId",
     "PiecewiseMean",
     "Plain",
+    "Population",
     "PrivKV",
     "PrivKVM",
     "PrivacyError",
@@ -142,15 +148,19 @@ __all__ = [
     "Records",
     "RemoteProtocolError",
     "Request",
+    "Resampled",
+    "Respondents",
     "SecureSum",
     "Seen",
     "SharesEstimate",
+    "Stage",
     "Stream",
     "SubsetSelection",
     "Support",
     "Survey",
     "SurveyError",
     "Table",
+    "TableLaw",
     "TranscriptError",
     "UnaryEncoding",
     "UnsupportedEventError",
@@ -192,6 +202,7 @@ _HOMES = {
     "protocol.audit.coalition.judge": ("judge_coalition", "judge_sessions", "worst_coalition"),
     "protocol.crypto.randomness": ("Stream", "secret_of"),
     "protocol.errors": (
+        "CannotTabulateError",
         "LocalProtocolError",
         "PrivacyError",
         "ProtocolError",
@@ -214,6 +225,7 @@ _HOMES = {
     "protocol.estimators.tables": ("Estimated", "Table"),
     "protocol.estimators.tabulated": ("ExactEstimate", "PairwiseEstimate"),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
+    "protocol.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
     "protocol.randomizers": (
         "CodeRandomizer",
         "FakeData",
@@ -237,6 +249,7 @@ _HOMES = {
         "split_codes",
     ),
     "protocol.session.roles": ("Me", "Seen"),
+    "protocol.session.tabulation": ("Respondents", "Stage"),
     "protocol.session.variant": ("Claim", "Epsilon", "Probability", "Variant"),
     "protocol.sharing.sums": ("SecureSum",),
     "protocol.surveys.limits": ("Workload",),

@@ -64,6 +64,10 @@ class UnsupportedEventError(PrivacyError):
     """An accountant met an event that it does not know how to judge."""
 
 
+class CannotTabulateError(ProtocolError):
+    """A variant's respondents cannot be counted in cohorts; the message says why."""
+
+
 class SurveyError(ProtocolError, ValueError):
     """A survey's definition or data is wrong; ``row`` and ``column`` say where.
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from scenarios.running.reproduction import Reproduced, Row, Runs
     from scenarios.running.scenario import Context, Finished, Scenario
     from scenarios.running.simulation import EXECUTORS, simulate, simulate_async
+    from scenarios.running.tabulating import Tabulated, tabulate
     from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Runs",
     "Scenario",
     "Share",
+    "Tabulated",
     "Transcript",
     "UsageError",
     "adult",
@@ -73,6 +75,7 @@ __all__ = [
     "simulate_async",
     "survey_network",
     "synthetic",
+    "tabulate",
     "taxi",
     "taxi_distribution",
     "taxi_trips",
@@ -105,6 +108,7 @@ _HOMES = {
     ),
     "scenarios.running.scenario": ("Context", "Finished", "Scenario"),
     "scenarios.running.simulation": ("EXECUTORS", "simulate", "simulate_async"),
+    "scenarios.running.tabulating": ("Tabulated", "tabulate"),
     "transports.faults": ("Fault", "crash", "cut", "delay", "drop", "duplicate"),
 }
 """Where each name is defined. Its module is imported when the name is first asked for."""

@@ -197,7 +197,7 @@ def _drawn(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
     def run(parameters: Drawn, context: Context) -> Finished:
         population = synthetic(name)
         records = population.records(parameters.n, np.random.default_rng(context.seed))
-        return _run(parameters, context, records)
+        return _run(parameters, context, context.drawn(records, population.law()))
 
     return run
 

@@ -18,7 +18,14 @@ from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
 from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.marginals.variant import MarginalRelease
-from scenarios.datasets.taxi import BITS, taxi, taxi_independent, taxi_survey, taxi_trips
+from scenarios.datasets.taxi import (
+    BITS,
+    taxi,
+    taxi_independent,
+    taxi_population,
+    taxi_survey,
+    taxi_trips,
+)
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Part, Positive, Spread, made, settable
@@ -168,7 +175,8 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
 
 def _records(parameters: Trips, context: Context) -> Records:
     if parameters.trips is None:
-        return taxi(parameters.n, d=parameters.d, seed=context.seed)
+        trips = taxi(parameters.n, d=parameters.d, seed=context.seed)
+        return context.drawn(trips, taxi_population(parameters.d))
     if parameters.d > len(BITS):
         raise UsageError(f"parameter 'd' = {parameters.d}: real trips have {len(BITS)} bits")
     codes = taxi_trips(parameters.trips).codes[: parameters.n, : parameters.d]

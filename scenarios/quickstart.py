@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
-from scenarios.datasets.town import town
+from scenarios.datasets.town import town, town_population
 from scenarios.running.parameters import Positive
 from scenarios.running.scenario import Context, Scenario
 
@@ -15,7 +15,7 @@ def residents(context: Context, residents: Positive = 2000) -> Records:
     Args:
         residents: how many people live in the town.
     """
-    return town(residents, seed=context.seed)
+    return context.drawn(town(residents, seed=context.seed), town_population())
 
 
 SCENARIOS = (

@@ -75,7 +75,9 @@ def _run(
 ) -> Finished:
     p = keep_of(parameters.p, parameters.epsilon, default=DEFAULT_P)
     stream = Streams.of_seed(context.seed).stream("network", "sample")
-    records = network(context.data).sample(parameters.n, stream)
+    drawn_from = network(context.data)
+    records = drawn_from.sample(parameters.n, stream)
+    context.drawn(records, drawn_from.population())
     variant = made(RRBA, parameters, survey=records.survey, p=p)
     with parameters_checked():
         views = len(variant.plan.views)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from protocol.crypto.randomness import Stream
+from protocol.populations.population import Law
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import NumericMean
@@ -29,10 +33,19 @@ def residents(context: Context, residents: Positive = 20_000) -> Records:
     Args:
         residents: how many people live in the town.
     """
+    law = Law(NUMBERS, "the law of the town's ages and incomes", _drawn)
+    return context.drawn(_residents(residents, context.stream), law)
+
+
+def _drawn(k: int, stream: Stream) -> Records:
+    return _residents(k, stream.derive)
+
+
+def _residents(k: int, stream: Callable[[str], Stream]) -> Records:
     columns = []
     for name, size, draws in zip(NUMBERS.names, NUMBERS.sizes, (2, 3), strict=True):
-        stream = context.stream(f"numbers {name}")
-        columns.append(stream.integers(size, draws * residents).reshape(-1, draws).min(axis=1))
+        drawn = stream(f"numbers {name}").integers(size, draws * k)
+        columns.append(drawn.reshape(-1, draws).min(axis=1))
     return Records(NUMBERS, np.stack(columns, axis=1).astype(np.int64))
 
 

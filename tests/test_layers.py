@@ -47,7 +47,7 @@ FLOORS = (
     {"accounting", "estimators"},
     {"session"},
     {"sharing", "transcript"},
-    {"audit", "variants"},
+    {"audit", "populations", "variants"},
     {"simulation"},
     {"attack"},
     {"testing"},

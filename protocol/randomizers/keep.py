@@ -26,6 +26,8 @@ from protocol.randomizers.unmixing import KeepUnmixing, check_places
 # Beyond this, e**-epsilon is far below 2**-64 and the nearest threshold is 2**64 - 1 anyway.
 _LARGEST_EPSILON = 200.0
 
+_NONE = np.zeros(0, np.intp)
+
 
 class KeepUniform(Randomizer, frozen=True, tag="keep"):
     """Keep a code with probability ``a = threshold / 2**64``, else draw one of all ``size`` codes.
@@ -214,7 +216,9 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         check_codes(codes, self.size)
         words = stream.words(codes.size)
         kept = words < np.uint64(self.threshold)
-        refused = np.flatnonzero(words > np.uint64(self.last))
+        # Nearly always the largest word says that none is refused.
+        last = np.uint64(self.last)
+        refused = np.flatnonzero(words > last) if words.max(initial=0) > last else _NONE
         words -= np.uint64(self.threshold)
         randomized = modulo(words, self.size).astype(codes.dtype)
         if refused.size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -13,10 +13,16 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public
-from protocol.errors import LocalProtocolError, PrivacyError, SurveyError
+from protocol.errors import (
+    CannotTabulateError,
+    LocalProtocolError,
+    PrivacyError,
+    SurveyError,
+)
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.session.roles import Me, Seen
+from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.limits import NOTHING, Workload, check_respondents, check_workload
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -77,6 +83,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     """The kinds that are the same whatever anybody's records are."""
     derived: ClassVar[tuple[type[Message], ...]] = ()
     """The kinds that follow from what their sender had received: the result, above all."""
+    untabulated: ClassVar[str] = "it has no method 'stages'"
+    """Why respondents cannot be counted in cohorts, where they cannot."""
 
     survey: Survey
     quorum: int | None = None
@@ -141,6 +149,32 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
     def estimate(self, result: Message) -> Estimate:
         """What the published result says about the respondents."""
+        raise NotImplementedError
+
+    def stages(self, people: int) -> Generator[Stage, Totals, Message]:
+        """What the aggregator asks of respondents who are counted in cohorts.
+
+        It yields a question and is sent the sum of what ``count`` made of the cohorts' answers. It
+        returns the result, as ``estimate`` takes it; there, counts may exceed their type on the
+        wire.
+
+        Args:
+            people: how many respondents there are.
+
+        Raises:
+            CannotTabulateError: an answer depends on more than the question and the respondent's
+                own record; it says why.
+        """
+        raise CannotTabulateError(f"variant {self.name!r} cannot be tabulated: {self.untabulated}")
+        yield
+
+    def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+        """What the answers of some parties to a stage's question are in sum.
+
+        Args:
+            stage: as ``stages`` yielded it.
+            parties: who is asked; each is to be asked once, in this order.
+        """
         raise NotImplementedError
 
     @property

@@ -171,6 +171,17 @@ class Records:
         starts = [part * length + min(part, longer) for part in range(parts + 1)]
         return [_trusted(self.survey, self.codes[start:stop]) for start, stop in pairwise(starts)]
 
+    def pick(self, rows: NDArray[np.integer]) -> Records:
+        """The records in some places from 0, in this order; a place may come more than once.
+
+        Raises:
+            SurveyError: no place.
+            IndexError: a place without a record.
+        """
+        if not len(rows):
+            raise SurveyError("no records")
+        return _trusted(self.survey, self.codes.take(rows, axis=0))
+
     def take(self, k: int) -> Records:
         """The first k records; they share the memory of the whole.
 
@@ -202,8 +213,8 @@ def _checked(survey: Survey, array: NDArray[Any]) -> NDArray[np.unsignedinteger]
         raise SurveyError(f"codes have shape {array.shape}, expected (k, {m})")
     if not len(array):
         raise SurveyError("no records")
-    wrong = np.argwhere((array < 0) | (array >= np.array(survey.sizes, np.int64)))
-    if len(wrong):
+    if (array.min(axis=0) < 0).any() or (array.max(axis=0) >= np.array(survey.sizes)).any():
+        wrong = np.argwhere((array < 0) | (array >= np.array(survey.sizes, np.int64)))
         row, place = wrong[0].tolist()
         attribute = survey.attributes[place]
         raise SurveyError(

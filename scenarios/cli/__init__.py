@@ -31,6 +31,7 @@ COMMANDS = {
     "run": Place("run", "Run a scenario, a built-in one or one of your own."),
     "show": Place("inspect", "Show who said what to whom."),
     "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
+    "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
     "verify": Place("inspect", "Check that a transcript is what was recorded."),
 }
 """Where every command is, and what it does."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
 from scenarios.files.kept_records import TRANSCRIPT, make_way
@@ -122,6 +123,20 @@ def clear(out: Path, *, force: bool) -> None:
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
         click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
+
+
+def values_in(config: Path) -> dict[str, Any]:
+    """The parameters in a TOML file.
+
+    Raises:
+        UsageError: it is not valid.
+        OSError: it cannot be read.
+    """
+    try:
+        values: dict[str, Any] = msgspec.toml.decode(config.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{config}: not valid TOML: {error}") from error
+    return values
 
 
 def json_text(values: object) -> str:

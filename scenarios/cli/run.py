@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from protocol.crypto.randomness import Streams
 from protocol.estimators.adjustment import AdjustedEstimate
@@ -29,6 +28,7 @@ from scenarios.cli.options import (
     print_report,
     seed_option,
     set_option,
+    values_in,
 )
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (
@@ -121,7 +121,7 @@ def run(
     their exact law instead, unless --by-messages is given.
     """
     found = find_scenario(scenario)
-    parameters = found.configure((_values_in(config) if config else {}) | settings)
+    parameters = found.configure((values_in(config) if config else {}) | settings)
     if by_messages and not found.reproduces:
         raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
     if force and out is None:
@@ -210,14 +210,6 @@ def _synthetic(estimate: Estimate, seed: int) -> Records:
         return synthesize(estimate, estimate.n, stream)
     except ValueError as error:
         raise UsageError(f"--synthetic: {error}") from error
-
-
-def _values_in(config: Path) -> dict[str, Any]:
-    try:
-        values: dict[str, Any] = msgspec.toml.decode(config.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{config}: not valid TOML: {error}") from error
-    return values
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ Local Differential Privacy, section 4.2. Its real data are in ``ratings``.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,7 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.randomness import WORDS, Stream
+from protocol.populations.population import Law, Population
 from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
 from protocol.variants.keyvalue.records import key_survey
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -33,7 +37,7 @@ class Statistics(NamedTuple):
     mean_variance: float
 
 
-class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class KeyPopulation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Of every key, how many hold it with which value: all that reports on one key depend on.
 
     Args:
@@ -86,11 +90,41 @@ class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         # From the last level down, so that each draw ends at the first level that reaches it.
         for level in reversed(range(bounds.shape[1])):
             np.copyto(levels, level + 1, where=drawn < bounds[:, level])
+        return Records(self.survey, levels)
+
+    @property
+    def survey(self) -> Survey:
+        """The survey of its keys.
+
+        Raises:
+            SurveyError: a key has a value twice.
+        """
         names = [f"key {key}" for key in self.keys]
-        return Records(key_survey(self.name, names, self.values.tolist()), levels)
+        return key_survey(self.name, names, self.values.tolist())
+
+    def law(self) -> Population:
+        """The law of clients who hold every key with its probability, independently.
+
+        Raises:
+            SurveyError: a key has a value twice.
+        """
+        said = f"the law of {len(self.keys)} keys called {self.name!r}"
+        return Law(self.survey, said, functools.partial(_held, self.survey, self.shares))
 
 
-def synthetic(name: Synthetic) -> Population:
+def _held(survey: Survey, shares: Floats, n: int, stream: Stream) -> Records:
+    levels = np.zeros((n, len(shares)), np.uint8 if shares.shape[1] < 256 else np.int64)
+    for key, bounds in enumerate(np.cumsum(shares, axis=1)):
+        words = stream.words(n)
+        column = levels[:, key]
+        for level in reversed(range(len(bounds))):
+            # 2**64 is no word: what is certain lacks one of them.
+            reached = np.uint64(min(int(bounds[level] * WORDS), WORDS - 1))
+            np.copyto(column, level + 1, where=words < reached)
+    return Records(survey, levels)
+
+
+def synthetic(name: Synthetic) -> KeyPopulation:
     """One of the paper's three populations of 50 keys, whose holders of a key all have its mean.
 
     Gaussian: ``f_k = exp(-(k-25)**2/200)`` for k = 1..50; Power-law: ``f = (1 + 0.1 x)**-11`` for
@@ -108,7 +142,7 @@ def synthetic(name: Synthetic) -> Population:
         case "Linear":
             shares = k / KEYS
             means = np.linspace(-1, 1, KEYS)
-    return Population(
+    return KeyPopulation(
         name=name,
         keys=tuple(map(str, k.tolist())),
         shares=shares[:, np.newaxis],

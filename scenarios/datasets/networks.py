@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
+from protocol.populations.population import Law, Population
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
@@ -135,6 +136,10 @@ class Network(msgspec.Struct, frozen=True, dict=True):
                 drawn += words > last[row]
             codes[place] = drawn
         return Records(self.survey, codes.T)
+
+    def population(self) -> Population:
+        """The network's joint distribution, to draw respondents from."""
+        return Law(self.survey, f"the Bayesian network {self.title!r}", self.sample)
 
     @cached_property
     def _bounds(self) -> tuple[_Bounds, ...]:

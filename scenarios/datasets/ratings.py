@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.datasets import DatasetError
-from scenarios.datasets.keyvalue import Floats, Population
+from scenarios.datasets.keyvalue import Floats, KeyPopulation
 from scenarios.datasets.sources import VARIABLE, raw_file
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
@@ -80,12 +80,12 @@ class Ratings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         survey = key_survey(self.name, items, [levels.tolist()] * most)
         return Records(survey, codes)
 
-    def population(self) -> Population:
+    def population(self) -> KeyPopulation:
         """The population of which each user is as many: levels are the ratings that occur."""
         levels, level = np.unique(self.values, return_inverse=True)
         cells = self.columns * len(levels) + level
         counts = np.bincount(cells, minlength=len(self.items) * len(levels))
-        return Population(
+        return KeyPopulation(
             name=self.name,
             keys=self.items,
             shares=counts.reshape(-1, len(levels)) / self.users,

@@ -7,6 +7,7 @@ eight bits of the trips of 2013 in New York. The stand-in has their names, not t
 from __future__ import annotations
 
 import csv
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.populations.population import Law, Population
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
@@ -116,10 +118,23 @@ def taxi(n: int, *, d: int = 8, seed: int) -> Records:
     Raises:
         ValueError: n below 1, d out of range, or a negative seed.
     """
-    names = _names(d)
     if n < 1:
         raise ValueError(f"{n} trips: expected at least 1")
-    stream = Stream(secret_of(seed)).derive("taxi")
+    return _trips(n, Stream(secret_of(seed)).derive("taxi"), d=d)
+
+
+def taxi_population(d: int = 8) -> Population:
+    """The stand-in's law, to draw trips of d bits from.
+
+    Raises:
+        ValueError: d not in 2..24.
+    """
+    said = f"the law of a stand-in for taxi trips, {d} bits each"
+    return Law(taxi_survey(d), said, functools.partial(_trips, d=d))
+
+
+def _trips(n: int, stream: Stream, *, d: int) -> Records:
+    names = _names(d)
     drawn: dict[str, NDArray[np.uint8]] = {}
     for name in (*LAWS, *names[len(BITS) :]):
         parents, per_cents = _law(name)

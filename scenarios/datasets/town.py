@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.populations.population import Law, Population
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 
@@ -78,7 +79,15 @@ def town(n: int, seed: int) -> Records:
     """
     if n < 1:
         raise ValueError(f"a town of {n} residents: expected at least 1")
-    stream = Stream(secret_of(seed)).derive("town")
+    return _residents(n, Stream(secret_of(seed)).derive("town"))
+
+
+def town_population() -> Population:
+    """The town's law, to draw residents from."""
+    return Law(TOWN, "the distribution of the town", _residents)
+
+
+def _residents(n: int, stream: Stream) -> Records:
     district = _drawn(stream.derive("district"), DISTRICT, np.zeros(n, np.int64))
     age = _drawn(stream.derive("age"), AGE, district)
     smokes = _drawn(stream.derive("smokes"), SMOKES, district)

@@ -66,14 +66,24 @@ def packed(kernel: Callable[[A], R], argument: A) -> bytes:
     return pickle.dumps((tuple(packer.files.values()), content.getvalue()))
 
 
+def unpacked(task: bytes) -> tuple[Callable[[Any], Any], Any]:
+    """A task's kernel and its argument, where the modules of a person's files are made if need be.
+
+    Raises:
+        Exception: what unpacking it or a person's file raised.
+    """
+    files, content = pickle.loads(task)
+    for file in files:
+        if loaded_user_module(file.name) != file:
+            run_module(file)
+    kernel, argument = pickle.loads(content)
+    return kernel, argument
+
+
 def carried_out(task: bytes) -> bytes:
     """Call a task's kernel; returns what came of it, a result or an error."""
     try:
-        files, content = pickle.loads(task)
-        for file in files:
-            if loaded_user_module(file.name) != file:
-                run_module(file)
-        kernel, argument = pickle.loads(content)
+        kernel, argument = unpacked(task)
         return pickle.dumps((kernel(argument),))
     except Exception as error:
         return pickle.dumps((None, _error_as_bytes(error), traceback.format_exc()))

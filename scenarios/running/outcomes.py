@@ -189,8 +189,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             projection: applied to its tables.
         """
         reported = self.estimate if estimate is None else estimate
-        marginals = reported.marginals(projection)
-        pairs = reported.pairs(projection)
         values: dict[str, Any] = {
             "variant": self.variant.name,
             "seed": self.seed,
@@ -207,18 +205,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 }
                 for closing in self.completeness.closings
             ],
-            "estimate": {
-                "respondents": self.estimate.n,
-                "projection": projection,
-                "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
-                "standard_errors": {
-                    name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
-                    for name, t in marginals.items()
-                },
-                "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
-                **({"means": means_values(reported)} if reported.attribute_means() else {}),
-            },
-            **({} if self.records is None else _compared(reported, self.records, marginals, pairs)),
+            **reported_values(reported, self.records, projection, respondents=self.estimate.n),
             "traffic": {"messages": self.messages, "bytes": self.bytes},
             "transcript": {
                 "path": str(self.transcript.path) if self.transcript.path else None,
@@ -249,6 +236,42 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             f"epsilon {self.ledger.record_epsilon:.4g} per record; "
             f"digest <code>{self.digest.hex()}</code></p>{tables}"
         )
+
+
+def reported_values(
+    reported: Estimate,
+    given: Records | None,
+    projection: Projection,
+    *,
+    respondents: int,
+    drawn: bool = False,
+) -> dict[str, Any]:
+    """An estimate as ``result.json`` has it, and beside it the truth where that is known.
+
+    Args:
+        reported: the estimate.
+        given: the true answers.
+        projection: applied to its tables.
+        respondents: how many it is of.
+        drawn: whether they were drawn from a population, so that errors around it are given too.
+    """
+    marginals = reported.marginals(projection)
+    pairs = reported.pairs(projection)
+    return {
+        "estimate": {
+            "respondents": respondents,
+            "projection": projection,
+            "marginals": {name: _labelled(t, t.values) for name, t in marginals.items()},
+            "standard_errors": {
+                name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
+                for name, t in marginals.items()
+            },
+            **({"population_errors": _population_errors(marginals)} if drawn else {}),
+            "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
+            **({"means": means_values(reported)} if reported.attribute_means() else {}),
+        },
+        **({} if given is None else _compared(reported, given, marginals, pairs)),
+    }
 
 
 def _compared(
@@ -288,6 +311,13 @@ def _compared(
                 else {}
             ),
         },
+    }
+
+
+def _population_errors(marginals: Mapping[str, Table]) -> dict[str, dict[str, float] | None]:
+    return {
+        name: None if t.population_errors is None else _labelled(t, t.population_errors)
+        for name, t in marginals.items()
     }
 
 

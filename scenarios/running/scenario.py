@@ -14,6 +14,7 @@ import msgspec
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
+from protocol.populations.population import Population
 from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -86,6 +87,18 @@ class Context:
     def stream(self, purpose: str) -> Stream:
         """Randomness that follows from the seed, to make records of; one for each purpose."""
         return Stream(secret_of(self.seed)).derive(purpose)
+
+    def drawn(self, records: Records, population: Population) -> Records:
+        """Say from what law records were drawn: where people are drawn by law, it is drawn from.
+
+        Args:
+            records: as they are given to ``simulate``.
+            population: what they were drawn from.
+
+        Returns:
+            The same records.
+        """
+        return records
 
     def simulate(
         self,

@@ -114,6 +114,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     messages = (Pilot, PilotReport, Proposal, Ask)
     public = (Pilot, Ask)
     derived = (Proposal, Clustered)
+    untabulated = "its parties check each other's clusters, so none answers by itself"
 
     p: Probability
     tv: Annotated[int, Meta(ge=1, le=2**32)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
 from protocol.session.roles import Me, Seen
+from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Claim, Epsilon, Variant
 from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
@@ -173,6 +174,27 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             check_valid(len(again), quorum, f"valid reports in round {round_}")
             counts.append(self._counted(again))
         return SymbolCounts(np.stack(counts).astype(np.uint32))
+
+    def stages(self, people: int) -> Generator[Stage, Totals, SymbolCounts]:
+        """One question a round, to the same people; what is asked are the fakes of all rounds."""
+        counts: list[Totals] = []
+        fakes: tuple[NDArray[np.float64], ...] = ()
+        for round_ in range(self.repeats):
+            rest = people * (self.repeats - round_ - 1)
+            totals = yield Stage(fakes, people, rest=rest)
+            counts.append(totals.reshape(self.client.keys, len(SYMBOLS)))
+            fakes = (*fakes, fakes_after(counts[-1], self.client.each))
+        return SymbolCounts(np.stack(counts))
+
+    def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+        """How often each symbol is reported of each key in the last round; all are gone through."""
+        counts = np.zeros((self.client.keys, len(SYMBOLS)), np.int64)
+        for party in parties:
+            report = party.ask(Request(self.survey.digest), kind=KeyReport)
+            for round_, means in enumerate(stage.asked, 1):
+                report = party.ask(Fakes(round_, means[report.keys]), kind=KeyReport)
+            counts += self._counted([report])
+        return counts.reshape(-1)
 
     def _fits(self, report: KeyReport) -> bool:
         return 1 <= len(report.keys) == len(report.symbols) <= self.max_records

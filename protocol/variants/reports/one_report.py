@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
 from protocol.crypto.randomness import Stream
-from protocol.errors import ProtocolError
+from protocol.errors import CannotTabulateError, ProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me, Seen
+from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 
@@ -101,6 +104,50 @@ class OneReport(Variant, frozen=True, kw_only=True):
         read = [found for found in map(self.read, reports.values()) if found is not None]
         check_valid(len(read), quorum)
         return self.pooled(read)
+
+    def stages(self, people: int) -> Generator[Stage, Totals, Message]:
+        """One question; the result is the sum of what ``pooled`` makes of each party's report.
+
+        Raises:
+            CannotTabulateError: the results of two parties do not add up to that of both.
+        """
+        each = [self._read_of(place) for place in range(2)]
+        both = self.pooled(each)
+        one, other = (numbers_of(self.pooled([read])) for read in each)
+        if not np.array_equal(numbers_of(both), one + other):
+            raise CannotTabulateError(
+                f"variant {self.name!r} cannot be tabulated: the results of two parties do not add "
+                "up to the result of both; it needs methods 'stages' and 'count' of its own"
+            )
+        return with_numbers(both, (yield Stage(self.question(), people)))
+
+    def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+        """The sum of what ``pooled`` makes of each party's report."""
+        found = np.zeros(0, np.int64)
+        for party in parties:
+            counts = numbers_of(self.pooled([self.heard(party, stage.asked)]))
+            found = found + counts if len(found) else counts
+        return found
+
+    def heard(self, party: Respondents, question: Message) -> Any:
+        """What is read of a party's report.
+
+        Raises:
+            CannotTabulateError: it is malformed.
+        """
+        read = self.read(party.ask(question, kind=self.messages[1]))
+        if read is None:
+            raise CannotTabulateError(
+                f"variant {self.name!r} cannot be tabulated: its party's own report is malformed"
+            )
+        return read
+
+    def _read_of(self, place: int) -> Any:
+        """What is read of a report on the first or second category of every attribute."""
+        codes = np.array([[place % size for size in self.survey.sizes]])
+        stream = Stream(bytes(32)).derive(f"respondent {place}")
+        report = self.answer(Records(self.survey, codes), self.question(), stream)
+        return self.read(report)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report tells what ``report_reveals`` says; the result follows from the reports."""

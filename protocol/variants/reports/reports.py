@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -18,16 +18,20 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, Plain, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
-from protocol.errors import PrivacyError
+from protocol.errors import CannotTabulateError, PrivacyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message
 from protocol.randomizers import join_codes, randomize_columns, split_codes
 from protocol.session.roles import Seen
+from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.one_report import OneReport
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
+
+MAX_COUNTED = 2**26
+"""The most combinations of answers that respondents in cohorts are counted by."""
 
 
 class Ask(Message, frozen=True):
@@ -175,6 +179,30 @@ class Blockwise(OneReport, frozen=True):
         counts = Counts.of(codes_of(self.survey, self.blocks, cells), self.survey.sizes)
         return Pooled(counts.codes, counts.counts.astype(np.uint32))
 
+    def stages(self, people: int) -> Generator[Stage, Totals, Pooled]:
+        """One question, and a count of every combination of answers.
+
+        Raises:
+            CannotTabulateError: there are more than ``MAX_COUNTED`` combinations.
+        """
+        if self.survey.cells > MAX_COUNTED:
+            raise CannotTabulateError(
+                f"variant {self.name!r} cannot be tabulated: the survey has {self.survey.cells:,} "
+                f"combinations of answers, at most {MAX_COUNTED:,} can be counted"
+            )
+        totals = yield Stage(self.question(), people)
+        counts = Counts.from_table(totals.reshape(self.survey.sizes))
+        return Pooled(counts.codes, counts.counts)
+
+    def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+        """How often each combination is reported."""
+        survey, blocks = self.survey, self.blocks
+        cells = [
+            join_codes(codes_of(survey, blocks, self.heard(party, stage.asked).codes), survey.sizes)
+            for party in parties
+        ]
+        return np.bincount(np.concatenate(cells), minlength=survey.cells).astype(np.int64)
+
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
         """A report's randomizers are those it was asked with; unasked, it may be anything."""
         ask = seen.get(Ask, AGGREGATOR)
@@ -260,6 +288,9 @@ def codes_of(
     codes = np.empty((len(cells), len(survey.sizes)), survey.dtype)
     for column, block in enumerate(blocks):
         axes = list(survey.axes(block.attributes))
+        if len(axes) == 1:
+            codes[:, axes[0]] = cells[:, column]
+            continue
         codes[:, axes] = split_codes(cells[:, column], [survey.sizes[a] for a in axes])
     return codes
 

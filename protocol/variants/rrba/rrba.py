@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -20,10 +20,11 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.crypto.randomness import WORDS
-from protocol.errors import PrivacyError
+from protocol.errors import CannotTabulateError, PrivacyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable
 from protocol.session.roles import Me, Seen
+from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
@@ -33,6 +34,9 @@ from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 from protocol.wire.codec import Kind
+
+MAX_BLOCKS = 10_000
+"""The most blocks that respondents in cohorts are asked in."""
 
 _REMEMBERED = 256
 """How many questions of one process are remembered as tables."""
@@ -267,13 +271,65 @@ class RRBA(Variant, frozen=True, kw_only=True):
         # Who was not asked, for it was enough or the last block was not full, is not missing.
         quorum = self.quorum_of(asked)
         check_valid(heard, quorum, "valid answers")
+        return self._released(running, answered, np.dtype(np.uint32))
+
+    def stages(self, people: int) -> Generator[Stage, Totals, Released]:
+        """One question a block, to people of its own; what is asked are the weights of all cells.
+
+        A block is of ``block`` respondents.
+
+        Raises:
+            CannotTabulateError: there are more than ``MAX_BLOCKS`` blocks.
+        """
+        plan, size = self.plan, 1 if self.mode == "sequential" else self.block
+        running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+        blocks = people // size if self.tail == "drop" and people > size else -(-people // size)
+        if blocks > MAX_BLOCKS:
+            raise CannotTabulateError(
+                f"variant {self.name!r} cannot be tabulated: {people:,} respondents are {blocks:,} "
+                f"blocks of {size:,}, expected at most {MAX_BLOCKS:,}"
+            )
+        answered = 0
+        for number in range(blocks):
+            weights = weights_of(plan.cells, running.tables(self.mix))
+            asked = min(size, people - number * size)
+            rest = min(blocks * size, people) - number * size - asked
+            totals = yield Stage((number, weights), asked, group=number, rest=rest)
+            running.add(totals, weights / WORDS)
+            answered += asked
+            if self._enough(running):
+                break
+        return self._released(running, answered, np.dtype(np.int64))
+
+    def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+        """How often each cell of each group is reported."""
+        number, weights = stage.asked
+        questions: dict[tuple[int, ...], Question] = {}
+        counts = np.zeros(self.plan.layout.cells, np.int64)
+        for party in parties:
+            me = party.me
+            groups = self.plan.asked(me.session, me.id, self.max_records)
+            if groups not in questions:
+                kinds = np.array(groups, self._group_dtype)
+                part = weights[self.plan.places(groups)]
+                questions[groups] = Question(number, False, kinds, part)
+            answers = party.ask(questions[groups], kind=Answers)
+            counted, heard, _ = self._counted(me.session, {me.id: answers})
+            if heard != len(party):
+                raise CannotTabulateError(f"{heard} of {len(party)} respondents have valid answers")
+            counts += counted
+        return counts
+
+    def _released(
+        self, running: Running, answered: int, dtype: np.dtype[np.integer[Any]]
+    ) -> Released:
         errors = running.errors(self.release)
         return Released(
             running.blocks,
             answered,
             running.raw(self.release),
             np.where(np.isfinite(errors), errors, 0.0),
-            running.counts.astype(np.uint32),
+            running.counts.astype(dtype),
         )
 
     def _enough(self, running: Running) -> bool:

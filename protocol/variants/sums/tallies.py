@@ -123,6 +123,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
 
     heeds = ()
     derived = (Tally,)
+    untabulated = "its parties mask their counts together, so none answers by itself"
 
     sums: SecureSum = SecureSum()
     everyone: bool = False

@@ -13,12 +13,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table as Marginal
+from protocol.surveys.records import Records
 from protocol.transcript.entries import Header
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
 from scenarios.report.terminal.plain import plain
 from scenarios.running.scenario import Finished, Scenario
+from scenarios.running.tabulating import Tabulated
 
 _ATTRIBUTES = 60
 """The most attributes that a table or a line lists."""
@@ -56,10 +60,10 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     title = f"{name}: {outcome.variant.survey.title}"
     if finished.rows:
         yield from _rows_report(title, finished)
-    elif finished.reported.attribute_means():
-        yield from _means(title, finished)
     else:
-        yield from _marginals(title, finished)
+        yield from estimate_report(
+            title, finished.reported, finished.projection, truth=outcome.records
+        )
     yield from map(plain, finished.notes)
     yield plain(
         f"estimated from {outcome.counted:,} of "
@@ -82,6 +86,26 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
     yield plain(f"digest {outcome.digest.hex()}")
     if outcome.seed is not None:
         yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
+
+
+def tabulated_report(
+    name: str, tabulated: Tabulated, projection: Projection
+) -> Iterator[RenderableType]:
+    """Estimates of people by law, who they were, and what is comparable between engines."""
+    title = f"{name}: {tabulated.variant.survey.title}"
+    truth = tabulated.population.records
+    yield from estimate_report(title, tabulated.estimate, projection, truth=truth, drawn=True)
+    yield plain(tabulated.sentence)
+    yield plain(
+        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
+        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
+        f"in {tabulated.seconds:.1f} s"
+    )
+    yield plain(
+        f"epsilon {nats(tabulated.loss.record)} per record; "
+        + by_attribute(tabulated.attribute_epsilon)
+    )
+    yield plain(f"digest {tabulated.digest.hex()}")
 
 
 def header_report(header: Header) -> RenderableType:
@@ -129,21 +153,51 @@ def nats(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
-def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
+def estimate_report(
+    title: str,
+    reported: Estimate,
+    projection: Projection,
+    *,
+    truth: Records | None,
+    drawn: bool = False,
+) -> Iterator[RenderableType]:
+    """The means of an estimate if it has them, else its table of every attribute.
+
+    Args:
+        title: above the table.
+        reported: the estimate.
+        projection: applied to its tables.
+        truth: the records that it is shown beside.
+        drawn: whether the respondents were drawn from these or from a law, which errors of tables
+            then include.
+    """
+    if reported.attribute_means():
+        yield from _means(title, reported, truth)
+    else:
+        yield from _marginals(title, reported, projection, truth, drawn=drawn)
+
+
+def _marginals(
+    title: str,
+    reported: Estimate,
+    projection: Projection,
+    records: Records | None,
+    *,
+    drawn: bool,
+) -> Iterator[RenderableType]:
     table = Table(title=plain(title), title_justify="left")
-    records = finished.outcome.records
     for column in ("attribute", "category"):
         table.add_column(column)
     for column in (*(() if records is None else ("truth",)), "estimate", "standard error"):
         table.add_column(column, justify="right")
     if records is not None:
-        records = finished.reported.recoded(records)
-    marginals = finished.reported.marginals(finished.projection)
+        records = reported.recoded(records)
+    marginals = reported.marginals(projection)
     for attribute, marginal in islice(marginals.items(), _ATTRIBUTES):
         columns = [
             *([] if records is None else [map(_figure, records.distribution([attribute]))]),
             map(_figure, marginal.values),
-            _errors(marginal),
+            _errors(marginal, drawn=drawn),
         ]
         shown = attribute
         for category, *row in zip(marginal.categories[0], *columns, strict=True):
@@ -155,14 +209,14 @@ def _marginals(title: str, finished: Finished) -> Iterator[RenderableType]:
         yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
 
 
-def _means(title: str, finished: Finished) -> Iterator[RenderableType]:
+def _means(title: str, reported: Estimate, records: Records | None) -> Iterator[RenderableType]:
     """The mean of every attribute, beside the truth."""
     table = Table(title=plain(title), title_justify="left")
-    records, means = finished.outcome.records, finished.reported.attribute_means()
+    means = reported.attribute_means()
     table.add_column("attribute")
     for column in (*(() if records is None else ("truth",)), "mean", "standard error"):
         table.add_column(column, justify="right")
-    true = {} if records is None else finished.reported.true_means(records)
+    true = {} if records is None else reported.true_means(records)
     for name, mean in islice(means.items(), _ATTRIBUTES):
         error = "unknown" if mean.standard_error is None else _figure(mean.standard_error)
         shown = [_figure(true[name])] if true else []
@@ -172,10 +226,11 @@ def _means(title: str, finished: Finished) -> Iterator[RenderableType]:
         yield plain(f"and {len(means) - _ATTRIBUTES:,} more attributes, in result.json")
 
 
-def _errors(marginal: Marginal) -> Iterable[str]:
-    if marginal.standard_errors is None:
+def _errors(marginal: Marginal, *, drawn: bool) -> Iterable[str]:
+    errors = marginal.population_errors if drawn else marginal.standard_errors
+    if errors is None:
         return ["unknown"] * marginal.values.size
-    return ["unknown" if math.isnan(e) else _figure(e) for e in marginal.standard_errors]
+    return ["unknown" if math.isnan(e) else _figure(e) for e in errors]
 
 
 def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:

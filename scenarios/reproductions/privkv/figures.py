@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from scenarios.datasets.keyvalue import SYNTHETIC, Population, Synthetic, synthetic
+from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.report.plots import COLOURS, GREY, MARKERS
 from scenarios.reproductions.privkv.shared import (
@@ -200,7 +200,9 @@ def _movies(parameters: Parameters, context: Context) -> tuple[dict[int, list[Ro
     return rows, _movies_note(population, ratings.users, len(ratings.values), parameters)
 
 
-def _movies_note(population: Population, users: int, ratings: int, parameters: Parameters) -> str:
+def _movies_note(
+    population: KeyPopulation, users: int, ratings: int, parameters: Parameters
+) -> str:
     movies = len(population.keys)
     return (
         f"Figures 7 and 8: MovieLens, {ratings:,} ratings of {movies:,} movies by {users:,} users. "

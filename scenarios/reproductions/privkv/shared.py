@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment
 from protocol.variants.keyvalue.privkv import PrivKVVariant
-from scenarios.datasets.keyvalue import Population
+from scenarios.datasets.keyvalue import KeyPopulation
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 
@@ -59,7 +59,7 @@ class Estimated(NamedTuple):
     means: Floats
 
 
-def symbol_law(population: Population, randomizer: PrivKV) -> Floats:
+def symbol_law(population: KeyPopulation, randomizer: PrivKV) -> Floats:
     """The law of a report on each key by a respondent of a population, shape (d, 3)."""
     held = population.frequencies
     total = (population.shares * population.values).sum(axis=1)
@@ -69,7 +69,7 @@ def symbol_law(population: Population, randomizer: PrivKV) -> Floats:
 
 
 def drawn_counts(
-    population: Population,
+    population: KeyPopulation,
     randomizer: PrivKV,
     n: int,
     generator: np.random.Generator,
@@ -86,7 +86,7 @@ def drawn_counts(
 
 
 def drawn_rounds(
-    population: Population,
+    population: KeyPopulation,
     randomizer: PrivKVM,
     n: int,
     generator: np.random.Generator,
@@ -128,7 +128,7 @@ def _multinomial(n: int, law: Floats, generator: np.random.Generator, runs: int)
 
 
 def estimated(
-    population: Population,
+    population: KeyPopulation,
     *,
     epsilon: float,
     n: int,
@@ -157,7 +157,7 @@ LIVE = (
 
 
 def live(
-    population: Population, *, epsilon: float, n: int, context: Context
+    population: KeyPopulation, *, epsilon: float, n: int, context: Context
 ) -> tuple[Outcome, Mapping[Method, Estimated]]:
     """What EM and PrivKV estimate from one run by messages, of respondents who are drawn."""
     records = population.records(n, np.random.default_rng(context.seed))
@@ -188,7 +188,7 @@ def _mean_of_known(distances: Floats) -> Floats:
     return mean
 
 
-def expected_squared_error(population: Population, randomizer: PrivKV, n: int) -> float:
+def expected_squared_error(population: KeyPopulation, randomizer: PrivKV, n: int) -> float:
     """The expected ``squared_errors`` of moment frequencies, in closed form but for a sum over N.
 
     A key has N reports, Binomial(n, 1/d); given N the estimate is unbiased with the variance

@@ -10,7 +10,7 @@ from scipy import stats
 
 from protocol.errors import SurveyError
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.keyvalue import SYNTHETIC, Population, Synthetic, synthetic
+from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from tests.statistical import ALPHA, WRONG
 
 NAN = math.nan
@@ -48,8 +48,8 @@ def test_populations_are_those_of_the_text() -> None:
     np.testing.assert_allclose(np.diff(linear.means), 2 / 49)
 
 
-def levels() -> Population:
-    return Population(
+def levels() -> KeyPopulation:
+    return KeyPopulation(
         name="levels",
         keys=("a", "b", "c"),
         shares=np.array([[0.2, 0.3], [0.0, 0.0], [0.9, 0.1]]),
@@ -87,6 +87,7 @@ def test_drawn_clients_follow_the_population() -> None:
 
 
 def test_a_value_twice_is_no_survey() -> None:
-    twice = Population(name="x", keys=("a",), shares=np.full((1, 2), 0.5), values=np.zeros((1, 2)))
+    shares, values = np.full((1, 2), 0.5), np.zeros((1, 2))
+    twice = KeyPopulation(name="x", keys=("a",), shares=shares, values=values)
     with pytest.raises(SurveyError, match="repeated"):
         twice.records(3, np.random.default_rng(1))

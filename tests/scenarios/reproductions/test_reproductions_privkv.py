@@ -13,7 +13,7 @@ from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment, tally
 from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets import ratings as data
-from scenarios.datasets.keyvalue import SYNTHETIC, Population, synthetic
+from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.datasets.sources import VARIABLE
 from scenarios.reproductions.privkv.figures import FIGURES
@@ -42,7 +42,7 @@ from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
 
 WITH_DATA = needs("movielens/ratings.csv")
 
-TOWN = Population(
+TOWN = KeyPopulation(
     name="town",
     keys=("a", "b"),
     shares=np.array([[0.3, 0.4], [0.2, 0.1]]),

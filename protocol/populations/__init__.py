@@ -1,0 +1,1 @@
+"""Populations by law, and the counting of cohorts that are drawn from them."""

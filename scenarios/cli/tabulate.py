@@ -1,0 +1,225 @@
+"""``sottovoce tabulate``: many people by law, on an engine."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from protocol.errors import CannotTabulateError
+from protocol.estimators.projection import Projection
+from scenarios.cli.completion import complete_scenario, complete_scenario_setting
+from scenarios.cli.options import (
+    FILE,
+    FOLDER,
+    EngineChoice,
+    engine_options,
+    force_option,
+    json_option,
+    json_text,
+    print_report,
+    seed_option,
+    set_option,
+    values_in,
+)
+from scenarios.cli.run import clear
+from scenarios.files.cohorts_done import COHORTS
+from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
+from scenarios.files.writing import make_folder
+from scenarios.running.errors import UsageError
+from scenarios.running.loading import find_scenario
+from scenarios.running.scenario import Context, Scenario
+from scenarios.running.tabulating import (
+    COHORT,
+    MAX_COHORT,
+    MAX_PEOPLE,
+    Surveyed,
+    surveyed,
+    tabulate,
+)
+
+
+class Count(click.ParamType[int]):
+    """How many, written as 1000000, 1_000_000 or 1e6.
+
+    Args:
+        most: the largest that is taken.
+    """
+
+    name = "number"
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            exact = float(value) if "e" in str(value).lower() else int(value)
+        except (OverflowError, ValueError):
+            exact = 0.5
+        if not math.isfinite(exact) or exact != int(exact) or not 1 <= exact <= self._most:
+            self.fail(f"{value!r}: expected an integer from 1 to {self._most:,}.", param, ctx)
+        return int(exact)
+
+
+@click.command("tabulate")
+@click.argument("scenario", shell_complete=complete_scenario)
+@click.option("--n", type=Count(MAX_PEOPLE), required=True, help="How many people; 1e9 will do.")
+@click.option(
+    "--cohort",
+    type=Count(MAX_COHORT),
+    default=COHORT,
+    show_default=True,
+    help="Of how many people one task is.",
+)
+@engine_options
+@set_option(complete_scenario_setting)
+@click.option(
+    "--config", type=FILE, help="A TOML file of parameters; --set overrides what it says."
+)
+@click.option("--data", type=FOLDER, help="A folder of raw data files, as for 'run'.")
+@seed_option
+@click.option(
+    "--out",
+    type=FOLDER,
+    help=f"The folder for {RESULT}, and while the work is under way for {COHORTS}: the same "
+    "command goes on from there if it was interrupted. By default nothing is written.",
+)
+@force_option
+@json_option
+def tabulate_(
+    scenario: str,
+    n: int,
+    cohort: int,
+    engine: EngineChoice,
+    settings: dict[str, str],
+    config: Path | None,
+    data: Path | None,
+    seed: int,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Ask many people by law what SCENARIO asks: a name from 'sottovoce list', or PATH.py:NAME.
+
+    People are drawn from the scenario's law, or from its records with replacement, in cohorts;
+    their reports are drawn and counted as in 'run'. Nobody is live and nothing is recorded. It is
+    for variants whose reports follow from the question and the respondent's own record.
+    """
+    found = find_scenario(scenario)
+    given = (values_in(config) if config else {}) | settings
+    parameters = found.configure(given)
+    context = Context(seed=seed, data=data)
+    asked = surveyed(found, parameters, context)
+    projection = _projection(parameters)
+    _check_heard(found, given, context, asked)
+    if force and out is None:
+        raise UsageError("--force: expected --out too")
+    file = None if out is None else out / COHORTS
+    if out is not None:
+        make_folder(out)
+        clear(out, force=force)
+    try:
+        with (
+            engine.open() as opened,
+            _progress(found.name, silent=as_json) as progress,
+        ):
+            done = tabulate(
+                asked.variant,
+                asked.population,
+                n=n,
+                cohort=cohort,
+                seed=seed,
+                engine=opened,
+                path=file,
+                progress=progress,
+            )
+    except CannotTabulateError as error:
+        raise UsageError(str(error)) from error
+    except KeyboardInterrupt:
+        if file is not None and file.exists():
+            click.echo(f"interrupted; the same command goes on from {file}", err=True)
+        raise
+    text = json_text({"scenario": found.name, "parameters": parameters, **done.values(projection)})
+    if out is not None:
+        write_result(out / TRANSCRIPT, text + "\n", recorded=False)
+    if as_json:
+        click.echo(text)
+        return
+    from scenarios.report.terminal.text import tabulated_report
+
+    print_report(tabulated_report(found.name, done, projection), soft_wrap=False)
+    if out is not None:
+        click.echo(f"written: {out / RESULT}")
+
+
+def _projection(parameters: Any) -> Projection:
+    """The projection that a scenario's own parameter asks for."""
+    asked: Any = getattr(parameters, "project", "none")
+    if asked not in get_args(Projection):
+        known = ", ".join(get_args(Projection))
+        raise UsageError(f"parameter 'project' = {asked!r}: expected one of {known} by law")
+    projection: Projection = asked
+    return projection
+
+
+def _check_heard(
+    scenario: Scenario[Any], given: dict[str, Any], context: Context, asked: Surveyed
+) -> None:
+    """Refuse a parameter that changes neither the variant nor the population.
+
+    Raises:
+        UsageError: names it.
+    """
+    for name in given:
+        rest = {other: value for other, value in given.items() if other != name}
+        if name == "project" or scenario.configure(rest) == scenario.configure(given):
+            continue
+        try:
+            without = surveyed(scenario, scenario.configure(rest), context)
+        except UsageError:
+            continue
+        if (without.variant, without.population.digest) == (
+            asked.variant,
+            asked.population.digest,
+        ):
+            raise UsageError(
+                f"parameter {name!r} changes nothing by law: neither what is asked nor who"
+            )
+
+
+@contextlib.contextmanager
+def _progress(name: str, *, silent: bool) -> Generator[Callable[[int, int], None]]:
+    """On a terminal, a bar with the time that is left."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if silent or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} of {task.total:,} people"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=1)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield progress

@@ -1,0 +1,121 @@
+"""The file of a tabulation under way: the cohorts that are done and their sum, replaced as a whole.
+
+A driver that dies leaves the last one, and the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scenarios.files.writing import is_named, lock, make_folder, naming, open_private, write_whole
+from scenarios.running.errors import UsageError
+
+COHORTS = "cohorts.part"
+"""The name that the command gives such a file."""
+
+_MAGIC = b"sottovoce cohorts 1\n"
+_DIGEST_BYTES = 32
+_LOCK = ".lock"
+
+
+class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a tabulation under way.
+
+    Args:
+        about: what is tabulated; another tabulation does not go on from here.
+        seconds: spent so far.
+        stages: of every finished stage, the leaves of its cohorts and its sum.
+        done: which cohorts of the present stage are done, bit by bit.
+        leaves: of its cohorts.
+        totals: its sum, int64 little-endian.
+    """
+
+    about: dict[str, Any]
+    seconds: float
+    stages: list[tuple[bytes, bytes]]
+    done: bytes
+    leaves: bytes
+    totals: bytes
+
+
+def write_snapshot(path: Path, snapshot: Snapshot) -> None:
+    """Replace the file.
+
+    Raises:
+        OSError: it cannot be written; the earlier one stays.
+    """
+    content = msgspec.msgpack.encode(snapshot)
+    write_whole(path, _MAGIC + hashlib.sha256(content).digest() + content, private=True)
+
+
+def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
+    """What is known, or None if there is no such file.
+
+    Args:
+        about: what is to be tabulated.
+
+    Raises:
+        UsageError: the file is damaged, or of something else; says what differs.
+        OSError: it cannot be read.
+    """
+    try:
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return None
+    body = content[len(_MAGIC) + _DIGEST_BYTES :]
+    if content[: len(_MAGIC)] != _MAGIC:
+        raise UsageError(f"{path}: is not the file of a tabulation; delete it or write elsewhere")
+    if hashlib.sha256(body).digest() != content[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]:
+        raise UsageError(f"{path}: is damaged; delete it to begin anew")
+    try:
+        found = msgspec.msgpack.decode(body, type=Snapshot)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path}: is damaged ({error}); delete it to begin anew") from error
+    wanted = msgspec.msgpack.decode(msgspec.msgpack.encode(about))
+    if found.about != wanted:
+        differing = [key for key in wanted if found.about.get(key) != wanted[key]]
+        raise UsageError(
+            f"{path}: is of another tabulation, with another {' and '.join(differing) or 'form'}; "
+            "delete it to begin anew, or write elsewhere"
+        )
+    return found
+
+
+@contextmanager
+def sole(path: Path) -> Generator[None]:
+    """Make sure that no other program tabulates into a file while the block runs.
+
+    Raises:
+        UsageError: another one does.
+        OSError: its folder cannot be written to.
+    """
+    make_folder(path.parent)
+    busy = f"{path}: another program is tabulating into this file"
+    own = path.with_name(path.name + _LOCK)
+    descriptor = open_private(own, os.O_RDWR | os.O_CREAT)
+    try:
+        lock(descriptor, own, busy)
+        if not is_named(descriptor, own):
+            raise UsageError(busy)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_snapshot(path: Path) -> None:
+    """Remove the file of a tabulation that is finished.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    with naming(path):
+        path.unlink(missing_ok=True)
+        path.with_name(path.name + _LOCK).unlink(missing_ok=True)

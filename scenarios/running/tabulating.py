@@ -1,0 +1,473 @@
+"""Populations by law: cohorts are drawn, asked and counted by an engine, and their counts added.
+
+Nobody is live and nothing is recorded: the reports are drawn by the clients' own code, from people
+who are drawn from a population. So 10^9 respondents take a minute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from protocol.accounting.accountants import Loss, maximum
+from protocol.crypto.merkle import Tree
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.messages import Message
+from protocol.populations.cohorts import Counted, Job, count_cohort, loss_of
+from protocol.populations.population import Population, Resampled
+from protocol.populations.tally import Tally
+from protocol.session.tabulation import Stage, Totals
+from protocol.session.variant import Variant, parameters_of
+from protocol.surveys.records import Records
+from scenarios.engines.carrying import packed, unpacked
+from scenarios.engines.engine import Engine, completed
+from scenarios.engines.opening import open_engine
+from scenarios.files.cohorts_done import (
+    Snapshot,
+    read_snapshot,
+    remove_snapshot,
+    sole,
+    write_snapshot,
+)
+from scenarios.report.formatting import as_json
+from scenarios.report.values import claims_values
+from scenarios.running.errors import UsageError
+from scenarios.running.names import EngineName
+from scenarios.running.outcomes import Outcome, reported_values
+from scenarios.running.scenario import Context, Scenario
+from scenarios.running.simulation import program
+from transports.faults import Fault
+
+E = TypeVar("E", bound=Estimate)
+P = TypeVar("P", bound=msgspec.Struct)
+
+MAX_PEOPLE = 2**53
+MAX_COHORT = 2**27
+MAX_COHORTS = 2**24
+"""The most people, the largest cohort, and the most cohorts."""
+
+COHORT = 1_000_000
+"""Of how many people a cohort is by default."""
+
+WRITTEN_EVERY = 10.0
+"""How many seconds of work are lost at most if a driver dies; more where writing takes long."""
+
+_SHARE_OF_WRITING = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tabulated:
+    """What respondents by law have said.
+
+    Args:
+        variant: how they were asked.
+        population: where they were drawn from.
+        n: how many they are.
+        cohort: of how many a cohort is; the last one may be smaller.
+        cohorts: how many cohorts were counted, in all stages.
+        stages: how many questions there were, such as the rounds of PrivKVM.
+        seed: what decided all randomness.
+        engine: what carried out the work.
+        result: as the aggregator would publish it; its counts may exceed their type on the wire.
+        digest: the root of the Merkle tree over the cohorts' counts, 32 bytes. It is the same on
+            every engine.
+        loss: what the ledger says of a respondent.
+        seconds: how long it took.
+    """
+
+    variant: Variant
+    population: Population
+    n: int
+    cohort: int
+    cohorts: int
+    stages: int
+    seed: int
+    engine: str
+    result: Message
+    digest: bytes
+    loss: Loss
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tabulated: {self.variant.name}, {self.n} people by law, "
+            f"digest {self.digest.hex()[:16]}>"
+        )
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimate in the result."""
+        return self.variant.estimate(self.result)
+
+    def estimate_as(self, kind: type[E]) -> E:
+        """The estimate, of a kind that is known.
+
+        Raises:
+            TypeError: it is of another kind.
+        """
+        estimate = self.estimate
+        if not isinstance(estimate, kind):
+            raise TypeError(f"{estimate!r}: expected {kind.__name__}")
+        return estimate
+
+    @property
+    def attribute_epsilon(self) -> dict[str, float]:
+        """What the ledger says of a respondent, for records that differ in one attribute."""
+        return {name: self.loss.attributes.get(name, 0.0) for name in self.variant.survey.names}
+
+    @property
+    def sentence(self) -> str:
+        """Who was asked, and that it was by law."""
+        return (
+            f"{self.n:,} people by law, drawn from {self.population.says}: nobody was live, no "
+            "message was sent, and nothing was recorded."
+        )
+
+    def values(self, projection: Projection = "none") -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's name and parameters.
+
+        Args:
+            projection: applied to the tables.
+        """
+        estimate, loss, records = self.estimate, self.loss, self.population.records
+        privacy: dict[str, Any] = {
+            "record_epsilon": None if loss.unbounded else loss.record,
+            "attribute_epsilon": None if loss.unbounded else self.attribute_epsilon,
+            **({"unbounded": list(loss.unbounded)} if loss.unbounded else {}),
+            "claims": claims_values(self.variant.claims()),
+        }
+        plain: dict[str, Any] = as_json(
+            {
+                "variant": self.variant.name,
+                "seed": self.seed,
+                "by_law": {
+                    "says": self.sentence,
+                    "population": self.population.says,
+                    "cohort": self.cohort,
+                    "cohorts": self.cohorts,
+                    "stages": self.stages,
+                    "engine": self.engine,
+                },
+                "respondents": self.n,
+                **reported_values(estimate, records, projection, respondents=self.n, drawn=True),
+                "digest": self.digest.hex(),
+                "privacy": privacy,
+                "seconds": round(self.seconds, 3),
+            }
+        )
+        return plain
+
+
+def tabulate(
+    variant: Variant,
+    population: Population | Records,
+    *,
+    n: int,
+    cohort: int = COHORT,
+    seed: int = 1,
+    engine: Engine | EngineName = "here",
+    jobs: int | None = None,
+    address: str | None = None,
+    path: Path | str | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Tabulated:
+    """Ask many people by law: draw them from a population, cohort by cohort, and count the answers.
+
+    The same seed, n and cohort give the same counts and the same digest on every engine. Memory is
+    bounded, whatever n, but for 32 bytes a cohort.
+
+    Args:
+        variant: how people are asked; what a person says must depend on the question and her own
+            record alone.
+        population: where they are drawn from; records are drawn with replacement.
+        n: how many people, 1 to 2**53.
+        cohort: of how many people one task is, 1 to 2**27.
+        seed: decides all randomness, 0 to 2**64 - 1. It protects nobody.
+        engine: what carries out the work, or its name.
+        jobs: how many tasks run at a time, if an engine is opened by its name.
+        address: of a cluster that Ray is to use.
+        path: a file of finished cohorts, replaced every few seconds. If it is there, the work goes
+            on from it; when all is done, it is removed.
+        progress: told how many people were asked, and of how many at most.
+
+    Raises:
+        CannotTabulateError: the variant is such that nobody answers by herself; it says why.
+        UsageError: arguments out of range or that do not fit together, or a file at ``path`` that
+            is damaged or of another tabulation.
+        SurveyError: the population is of another survey than the variant's.
+        EngineError: workers cannot be kept alive, or cannot be reached.
+        OSError: the file cannot be written.
+    """
+    if isinstance(population, Records):
+        population = Resampled(population)
+    _check("n", n, MAX_PEOPLE)
+    _check("cohort", cohort, MAX_COHORT)
+    if n > cohort * MAX_COHORTS:
+        raise UsageError(
+            f"n {n:,} in cohorts of {cohort:,}: expected at most {MAX_COHORTS:,} cohorts"
+        )
+    try:
+        job = Job(variant, population, seed)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    with ExitStack() as stack:
+        if isinstance(engine, Engine):
+            opened = engine
+            if jobs is not None or address is not None:
+                raise UsageError("jobs and address are of an engine that is opened by its name")
+        else:
+            opened = stack.enter_context(open_engine(engine, jobs=jobs, address=address))
+        file = None if path is None else Path(path)
+        if file is not None:
+            stack.enter_context(sole(file))
+        driver = _Driver(job, opened, n=n, cohort=cohort, file=file, progress=progress)
+        result = driver.run()
+        if file is not None:
+            remove_snapshot(file)
+    return Tabulated(
+        variant=variant,
+        population=population,
+        n=n,
+        cohort=cohort,
+        cohorts=driver.tree.count,
+        stages=driver.stages,
+        seed=seed,
+        engine=opened.name,
+        result=result,
+        digest=driver.tree.root(),
+        loss=driver.loss,
+        seconds=driver.seconds,
+    )
+
+
+class _Driver:
+    """A tabulation under way."""
+
+    def __init__(
+        self,
+        job: Job,
+        engine: Engine,
+        *,
+        n: int,
+        cohort: int,
+        file: Path | None,
+        progress: Callable[[int, int], object],
+    ) -> None:
+        self.tree = Tree()
+        self._job = job
+        self._engine = engine
+        self._n = n
+        self._cohort = cohort
+        self._file = file
+        self._progress = progress
+        self._about = about(job, n=n, cohort=cohort)
+        self._known = None if file is None else read_snapshot(file, self._about)
+        self._before = 0.0 if self._known is None else self._known.seconds
+        self._started = self._written = time.monotonic()
+        self._pause = WRITTEN_EVERY
+        self._finished: list[tuple[bytes, bytes]] = []
+        self._losses: dict[int, Loss] = {}
+        self._people = 0
+        self._shared: Job | bytes = job if engine.name == "here" else packed(_itself, job)
+
+    @property
+    def stages(self) -> int:
+        """How many are finished."""
+        return len(self._finished)
+
+    @property
+    def seconds(self) -> float:
+        """Spent so far, those before a resumption included."""
+        return self._before + time.monotonic() - self._started
+
+    @property
+    def loss(self) -> Loss:
+        """What the ledger says of a respondent; each is in one group."""
+        return maximum(list(self._losses.values()))
+
+    def run(self) -> Message:
+        """Ask stage by stage; returns the result."""
+        asking = self._job.variant.stages(self._n)
+        stage = next(asking)
+        while True:
+            # What people of one group tell is that of its last stage, which goes through all.
+            self._losses[stage.group] = loss_of(self._job, stage)
+            totals = self._sum_of(stage)
+            try:
+                stage = asking.send(totals)
+            except StopIteration as end:
+                result: Message = end.value
+                return result
+
+    def _sum_of(self, stage: Stage) -> Totals:
+        tally = Tally(self.stages, people=stage.people, cohort=self._cohort)
+        self._restore(tally)
+        total = self._people + stage.people + stage.rest
+        self._progress(self._people + tally.people, total)
+        try:
+            for cohort, counted in completed(self._engine, _count, self._tasks(stage, tally)):
+                tally.add(cohort, counted)
+                self._progress(self._people + tally.people, total)
+                if time.monotonic() - self._written > self._pause:
+                    self._write(tally)
+        except BaseException:
+            # On a full disk the file stays as it was.
+            with contextlib.suppress(OSError):
+                self._write(tally)
+            raise
+        for leaf in tally.leaves():
+            self.tree.append(leaf)
+        _, leaves, totals = tally.state()
+        self._finished.append((leaves, totals))
+        self._people += stage.people
+        return tally.totals
+
+    def _tasks(self, stage: Stage, tally: Tally) -> Iterator[tuple[int, _Task]]:
+        for cohort in tally.missing():
+            yield cohort, _Task(self._shared, stage, cohort, tally.size_of(cohort))
+
+    def _restore(self, tally: Tally) -> None:
+        known = self._known
+        if known is None or tally.stage > len(known.stages):
+            return
+        try:
+            if tally.stage < len(known.stages):
+                leaves, totals = known.stages[tally.stage]
+                done = b"\xff" * (len(tally) // 8)
+                if len(tally) % 8:
+                    done += bytes([0xFF << (8 - len(tally) % 8) & 0xFF])
+                tally.restore(done, leaves, totals)
+            else:
+                tally.restore(known.done, known.leaves, known.totals)
+        except ValueError as error:
+            raise UsageError(f"{self._file}: {error}; delete it to begin anew") from error
+
+    def _write(self, tally: Tally) -> None:
+        if self._file is None:
+            return
+        began = time.monotonic()
+        done, leaves, totals = tally.state()
+        write_snapshot(
+            self._file,
+            Snapshot(
+                about=self._about,
+                seconds=self.seconds,
+                stages=self._finished,
+                done=done,
+                leaves=leaves,
+                totals=totals,
+            ),
+        )
+        self._written = time.monotonic()
+        self._pause = max(WRITTEN_EVERY, (self._written - began) / _SHARE_OF_WRITING)
+
+
+def about(job: Job, *, n: int, cohort: int) -> dict[str, Any]:
+    """What is tabulated, for a file of finished cohorts."""
+    return {
+        "variant": job.variant.name,
+        "parameters": parameters_of(job.variant),
+        "survey": job.variant.survey.digest,
+        "population": [job.population.says, job.population.digest],
+        "seed": job.seed,
+        "n": n,
+        "cohort": cohort,
+        "program": program(),
+    }
+
+
+def _itself(job: Job) -> Job:
+    return job
+
+
+@functools.lru_cache(maxsize=2)
+def _unpacked(packed_job: bytes) -> Job:
+    """A job that travelled to this process, unpacked once for all of its cohorts."""
+    job: Job = unpacked(packed_job)[1]
+    return job
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    job: Job | bytes
+    stage: Stage
+    cohort: int
+    k: int
+
+
+def _count(task: _Task) -> Counted:
+    """The kernel."""
+    job = task.job if isinstance(task.job, Job) else _unpacked(task.job)
+    return count_cohort(job, task.stage, task.cohort, task.k)
+
+
+def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed:
+    """What a scenario would simulate: its variant, and the population that its records are of.
+
+    Raises:
+        UsageError: it simulates nothing through its context, or with faults.
+    """
+    if scenario.reproduces:
+        raise UsageError(
+            f"scenario {scenario.name!r} is a reproduction, which draws by law anyway: run it"
+        )
+    asking = _Asking(seed=context.seed, data=context.data)
+    try:
+        scenario.run(parameters, asking)
+    except _HeardError as heard:
+        return heard.surveyed
+    raise UsageError(f"scenario {scenario.name!r} does not call context.simulate: nobody is asked")
+
+
+class Surveyed(NamedTuple):
+    """What a scenario would simulate."""
+
+    variant: Variant
+    population: Population
+
+
+class _HeardError(BaseException):
+    """Ends a scenario where it would simulate; no ``except Exception`` of its own holds it up."""
+
+    def __init__(self, surveyed: Surveyed) -> None:
+        super().__init__("heard")
+        self.surveyed = surveyed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking(Context):
+    """A context that simulates nothing, but ends the scenario with what it would simulate."""
+
+    laws: list[tuple[Records, Population]] = field(default_factory=list)
+
+    def drawn(self, records: Records, population: Population) -> Records:
+        self.laws.append((records, population))
+        return records
+
+    def simulate(
+        self,
+        variant: Variant,
+        records: Records,
+        *,
+        parties: int | None = None,
+        drop: float = 0.0,
+        rules: Sequence[Fault] = (),
+    ) -> Outcome:
+        if drop or rules:
+            raise UsageError("people by law never depart: no faults can be injected")
+        laws = (law for of, law in self.laws if of is records)
+        raise _HeardError(Surveyed(variant, next(laws, None) or Resampled(records)))
+
+
+def _check(name: str, given: int, most: int) -> None:
+    if not isinstance(given, int) or not 1 <= given <= most:
+        raise UsageError(f"{name} {given!r}: expected an integer from 1 to {most:,}")
