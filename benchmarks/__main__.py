@@ -13,7 +13,17 @@ import msgspec
 import numpy as np
 import trio
 
-from benchmarks import blocks, estimation, judging, marginals, mathematics, session, sums, transport
+from benchmarks import (
+    blocks,
+    estimation,
+    judging,
+    marginals,
+    mathematics,
+    session,
+    sums,
+    tabulating,
+    transport,
+)
 from benchmarks.clients import attack_clients
 from benchmarks.oracles import compare_oracles
 from benchmarks.timing import Benchmark, measure, report
@@ -43,6 +53,8 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "literal-sum": sums.literal,
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),
+        "tabulate": tabulating.sixteen,
+        "tabulate-adult": tabulating.eight_attributes,
         "local": session.local,
         "recording": session.recording,
         "session": session.session,

@@ -27,7 +27,7 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.run import clear
-from scenarios.files.cohorts_done import COHORTS
+from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
 from scenarios.running.errors import UsageError
@@ -135,6 +135,7 @@ def tabulate_(
                 seed=seed,
                 engine=opened,
                 path=file,
+                keep=True,
                 progress=progress,
             )
     except CannotTabulateError as error:
@@ -146,6 +147,7 @@ def tabulate_(
     text = json_text({"scenario": found.name, "parameters": parameters, **done.values(projection)})
     if out is not None:
         write_result(out / TRANSCRIPT, text + "\n", recorded=False)
+        remove_snapshot(out / COHORTS)
     if as_json:
         click.echo(text)
         return

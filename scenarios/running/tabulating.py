@@ -178,6 +178,7 @@ def tabulate(
     jobs: int | None = None,
     address: str | None = None,
     path: Path | str | None = None,
+    keep: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Tabulated:
     """Ask many people by law: draw them from a population, cohort by cohort, and count the answers.
@@ -197,6 +198,8 @@ def tabulate(
         address: of a cluster that Ray is to use.
         path: a file of finished cohorts, replaced every few seconds. If it is there, the work goes
             on from it; when all is done, it is removed.
+        keep: leave the file when all is done, until the result is written: whoever does that
+            removes it.
         progress: told how many people were asked, and of how many at most.
 
     Raises:
@@ -231,7 +234,7 @@ def tabulate(
             stack.enter_context(sole(file))
         driver = _Driver(job, opened, n=n, cohort=cohort, file=file, progress=progress)
         result = driver.run()
-        if file is not None:
+        if file is not None and not keep:
             remove_snapshot(file)
     return Tabulated(
         variant=variant,
@@ -305,6 +308,7 @@ class _Driver:
             try:
                 stage = asking.send(totals)
             except StopIteration as end:
+                self._write((b"", b"", b""))
                 result: Message = end.value
                 return result
 
@@ -318,11 +322,11 @@ class _Driver:
                 tally.add(cohort, counted)
                 self._progress(self._people + tally.people, total)
                 if time.monotonic() - self._written > self._pause:
-                    self._write(tally)
+                    self._write(tally.state())
         except BaseException:
             # On a full disk the file stays as it was.
             with contextlib.suppress(OSError):
-                self._write(tally)
+                self._write(tally.state())
             raise
         for leaf in tally.leaves():
             self.tree.append(leaf)
@@ -351,11 +355,12 @@ class _Driver:
         except ValueError as error:
             raise UsageError(f"{self._file}: {error}; delete it to begin anew") from error
 
-    def _write(self, tally: Tally) -> None:
+    def _write(self, state: tuple[bytes, bytes, bytes]) -> None:
+        """Write the file: the finished stages, and the state of the present one."""
         if self._file is None:
             return
         began = time.monotonic()
-        done, leaves, totals = tally.state()
+        done, leaves, totals = state
         write_snapshot(
             self._file,
             Snapshot(

@@ -17,6 +17,10 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 
 
+PROBED = 9
+"""How many reports are made up to see whether results add up."""
+
+
 class Request(Message, frozen=True):
     """The question; how it is answered is in the charter.
 
@@ -109,17 +113,18 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """One question; the result is the sum of what ``pooled`` makes of each party's report.
 
         Raises:
-            CannotTabulateError: the results of two parties do not add up to that of both.
+            CannotTabulateError: the results of single parties do not add up to that of all.
         """
-        each = [self._read_of(place) for place in range(2)]
-        both = self.pooled(each)
-        one, other = (numbers_of(self.pooled([read])) for read in each)
-        if not np.array_equal(numbers_of(both), one + other):
+        each = [self._read_of(party) for party in range(PROBED)]
+        together = self.pooled(each)
+        apart = [numbers_of(self.pooled([read])) for read in each]
+        same_shape = len({len(numbers_of(together)), *map(len, apart)}) == 1
+        if not same_shape or not np.array_equal(numbers_of(together), sum(apart)):
             raise CannotTabulateError(
-                f"variant {self.name!r} cannot be tabulated: the results of two parties do not add "
-                "up to the result of both; it needs methods 'stages' and 'count' of its own"
+                f"variant {self.name!r} cannot be tabulated: the results of single parties do not "
+                "add up to the result of all; it needs methods 'stages' and 'count' of its own"
             )
-        return with_numbers(both, (yield Stage(self.question(), people)))
+        return with_numbers(together, (yield Stage(self.question(), people)))
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
         """The sum of what ``pooled`` makes of each party's report."""
@@ -142,10 +147,10 @@ class OneReport(Variant, frozen=True, kw_only=True):
             )
         return read
 
-    def _read_of(self, place: int) -> Any:
-        """What is read of a report on the first or second category of every attribute."""
-        codes = np.array([[place % size for size in self.survey.sizes]])
-        stream = Stream(bytes(32)).derive(f"respondent {place}")
+    def _read_of(self, party: int) -> Any:
+        """What is read of the report of one respondent, whom anybody can make up."""
+        stream = Stream(bytes(32)).derive(f"respondent {party}")
+        codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]
         report = self.answer(Records(self.survey, codes), self.question(), stream)
         return self.read(report)
 
