@@ -13,11 +13,11 @@ import click
 from protocol.errors import CannotTabulateError
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
+from scenarios.cli.engines import EngineChoice, engine_options
 from scenarios.cli.options import (
     FILE,
     FOLDER,
-    EngineChoice,
-    engine_options,
+    clear,
     force_option,
     json_option,
     json_text,
@@ -26,7 +26,6 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
-from scenarios.cli.run import clear
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder

@@ -16,7 +16,6 @@ from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, 
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 
-
 PROBED = 9
 """How many reports are made up to see whether results add up."""
 
