@@ -32,6 +32,7 @@ COMMANDS = {
     "show": Place("inspect", "Show who said what to whom."),
     "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
     "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
+    "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
     "verify": Place("inspect", "Check that a transcript is what was recorded."),
 }
 """Where every command is, and what it does."""

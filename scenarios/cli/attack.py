@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 import numpy as np
 from click.core import ParameterSource
 
@@ -17,10 +18,13 @@ from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import shown
 from scenarios.cli.completion import complete_variant, complete_variant_setting
+from scenarios.cli.engines import EngineChoice, engine_options
 from scenarios.cli.options import (
     FILE,
+    FOLDER,
     Amount,
     json_option,
+    json_text,
     print_json,
     print_report,
     seed_option,
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from protocol.attack.client import ClientAttack
     from protocol.randomizers import Randomizer
     from protocol.session.variant import Variant
+
+ATTACK = "attack.json"
+"""The name of an attack's result in the folder of ``--out``."""
 
 _VARIANTS_ALONE = {
     "runs": "--runs",
@@ -101,6 +108,12 @@ _VARIANTS_ALONE = {
     metavar="EPSILON",
     help="For a client function: the epsilon that is claimed for these two inputs.",
 )
+@click.option(
+    "--out",
+    type=FOLDER,
+    help=f"The folder for {ATTACK}. If the attack is ended midway, the same command does the rest.",
+)
+@engine_options
 @json_option
 @click.pass_context
 def attack(
@@ -117,6 +130,8 @@ def attack(
     seed: int,
     inputs: str | None,
     claims: float | None,
+    out: Path | None,
+    engine: EngineChoice,
     as_json: bool,
 ) -> int:
     """Attack VARIANT, a name or PATH.py:Class: does it reveal more than its ledger says?
@@ -142,9 +157,14 @@ def attack(
                     f"--inputs and --claims are for a client function; {variant} is a variant"
                 )
             limits |= {"observer": PartyId(observer), "runs": runs, "copies": copies}
-            result = _variant_attacked(found, settings, survey_file, limits)
+            result = _variant_attacked(found, settings, survey_file, limits, engine, out)
         else:
             kind = "function" if callable(found) else "randomizer"
+            if engine.chosen or out is not None:
+                raise UsageError(
+                    f"--engine, --jobs and --out are for variants; {variant} is a {kind}, which "
+                    "is attacked in one piece"
+                )
             for name, option in _VARIANTS_ALONE.items():
                 if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                     raise UsageError(f"{option} is for variants; {variant} is a {kind}")
@@ -180,15 +200,40 @@ def attack(
 
 
 def _variant_attacked(
-    cls: type[Variant], settings: dict[str, str], survey_file: Path | None, limits: dict[str, Any]
+    cls: type[Variant],
+    settings: dict[str, str],
+    survey_file: Path | None,
+    limits: dict[str, Any],
+    engine: EngineChoice,
+    out: Path | None,
 ) -> Attack:
     from protocol.attack.attack import attack
+    from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES, example, read_survey
+    from scenarios.engines.sweep import Sweep, about_of
+    from scenarios.files.pieces import PIECES
+    from scenarios.files.writing import check_output, write_whole
+    from scenarios.report.terminal.attack import attack_values
 
     survey = read_survey(survey_file) if survey_file is not None else None
     made, records = example(cls, settings, survey)
     limits["copies"] = limits["copies"] or COPIES.get(made.name)
-    return attack(made, records, **limits)
+    about = about_of(
+        "attack",
+        cls,
+        variant=made.name,
+        parameters=parameters_of(made),
+        survey=msgspec.to_builtins(made.survey),
+        **limits,
+    )
+    if out is not None:
+        check_output(out / ATTACK)
+    with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
+        found = attack(made, records, **limits, carried=sweep)
+        if out is not None:
+            write_whole(out / ATTACK, json_text(attack_values(made.name, found)) + "\n")
+            sweep.finish()
+    return found
 
 
 def _client_attacked(

@@ -28,6 +28,11 @@ class EngineChoice:
     jobs: int | None
     address: str | None
 
+    @property
+    def chosen(self) -> bool:
+        """Whether anything but this process was asked for."""
+        return self != EngineChoice("here", None, None)
+
     def open(self) -> Engine:
         """The engine, to be used in a ``with`` block.
 

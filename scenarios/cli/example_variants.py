@@ -1,4 +1,4 @@
-"""A small survey and parameters for every variant, for ``sottovoce attack``."""
+"""A small survey and parameters for every variant, to be attacked or tested."""
 
 from __future__ import annotations
 
@@ -91,7 +91,11 @@ def read_survey(path: Path | str) -> Survey:
 
 
 def example(
-    cls: type[Variant], settings: Mapping[str, str], survey: Survey | None = None
+    cls: type[Variant],
+    settings: Mapping[str, str],
+    survey: Survey | None = None,
+    *,
+    respondents: int = RESPONDENTS,
 ) -> tuple[Variant, Records]:
     """A variant with parameters, and a few respondents.
 
@@ -100,6 +104,7 @@ def example(
         settings: parameters as text, instead of the example's. ``p`` and ``epsilon`` go to
             ``with_keep`` and ``with_epsilon`` if the class has these and no such field.
         survey: what to ask, instead of an example.
+        respondents: how many there are.
 
     Raises:
         UsageError: a parameter is unknown, missing, or out of range; it says which.
@@ -113,7 +118,7 @@ def example(
     given.update({name: _value(text) for name, text in settings.items()})
     variant = _made(cls, given, survey)
     sizes = np.array(survey.sizes)
-    steps = np.arange(RESPONDENTS)[:, np.newaxis]
+    steps = np.arange(respondents)[:, np.newaxis]
     codes = (steps + np.arange(len(sizes))) % sizes
     return variant, Records(survey, codes)
 

@@ -18,6 +18,7 @@ from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
+from scenarios.cli.engines import EngineChoice, engine_options
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -30,6 +31,7 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
+from scenarios.engines.sweep import Sweep, about_of
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (
     PARTIAL,
@@ -38,6 +40,7 @@ from scenarios.files.kept_records import (
     partial_path,
     write_result,
 )
+from scenarios.files.pieces import PIECES
 from scenarios.files.writing import check_output, make_folder, write_whole
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import all_scenarios, find_scenario
@@ -100,6 +103,7 @@ def list_() -> None:
     is_flag=True,
     help="Run a reproduction once, through live parties.",
 )
+@engine_options
 def run(
     scenario: str,
     settings: dict[str, str],
@@ -113,6 +117,7 @@ def run(
     plot: Path | None,
     synthetic: Path | None,
     by_messages: bool,
+    engine: EngineChoice,
 ) -> None:
     """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own.
 
@@ -138,34 +143,49 @@ def run(
         _check_output("--synthetic", synthetic, out)
         synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces
+    if live and engine.chosen:
+        raise UsageError(f"--engine, --jobs: {found.name!r} is run live, in one piece")
     if out is not None:
         make_folder(out)
         clear(out, force=force)
-    with _progress(found, transport if live else None, silent=as_json) as (watch, progress):
-        context = Context(
-            seed=seed,
-            transport=transport,
-            data=data,
-            transcript=out / TRANSCRIPT if out is not None and live else None,
-            watch=watch,
-            by_messages=by_messages,
-            progress=progress,
-        )
-        started = time.perf_counter()
-        done = found.run(parameters, context)
-        seconds = time.perf_counter() - started
+    about = about_of(
+        "run",
+        found.run,
+        scenario=found.name,
+        parameters=msgspec.to_builtins(parameters),
+        seed=seed,
+        data=None if data is None else str(data.absolute()),
+    )
+    written = []
+    with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
+        with _progress(found, transport if live else None, silent=as_json) as (watch, progress):
+            context = Context(
+                seed=seed,
+                transport=transport,
+                data=data,
+                transcript=out / TRANSCRIPT if out is not None and live else None,
+                watch=watch,
+                by_messages=by_messages,
+                progress=progress,
+                sweep=sweep,
+            )
+            started = time.perf_counter()
+            done = found.run(parameters, context)
+            seconds = time.perf_counter() - started
         if by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
         if isinstance(done, Reproduced):
             text = json_text(done.result())
         else:
             text = json_text({"scenario": found.name, "parameters": parameters, **done.values()})
-    written = []
-    if out is not None:
-        recorded = out / TRANSCRIPT
-        write_result(recorded, text + "\n", recorded=done.outcome is not None)
-        written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
-        written.append(out / RESULT)
+        if out is not None:
+            recorded = out / TRANSCRIPT
+            write_result(recorded, text + "\n", recorded=done.outcome is not None)
+            written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
+            written.append(out / RESULT)
+            sweep.finish()
+    if engine.chosen and not sweep.maps:
+        click.echo(f"{found.name} is one piece of work, done in this process", err=True)
     if as_json:
         click.echo(text)
     else:
@@ -195,7 +215,13 @@ def _check_output(option: str, path: Path, out: Path | None) -> None:
     """Make sure before the run that a file can be written after it."""
     if out is not None:
         recorded = out / TRANSCRIPT
-        own = (recorded, partial_path(recorded), checkpoint_path(recorded), out / RESULT)
+        own = (
+            recorded,
+            partial_path(recorded),
+            checkpoint_path(recorded),
+            out / RESULT,
+            out / PIECES,
+        )
         if path.resolve() in [name.resolve() for name in own]:
             raise UsageError(f"{option} {path}: --out writes this file; give another name")
     check_output(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -11,6 +13,7 @@ from typing import Any, Self, TypeVar
 from scenarios.engines.engine import Engine, completed
 from scenarios.engines.here import Here
 from scenarios.files.pieces import Pieces, growing_pieces
+from scenarios.running.user_modules import loaded_user_module
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -114,3 +117,20 @@ class Sweep:
         trace: TracebackType | None,
     ) -> None:
         self._open.close()
+
+
+def about_of(command: str, definition: object, **settings: object) -> dict[str, Any]:
+    """All that a sweep's results depend on, for its file of pieces.
+
+    Args:
+        command: which command carries it out.
+        definition: a class or function; of a person's own file, that counts by its content.
+        settings: the rest, as JSON has it.
+    """
+    own = loaded_user_module(definition.__module__)
+    return {
+        "command": command,
+        **settings,
+        "own file": hashlib.sha256(own.source).hexdigest() if own else None,
+        "version": f"sottovoce {version('sottovoce')}, numpy {version('numpy')}",
+    }

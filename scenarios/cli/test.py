@@ -1,0 +1,140 @@
+"""``sottovoce test``: does a variant keep its contract, and what must hold under faults?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scenarios.cli.completion import complete_variant, complete_variant_setting
+from scenarios.cli.engines import EngineChoice, engine_options
+from scenarios.cli.options import (
+    FILE,
+    FOLDER,
+    json_option,
+    json_text,
+    print_json,
+    seed_option,
+    set_option,
+)
+from scenarios.running.errors import UsageError
+from scenarios.running.loading import find_variant
+
+TEST = "test.json"
+"""The name of a test's result in the folder of ``--out``."""
+
+RESPONDENTS = 10
+
+
+@click.command()
+@click.argument("variant", shell_complete=complete_variant)
+@click.option(
+    "--schedules",
+    type=click.IntRange(0, 10**6),
+    default=20,
+    show_default=True,
+    help="Number of fault schedules, each worse than the one of its sort before.",
+)
+@click.option(
+    "--parties",
+    type=click.IntRange(1, RESPONDENTS),
+    help=f"Over how many parties the {RESPONDENTS} records are spread.  [default: one each]",
+)
+@click.option(
+    "--rare",
+    multiple=True,
+    metavar="KIND",
+    help="A kind of message that is sent only because of a fault; repeat for each.",
+)
+@set_option(complete_variant_setting)
+@click.option(
+    "--survey",
+    "survey_file",
+    type=FILE,
+    help="A TOML file with the title and attributes to ask about, instead of an example.",
+)
+@seed_option
+@click.option(
+    "--out",
+    type=FOLDER,
+    help=f"The folder for {TEST}. If the test is ended midway, the same command does the rest.",
+)
+@engine_options
+@json_option
+def test(
+    variant: str,
+    schedules: int,
+    parties: int | None,
+    rare: tuple[str, ...],
+    settings: dict[str, str],
+    survey_file: Path | None,
+    seed: int,
+    out: Path | None,
+    engine: EngineChoice,
+    as_json: bool,
+) -> int:
+    """Test VARIANT, a name or PATH.py:Class: its contract, and seeded fault schedules.
+
+    These are the checks of protocol.testing that its author runs in her own tests: contract, in
+    this process, and under_faults, whose runs are spread over the engine. Exit 1 if something does
+    not hold: the first failure is printed, and the same command finds it again.
+    """
+    from protocol.session.variant import parameters_of
+    from protocol.testing import check_under_faults, check_variant
+    from scenarios.cli.example_variants import example, read_survey
+    from scenarios.engines.sweep import Sweep, about_of
+    from scenarios.files.pieces import PIECES
+    from scenarios.files.writing import check_output, write_whole
+    from scenarios.running.simulation import EXECUTORS
+
+    cls = find_variant(variant)
+    survey = read_survey(survey_file) if survey_file is not None else None
+    made, records = example(cls, settings, survey, respondents=RESPONDENTS)
+    kinds = {kind.kind(): kind for kind in cls.kinds()}
+    for name in rare:
+        if name not in kinds:
+            raise UsageError(f"--rare {name}: expected one of {', '.join(kinds)}")
+    values = {
+        "variant": made.name,
+        "parameters": parameters_of(made),
+        "respondents": len(records),
+        "parties": parties or len(records),
+        "schedules": schedules,
+        "seed": seed,
+    }
+    failed, failure = None, None
+    if out is not None:
+        check_output(out / TEST)
+    about = about_of("test", cls, survey=made.survey.digest.hex(), **values)
+    with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
+        checked = "contract"
+        try:
+            check_variant(
+                made,
+                records,
+                executors=EXECUTORS,
+                parties=parties,
+                rare=[kinds[name] for name in rare],
+                seed=seed,
+            )
+            checked = "faults"
+            check_under_faults(
+                made, records, schedules=schedules, parties=parties, seed=seed, carried=sweep
+            )
+        except AssertionError as error:
+            failed, failure = checked, str(error)
+        found = {**values, "holds": failure is None, "failed": failed, "failure": failure}
+        if out is not None:
+            write_whole(out / TEST, json_text(found) + "\n")
+            sweep.finish()
+    if as_json:
+        print_json(found)
+    elif failure is None:
+        click.echo(
+            f"{made.name} holds: its contract with {len(records)} respondents, and {schedules} "
+            f"fault schedules; seed {seed}"
+        )
+    else:
+        where = "its contract" if failed == "contract" else "a fault schedule"
+        click.echo(f"{made.name} fails {where}: {failure}; seed {seed}")
+    return 0 if failure is None else 1
