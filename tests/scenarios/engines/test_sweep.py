@@ -1,0 +1,367 @@
+"""Sweeps: what was finished is kept whole or not at all, and an end midway changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from protocol.attack.attack import Attack, attack
+from protocol.testing import check_under_faults
+from protocol.variants import RRIndependent, RRJoint
+from scenarios.cli.example_variants import HABITS, example
+from scenarios.engines.processes import Processes
+from scenarios.engines.sweep import Sweep, about_of
+from scenarios.files.pieces import PIECES, growing_pieces
+from scenarios.running.errors import UsageError
+from scenarios.running.reproduction import Row
+from scenarios.running.scenario import Context
+from tests.scenarios.command import complaint, python, sottovoce
+from tests.scenarios.engines import kernels
+from tests.scenarios.reproduced import reproduce
+
+ABOUT = {"command": "test", "seed": 1, "numbers": [1, 2]}
+
+
+class Found(NamedTuple):
+    """What a kernel may return."""
+
+    rows: list[Row]
+    values: dict[str, NDArray[np.float64]]
+    counts: NDArray[np.uint8]
+    exact: float
+
+
+def varied(number: int) -> Found | None:
+    """Of an even number nothing."""
+    if number % 2 == 0:
+        return None
+    row = Row(settings={"n": number}, measured={"x": np.float64(number)}, remark="odd")
+    values = {"one": np.full((2, number), 0.1), "none": np.empty(0)}
+    return Found([row], values, np.array([number, 255], np.uint8), float("inf"))
+
+
+def counted(calls: list[int]) -> Callable[[int], int]:
+    """A kernel that notes how often it was called."""
+
+    def squared(number: int) -> int:
+        calls.append(number)
+        return number * number
+
+    return squared
+
+
+def files_of(path: Path) -> tuple[bytes, tuple[int, ...]]:
+    """A file of pieces, and where each record of it ends."""
+    content, ends = path.read_bytes(), []
+    end = content.index(b"\n") + 1
+    while end < len(content):
+        end += 8 + int.from_bytes(content[end : end + 4], "little")
+        ends.append(end)
+    assert end == len(content)
+    return content, tuple(ends)
+
+
+def test_results_are_in_order_and_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    with Sweep(lambda: Processes(2)) as sweep:
+        found = sweep(kernels.later, range(6), progress=lambda *done: told.append(done))
+    assert found == list(range(6))
+    assert told == [(place, 6) for place in range(1, 7)]
+
+
+def test_a_sweep_without_work_starts_and_writes_nothing(tmp_path: Path) -> None:
+    def never() -> Any:
+        raise AssertionError("an engine was started")
+
+    with Sweep(never, path=tmp_path / "new" / PIECES, about=ABOUT) as sweep:
+        sweep.finish()
+        assert not (tmp_path / "new").exists()
+        assert sweep(kernels.square, []) == []
+
+
+def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
+    def never() -> Any:
+        raise AssertionError("an engine was started")
+
+    with Sweep() as plain, Sweep(path=tmp_path / PIECES, about=ABOUT) as kept:
+        first, second = plain(varied, range(4)), kept(varied, range(4))
+    with Sweep(never, path=tmp_path / PIECES, about=ABOUT) as again:
+        third = again(varied, range(4))
+        again.finish()
+    assert not (tmp_path / PIECES).exists()
+    for found in (second, third):
+        assert [one is None for one in found] == [True, False, True, False]
+        for one, other in zip(first, found, strict=True):
+            if one is None or other is None:
+                continue
+            assert [row.values() for row in one.rows] == [row.values() for row in other.rows]
+            assert one.exact == other.exact
+            for array, of_it in [
+                (one.counts, other.counts),
+                *zip(one[1].values(), other[1].values(), strict=True),
+            ]:
+                np.testing.assert_array_equal(array, of_it, strict=True)
+
+
+def test_a_file_that_is_cut_anywhere_loses_its_last_record_alone(tmp_path: Path) -> None:
+    path = tmp_path / PIECES
+    with Sweep(path=path, about=ABOUT) as sweep:
+        sweep(kernels.square, [3, 4])
+        sweep(kernels.square, [5])
+    content, ends = files_of(path)
+    assert len(ends) == 4
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        calls: list[int] = []
+        with Sweep(path=path, about=ABOUT) as sweep:
+            assert sweep(counted(calls), [3, 4]) == [9, 16]
+            assert sweep(counted(calls), [5]) == [25]
+        assert len(calls) == sum(end > cut for end in ends[1:])
+        assert path.read_bytes() == content
+
+
+def test_a_record_that_was_changed_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / PIECES
+    with Sweep(path=path, about=ABOUT) as sweep:
+        sweep(kernels.square, [3, 4])
+    content, ends = files_of(path)
+    path.write_bytes(content[: ends[1] - 1] + b"\x10" + content[ends[1] :])
+    with Sweep(path=path, about=ABOUT) as sweep:
+        assert sweep(kernels.square, [3, 4]) == [9, 16]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"precious", "is not the file of a sweep; delete it or write elsewhere"),
+        ({**ABOUT, "seed": 2}, "is of another sweep, with another seed; delete it"),
+        ({**ABOUT, "numbers": [], "seed": 0}, "with another seed and numbers; delete it"),
+        ({**ABOUT, "more": 1}, "with another form; delete it"),
+    ],
+)
+def test_another_sweeps_file_is_refused(
+    content: bytes | dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / PIECES
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with growing_pieces(path, content):
+            pass
+    before = path.read_bytes()
+    with Sweep(path=path, about=ABOUT) as sweep, pytest.raises(UsageError) as raised:
+        sweep(kernels.square, [1])
+    assert says in str(raised.value)
+    assert path.read_bytes() == before
+
+
+def test_one_sweep_at_a_time_writes_a_file(tmp_path: Path) -> None:
+    path = tmp_path / PIECES
+    with (
+        growing_pieces(path, ABOUT),
+        Sweep(path=path) as other,
+        pytest.raises(UsageError) as raised,
+    ):
+        other(kernels.square, [1])
+    assert str(raised.value) == f"{path}: another program is carrying out this sweep"
+
+
+def test_a_piece_of_another_type_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / PIECES
+    with Sweep(path=path, about=ABOUT) as sweep:
+        sweep(kernels.square, [1])
+    with Sweep(path=path, about=ABOUT) as sweep, pytest.raises(UsageError, match="is damaged"):
+        sweep(varied, [1])
+
+
+def test_what_a_file_cannot_keep_is_an_error_at_once(tmp_path: Path) -> None:
+    with Sweep(path=tmp_path / PIECES, about=ABOUT) as sweep, pytest.raises(TypeError):
+        sweep(kernels.unsendable, [None])
+
+
+# Reproductions
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("frequency-oracles", {"n": 20}),
+        ("marginals-figure-6", {"n": 1000}),
+        ("rrba-figure-5", {"network": "survey"}),
+        ("rrba-figure-7", {"n": 500, "tables": 1}),
+        ("rrba-honest", {"n": 500}),
+        ("rrba-table-4", {"n": 500, "draws": 20}),
+        ("rrba-table-5", {"n": 500, "tables": 1}),
+        ("rrba-table-6", {"n": 500, "tables": 1}),
+        pytest.param("rr-figure-3", {}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_reproduction_is_the_same_from_its_pieces(
+    name: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    plain = reproduce(name, runs=2, **given).result()
+    for _ in range(2):
+        with Sweep(path=tmp_path / PIECES, about=ABOUT) as sweep:
+            assert reproduce(name, Context(sweep=sweep), runs=2, **given).result() == plain
+
+
+def test_a_killed_worker_changes_no_reproduction() -> None:
+    given = {"runs": 2, "n": 500, "draws": 20}
+    killed = []
+    with Processes(2) as engine, Sweep(lambda: engine) as sweep:
+
+        def kill(done: int, total: int) -> None:
+            if done in (3, 10):
+                worker = next(w for w in engine._workers if w.task is not None)
+                worker.process.kill()
+                killed.append(worker.process.pid)
+
+        context = Context(sweep=sweep, progress=kill)
+        done = reproduce("rrba-table-4", context, **given)
+        assert len(set(killed)) == 2
+    assert done.rows == reproduce("rrba-table-4", **given).rows
+
+
+OWN = """
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+
+from scenarios import Context, Reproduced, Row, Runs, Scenario
+
+LOG = Path(__file__).with_name("log")
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    runs: Runs = 5
+
+
+def half(number: int) -> float:
+    with LOG.open("a") as log:
+        log.write(f"{number} ")
+    if number == 3 and LOG.read_text().count("3") == 1:
+        os.kill(DRIVER, signal.SIGKILL)
+    return number / 2
+
+
+DRIVER = os.getpid()
+
+
+def run(parameters: Parameters, context: Context) -> Reproduced:
+    found = context.map(half, range(parameters.runs))
+    rows = tuple(Row(settings={"place": place}, measured=x) for place, x in enumerate(found))
+    return Reproduced(reproduction="halves", runs=parameters.runs, rows=rows)
+
+
+SCENARIOS = (Scenario(name="halves", summary="Halves.", parameters=Parameters, run=run),)
+"""
+
+
+def test_a_killed_command_goes_on(tmp_path: Path) -> None:
+    """Of a file of a person's own, which counts by its content."""
+    own, out = tmp_path / "own.py", tmp_path / "out"
+    own.write_text(OWN, encoding="utf-8")
+    command = ("-m", "scenarios", "run", own, "--out", out, "--json")
+    assert python(*command).code == -9
+    assert [path.name for path in out.iterdir()] == [PIECES]
+    assert complaint(sottovoce(*command[2:], "--seed", 2)).endswith(
+        "with another seed; delete it to begin anew, or write elsewhere"
+    )
+    own.write_text(OWN + "\n", encoding="utf-8")
+    assert "with another own file; delete it" in complaint(sottovoce(*command[2:]))
+    own.write_text(OWN, encoding="utf-8")
+    found = sottovoce(*command[2:]).json
+    assert [row["measured"] for row in found["rows"]] == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert (tmp_path / "log").read_text(encoding="utf-8").split() == [*"0123", *"34"]
+    assert [path.name for path in out.iterdir()] == ["result.json"]
+
+
+# Commands
+
+
+def test_an_engine_is_for_what_has_pieces(tmp_path: Path) -> None:
+    said = sottovoce("run", "rr-figure-1", "--engine", "processes")
+    assert (said.code, said.err) == (0, "rr-figure-1 is one piece of work, done in this process\n")
+    live = complaint(sottovoce("run", "quickstart", "--jobs", 2))
+    assert live == "--engine, --jobs: 'quickstart' is run live, in one piece"
+    client = tmp_path / "client.py"
+    client.write_text("def client(answer):\n    return answer\n", encoding="utf-8")
+    options = ("--inputs", "0,1", "--claims", 1)
+    refused = f"are for variants; {client}:client is a function, which is attacked in one piece"
+    for more in (("--jobs", 2), ("--out", tmp_path)):
+        said = sottovoce("attack", f"{client}:client", *options, *more)
+        assert complaint(said) == f"--engine, --jobs and --out {refused}"
+
+
+class Ended(Exception):
+    """A sweep was ended midway."""
+
+
+def test_an_attack_goes_on(tmp_path: Path) -> None:
+    few: dict[str, int] = {"trials": 40, "runs": 20, "copies": 12}
+    variant, records = example(RRJoint, {})
+
+    def attacked(sweep: Sweep, *, maps: int) -> Attack:
+        def carried(*task: Any) -> Any:
+            if sweep.maps == maps:
+                raise Ended
+            return sweep(*task)
+
+        return attack(variant, records, **few, carried=carried)
+
+    plain = attack(variant, records, **few)
+    for maps in (3, 5):
+        with Sweep(path=tmp_path / PIECES, about=ABOUT) as sweep, pytest.raises(Ended):
+            attacked(sweep, maps=maps)
+    with Sweep(lambda: Processes(2), path=tmp_path / PIECES, about=ABOUT) as sweep:
+        assert attacked(sweep, maps=-1) == plain
+
+
+def test_an_attack_by_processes_of_a_variant_of_ones_own(tmp_path: Path) -> None:
+    few = ("--trials", 16, "--runs", 16, "--seed", 5)
+    own = f"{Path(__file__).parents[1] / 'own_variants.py'}:PlainAnswers"
+    here = sottovoce("attack", own, *few, "--json")
+    said = sottovoce("attack", own, *few, "--json", "--engine", "processes", "--out", tmp_path)
+    assert said == here
+    assert [path.name for path in tmp_path.iterdir()] == ["attack.json"]
+    assert (tmp_path / "attack.json").read_text(encoding="utf-8") == here.out
+
+
+class Moody(RRIndependent, frozen=True):
+    """A variant whose most is what a party never keeps to."""
+
+    name = "moody"
+
+    def most(self) -> float:
+        return 0.01
+
+
+def test_fault_schedules_fail_alike_wherever_they_are_run() -> None:
+    _, records = example(RRIndependent, {}, respondents=10)
+    few: dict[str, Any] = {"schedules": 2, "seed": 4}
+    with pytest.raises(AssertionError) as here:
+        check_under_faults(Moody.with_keep(HABITS, 0.6), records, **few)
+    assert str(here.value).startswith("schedule 4 (duplicate 0.05): ")
+    with Sweep(lambda: Processes(2)) as sweep:
+        with pytest.raises(AssertionError) as there:
+            check_under_faults(Moody.with_keep(HABITS, 0.6), records, **few, carried=sweep)
+        assert str(there.value) == str(here.value)
+        check_under_faults(RRIndependent.with_keep(HABITS, 0.6), records, **few, carried=sweep)
+    assert sweep.maps == 2
+
+
+def test_what_a_sweep_is_about() -> None:
+    about = about_of("run", reproduce, seed=3)
+    assert about["command"] == "run"
+    assert about["seed"] == 3
+    assert about["own file"] is None
+    assert np.__version__ in about["version"]
+    assert os.linesep not in about["version"]
