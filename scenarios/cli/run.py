@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from protocol.crypto.randomness import Streams
 from protocol.estimators.adjustment import AdjustedEstimate
