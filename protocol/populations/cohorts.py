@@ -88,16 +88,18 @@ class Counted:
         Raises:
             ValueError: a count is negative.
         """
-        if counts.size and int(counts.min()) < 0:
+        sparse = _FEW_CELLS < counts.size <= 2**32
+        places = np.flatnonzero(counts) if sparse else None
+        if places is not None and places.size * 2 < counts.size:
+            form, some = _SPARSE, counts[places]
+            before = places.astype("<u4").tobytes()
+        else:
+            form, some, before = _DENSE, counts, b""
+        if some.size and int(some.min()) < 0:
             raise ValueError("a count of a cohort is negative")
-        kind = np.min_scalar_type(int(counts.max(initial=0))).newbyteorder("<")
-        places = np.flatnonzero(counts) if counts.size > _FEW_CELLS else np.arange(counts.size)
-        if places.size * 4 < counts.size * 2 and counts.size <= 2**32:
-            packed = places.astype("<u4").tobytes() + counts[places].astype(kind).tobytes()
-            head = _SPARSE + struct.pack("<BQ", kind.itemsize, places.size)
-            return cls(counts.size, head + packed)
-        head = _DENSE + struct.pack("<BQ", kind.itemsize, counts.size)
-        return cls(counts.size, head + counts.astype(kind).tobytes())
+        kind = np.min_scalar_type(int(some.max(initial=0))).newbyteorder("<")
+        head = form + struct.pack("<BQ", kind.itemsize, some.size)
+        return cls(counts.size, b"".join((head, before, some.astype(kind).tobytes())))
 
     def add_to(self, totals: Totals) -> None:
         """Add them to others.
@@ -121,7 +123,9 @@ class Counted:
     def leaf(self, *, stage: int, cohort: int, k: int) -> bytes:
         """What stands for the cohort in the Merkle tree, 32 bytes."""
         head = _COUNTED + struct.pack("<QQQQ", stage, cohort, k, self.cells)
-        return sha256(head + self.packed).digest()
+        leaf = sha256(head)
+        leaf.update(self.packed)
+        return leaf.digest()
 
 
 def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:

@@ -201,7 +201,9 @@ class Blockwise(OneReport, frozen=True):
             join_codes(codes_of(survey, blocks, self.heard(party, stage.asked).codes), survey.sizes)
             for party in parties
         ]
-        return np.bincount(np.concatenate(cells), minlength=survey.cells).astype(np.int64)
+        return np.bincount(np.concatenate(cells), minlength=survey.cells).astype(
+            np.int64, copy=False
+        )
 
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
         """A report's randomizers are those it was asked with; unasked, it may be anything."""

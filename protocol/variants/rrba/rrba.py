@@ -287,7 +287,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         if blocks > MAX_BLOCKS:
             raise CannotTabulateError(
                 f"variant {self.name!r} cannot be tabulated: {people:,} respondents are {blocks:,} "
-                f"blocks of {size:,}, expected at most {MAX_BLOCKS:,}"
+                f"blocks of {size:,}, expected at most {MAX_BLOCKS:,}: set a larger block"
             )
         answered = 0
         for number in range(blocks):
