@@ -20,7 +20,6 @@ from protocol.variants.keyvalue.records import key_survey
 from scenarios import Tabulated, UsageError, tabulate
 from scenarios.engines.engine import Engine
 from scenarios.engines.here import Here
-from scenarios.engines.opening import open_engine
 from scenarios.files import cohorts_done
 from scenarios.running import tabulating
 from tests.every_variant import BITS
@@ -75,21 +74,6 @@ def test_the_order_in_which_cohorts_come_back_does_not_matter() -> None:
     assert np.array_equal(found.estimate.table("a").values, WHOLE.estimate.table("a").values)
     assert sorted(engine.given) == [*((cohort, COHORT) for cohort in range(10)), (10, 500)]
     assert (found.engine, WHOLE.engine) == ("backward", "here")
-
-
-def test_processes_have_the_same_digest() -> None:
-    with open_engine("processes", jobs=2) as engine:
-        assert tabulated(engine=engine).digest == WHOLE.digest
-        rounds = tabulate(ROUNDS, answers(FILMS, 30), n=500, cohort=100, engine=engine)
-    assert rounds.digest == tabulate(ROUNDS, answers(FILMS, 30), n=500, cohort=100).digest
-    assert (rounds.stages, rounds.cohorts) == (3, 15)
-
-
-@pytest.mark.slow
-def test_ray_has_the_same_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert tabulated(engine="ray", jobs=2).digest == WHOLE.digest
 
 
 def test_seed_people_and_cohorts_change_the_digest() -> None:
