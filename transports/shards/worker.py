@@ -232,11 +232,10 @@ class WorkerShard:
         except _ENDS:
             self._end()
 
-    async def aclose(self) -> None:
+    async def take_leave(self) -> None:
         """Write all that was said, then goodbye, and wait until the hub has read it."""
         self.say(ALL)
         await self._over.wait()
-        await self._connection.aclose()
 
     def _link(self, place: int) -> ShardLink:
         link = self._links.get(place)
@@ -301,10 +300,9 @@ async def connect_shard(
 
     connection, room = await dial(host, port, enter, tls=tls, limits=limits)
     worker = WorkerShard(connection, charter, shard, room, limits)
-    async with running(worker.read, worker.write):
-        try:
+    try:
+        async with running(worker.read, worker.write):
             yield worker
-        except BaseException:
-            await connection.aclose()
-            raise
-        await worker.aclose()
+            await worker.take_leave()
+    finally:
+        await connection.aclose()
