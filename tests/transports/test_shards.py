@@ -223,6 +223,7 @@ async def test_who_does_not_read_holds_up_nobody_else() -> None:
         hub.connect(C) as c,
         trio.open_nursery() as nursery,
     ):
+        nursery.cancel_scope.deadline = trio.current_time() + 60.0
         # C does not read.
         nursery.start_soon(a.send_many, post.parcels(A, C, range(100)))
         await trio.testing.wait_all_tasks_blocked(0.05)
@@ -230,6 +231,7 @@ async def test_who_does_not_read_holds_up_nobody_else() -> None:
         nursery.start_soon(b.send_many, parcels)
         assert [await a.receive() for _ in parcels] == parcels
         assert [post.number(await c.receive()) for _ in range(100)] == list(range(100))
+    assert not nursery.cancel_scope.cancelled_caught
 
 
 async def test_a_connection_that_breaks_takes_its_parties_along() -> None:
