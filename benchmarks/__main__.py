@@ -23,6 +23,7 @@ from benchmarks import (
     sums,
     tabulating,
     transport,
+    workers,
 )
 from benchmarks.clients import attack_clients
 from benchmarks.oracles import compare_oracles
@@ -59,11 +60,16 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "recording": session.recording,
         "session": session.session,
         "actors": session.actors,
+        "workers": functools.partial(workers.independent, session.RESPONDENTS),
+        "workers-sum-300": functools.partial(workers.sums, 300),
     }
 )
 
 LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     {
+        "workers-100000": functools.partial(workers.independent, 100_000),
+        "workers-blocks-100000": functools.partial(workers.blocks, 100_000),
+        "workers-sum-1000": functools.partial(workers.sums, 1000),
         "sparse-sum-10000": functools.partial(sums.sparse, 10_000),
         "sparse-sum-32561": functools.partial(sums.sparse, 32_561),
         "coalition-32561": functools.partial(judging.coalition, 32_561),
