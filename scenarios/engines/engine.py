@@ -27,11 +27,13 @@ class Engine(ABC):
         name: as in ``--engine``.
         jobs: how many tasks run at a time.
         window: how many tasks may be under way; more would only wait.
+        host: the address at which workers reach this machine.
     """
 
     name: ClassVar[str]
     jobs: int
     window: int
+    host: str = "127.0.0.1"
 
     @property
     @abstractmethod

@@ -81,6 +81,8 @@ class OnRay(Engine):
         self._most = jobs if jobs is not None and self._folder is None else sys.maxsize
         self.jobs = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.window = 2 * self.jobs
+        if self._folder is None:
+            self.host = ray.util.get_node_ip_address()
         self._kernel = ray.remote(carried_out)
         self._waiting: deque[_Task] = deque()
         self._running: dict[Any, _Task] = {}

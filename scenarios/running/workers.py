@@ -134,7 +134,6 @@ async def run_in_workers(
     workers: int,
     secured: bool,
     budget: float | None = None,
-    host: str = "127.0.0.1",
     joining: float = JOINING,
     linger: float = LINGER,
 ) -> Run:
@@ -148,12 +147,12 @@ async def run_in_workers(
         workers: how many; each has about as many parties.
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
-        host: where the hub listens.
         joining: how long the workers may take to come, in seconds.
         linger: how long parties may take to end after the aggregator has, in seconds.
 
     Raises:
         EngineError: as ``Engine.drain``.
+        OSError: the hub cannot listen where the workers would reach it.
         ProtocolError: the aggregator's role failed.
         UsageError: more workers than the engine runs at a time.
     """
@@ -169,7 +168,7 @@ async def run_in_workers(
     tls = None if mine is None else mine.context(server_context)
     watched = _Watched(engine, charter, shards)
     ends = list(itertools.accumulate(map(len, setting.holdings.values()), initial=0))
-    async with open_shards(switch, shards, host=host, tls=tls) as (hub, port):
+    async with open_shards(switch, shards, host=engine.host, tls=tls) as (hub, port):
         tasks = [
             ShardTask(
                 charter=charter,
@@ -179,7 +178,7 @@ async def run_in_workers(
                 ),
                 seed=setting.seed,
                 budget=budget,
-                host=host,
+                host=engine.host,
                 port=port,
                 credentials=issue(Identity(shard.name, shard.key)) if issue else None,
             )
