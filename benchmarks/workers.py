@@ -8,6 +8,7 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, PairCounts, RRIndependent
 from scenarios.datasets.town import town
+from scenarios.engines.opening import open_engine
 from scenarios.engines.processes import processors
 from scenarios.running.names import EngineName
 from scenarios.running.simulation import simulate
@@ -51,7 +52,8 @@ def _beside_one_process(variant: Variant, records: Records, engine: EngineName) 
     digests: set[bytes] = set()
 
     def over_workers() -> None:
-        done = simulate(variant, records, seed=SEED, workers=workers, engine=engine)
+        with open_engine(engine, jobs=workers) as opened:
+            done = simulate(variant, records, seed=SEED, workers=workers, engine=opened)
         digests.add(done.digest)
 
     def in_one() -> None:

@@ -18,10 +18,11 @@ from protocol.populations.population import Population
 from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
 from scenarios.report.formatting import as_json
 from scenarios.running.errors import UsageError
-from scenarios.running.names import EngineName, parameter_hint
+from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
@@ -49,7 +50,6 @@ class Context:
         transport: what carries the messages, by default as for ``simulate``.
         workers: the number of workers that the parties live in; None for this process.
         engine: whose the workers are.
-        address: of a cluster that Ray is to use.
         data: where public data lies, or None.
         transcript: where to write the transcript, or None to keep it in memory.
         watch: is handed the exchange before the run.
@@ -62,8 +62,7 @@ class Context:
     seed: int = field(default=1, repr=False)
     transport: TransportName | None = None
     workers: int | None = None
-    engine: EngineName = "processes"
-    address: str | None = None
+    engine: Engine | None = None
     data: Path | str | None = None
     transcript: Path | str | None = None
     watch: Callable[[Exchange], object] | None = None
@@ -137,7 +136,6 @@ class Context:
             watch=self.watch,
             workers=self.workers,
             engine=self.engine,
-            address=self.address,
         )
 
 

@@ -25,13 +25,11 @@ from protocol.surveys.records import Records
 from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from scenarios.engines.engine import Engine
-from scenarios.engines.opening import open_engine
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
 from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import issuer_of
 from scenarios.running.errors import UsageError
-from scenarios.running.names import EngineName
 from scenarios.running.outcomes import Outcome
 from scenarios.running.workers import check_workers, run_in_workers
 from transports.faults import Fault, faults
@@ -64,8 +62,7 @@ def simulate(
     path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
     workers: int | None = None,
-    engine: Engine | EngineName = "processes",
-    address: str | None = None,
+    engine: Engine | None = None,
 ) -> Outcome:
     """Run a whole survey on known records.
 
@@ -86,8 +83,7 @@ def simulate(
         watch: called with the exchange before the run, to follow its counters.
         workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default
             they live in this process. The parties of a worker that dies are gone.
-        engine: whose the workers are: an open one, or its name.
-        address: of a cluster that Ray is to use, by default one started on this machine.
+        engine: whose the workers are, as of ``open_engine``.
 
     Raises:
         EngineError: there are no workers to be had.
@@ -97,7 +93,7 @@ def simulate(
         OSError: the transcript cannot be written.
         ValueError: the seed is out of range.
     """
-    transport = _carrier(transport, "local", workers, address)
+    transport = _carrier(transport, "local", workers)
     if transport != "local":
         live = functools.partial(
             simulate_async,
@@ -110,7 +106,6 @@ def simulate(
             watch=watch,
             workers=workers,
             engine=engine,
-            address=address,
         )
         return trio.run(live, variant, records)
     setting = setting_of(variant, records, seed=seed, parties=parties)
@@ -144,32 +139,30 @@ async def simulate_async(
     path: Path | str | None = None,
     watch: Callable[[Exchange], object] | None = None,
     workers: int | None = None,
-    engine: Engine | EngineName = "processes",
-    address: str | None = None,
+    engine: Engine | None = None,
 ) -> Outcome:
     """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
-    transport = _carrier(transport, "memory", workers, address)
+    transport = _carrier(transport, "memory", workers)
     if transport == "local":
         raise UsageError("transport 'local' is not asynchronous: call simulate")
     setting = setting_of(variant, records, seed=seed, parties=parties)
     if workers is not None:
-        check_workers(workers, len(setting.holdings))
+        check_workers(workers, engine, len(setting.holdings))
     with (
-        _open_workers(workers, engine, address) as opened,
         _recorded(setting, records, transport, rules, path, here=workers is None) as recorded,
         collector_paused(),
     ):
         if watch is not None:
             watch(recorded.exchange)
         async with recording(recorded.recorder):
-            if opened is None or workers is None:
+            if engine is None or workers is None:
                 run = await _run_here(recorded.exchange, setting, transport, budget)
             else:
                 run = await run_in_workers(
                     recorded.exchange,
                     setting,
                     records,
-                    opened,
+                    engine,
                     workers=workers,
                     secured=transport == "tls",
                     budget=budget,
@@ -178,14 +171,12 @@ async def simulate_async(
 
 
 def _carrier(
-    transport: TransportName | None, usual: TransportName, workers: int | None, address: str | None
+    transport: TransportName | None, usual: TransportName, workers: int | None
 ) -> TransportName:
     """What carries the messages: what is asked for, else what is usual, with workers TCP."""
     if transport is not None and transport not in TRANSPORTS:
         raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
     if workers is None:
-        if address is not None:
-            raise UsageError(f"address {address!r}: expected workers too")
         return transport or usual
     if transport not in (None, "tcp", "tls"):
         raise UsageError(f"{workers} workers: expected the transport tcp or tls, not {transport}")
@@ -210,21 +201,6 @@ async def _run_here(
             identities=setting.identities,
             budget=budget,
         )
-
-
-@contextmanager
-def _open_workers(
-    workers: int | None, engine: Engine | EngineName, address: str | None
-) -> Generator[Engine | None]:
-    """The engine that workers are of; one that was given open stays open."""
-    if workers is None:
-        yield None
-    elif isinstance(engine, Engine):
-        yield engine
-    else:
-        jobs = None if engine == "here" else workers
-        with open_engine(engine, jobs=jobs, address=address) as opened:
-            yield opened
 
 
 EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(

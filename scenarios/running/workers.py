@@ -144,7 +144,7 @@ async def run_in_workers(
     Args:
         exchange: the rules of the hub, and its record.
         records: the true answers, in the order of the parties.
-        workers: how many; each has about as many parties.
+        workers: how many, as checked by ``check_workers``; each has about as many parties.
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
         joining: how long the workers may take to come, in seconds.
@@ -154,14 +154,9 @@ async def run_in_workers(
         EngineError: as ``Engine.drain``.
         OSError: the hub cannot listen where the workers would reach it.
         ProtocolError: the aggregator's role failed.
-        UsageError: more workers than the engine runs at a time.
     """
     charter, streams = setting.charter, setting.streams
     switch = Switch(exchange, LIMITS)
-    if workers > engine.jobs:
-        raise UsageError(
-            f"{workers} workers: the engine {engine.name!r} runs {engine.jobs} at a time"
-        )
     shards = shards_of(len(setting.holdings), workers)
     issue = issuer_of(streams) if secured else None
     mine = None if issue is None else issue(setting.identities[AGGREGATOR])
@@ -196,16 +191,22 @@ async def run_in_workers(
     return run_of(aggregator, watched.endings(exchange.departed))
 
 
-def check_workers(workers: int, parties: int) -> None:
-    """Make sure that so many workers can have parties.
+def check_workers(workers: int, engine: Engine | None, parties: int) -> None:
+    """Make sure that an engine has so many workers, and that each can have parties.
 
     Raises:
-        UsageError: none, or more than there are parties.
+        UsageError: says what does not fit.
     """
     if workers < 1:
         raise UsageError(f"{workers} workers: expected at least 1")
+    if engine is None:
+        raise UsageError(f"{workers} workers: expected an engine too")
     if workers > parties:
         raise UsageError(f"{workers} workers for {parties} parties: expected at most one for each")
+    if workers > engine.jobs:
+        raise UsageError(
+            f"{workers} workers: the engine {engine.name!r} runs {engine.jobs} at a time"
+        )
 
 
 def shards_of(parties: int, workers: int) -> list[Shard]:
