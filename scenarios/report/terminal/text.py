@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
@@ -22,7 +22,9 @@ from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
 from scenarios.report.terminal.plain import plain
 from scenarios.running.scenario import Finished, Scenario
-from scenarios.running.tabulating import Tabulated
+
+if TYPE_CHECKING:
+    from scenarios.running.tabulating import Tabulated
 
 _ATTRIBUTES = 60
 """The most attributes that a table or a line lists."""

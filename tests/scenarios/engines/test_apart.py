@@ -49,7 +49,14 @@ def imported(module: str) -> frozenset[str]:
 def _imported(module: str) -> Iterator[str]:
     file = file_of(module)
     assert file is not None
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    # What is for a type checker is not run, and a package's face names everything there.
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
