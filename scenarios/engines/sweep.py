@@ -84,7 +84,7 @@ class Sweep:
         missing = []
         for place, argument in enumerate(arguments):
             if pieces is not None and (number, place) in pieces:
-                yield place, pieces.known((number, place), kernel)
+                yield place, pieces.taken((number, place), kernel)
             else:
                 missing.append((place, argument))
         if missing and self._engine is None:
@@ -94,9 +94,9 @@ class Sweep:
                 if pieces is None:
                     yield place, result
                 else:
-                    pieces.add((number, place), result)
+                    pieces.add((number, place), kernel, result)
                     # As it is read, so that a sweep that was ended midway has the same result.
-                    yield place, pieces.known((number, place), kernel)
+                    yield place, pieces.taken((number, place), kernel)
 
     def finish(self) -> None:
         """Forget the finished pieces: the result is written.

@@ -53,35 +53,45 @@ class Pieces:
         self._known = known
 
     def __contains__(self, number: tuple[int, int]) -> bool:
-        """Whether the result of a piece is known: of which map, and of which of its arguments."""
+        """Whether a piece is known, by the numbers of the map and of the argument in it."""
         return number in self._known
 
-    def known(self, number: tuple[int, int], kernel: Callable[[A], R]) -> R:
-        """What a kernel returned for a piece.
+    def taken(self, number: tuple[int, int], kernel: Callable[[A], R]) -> R:
+        """What a kernel returned for a piece, which is in memory only until it is taken.
 
         Args:
-            number: of a piece in the file.
+            number: of a piece that is known.
             kernel: says by its annotation what it returns.
 
         Raises:
-            UsageError: it is of another type.
+            UsageError: it says nothing, or something else.
         """
-        content = self._known[number]
+        content = self._known.pop(number)
         try:
-            found: R = msgspec.msgpack.decode(content, type=_returned(kernel), dec_hook=_array)
-        except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise UsageError(f"{self._file.path}: is damaged: piece {number}: {error}") from error
+            kind = get_type_hints(kernel)["return"]
+            found: R = msgspec.msgpack.decode(content, type=kind, dec_hook=_array)
+        except (msgspec.MsgspecError, ValueError, TypeError, NameError, KeyError) as error:
+            raise UsageError(
+                f"{self._file.path}: a piece is not what {_named(kernel)} says by its annotation "
+                f"that it returns: {error}"
+            ) from error
         return found
 
-    def add(self, number: tuple[int, int], result: object) -> None:
+    def add(self, number: tuple[int, int], kernel: Callable[[A], R], result: R) -> None:
         """Keep what a kernel returned.
 
         Raises:
+            UsageError: it cannot be kept.
             OSError: it cannot be written.
         """
-        content = msgspec.msgpack.encode(result, enc_hook=_plain)
-        self._known[number] = msgspec.Raw(content)
+        try:
+            content = msgspec.msgpack.encode(result, enc_hook=_plain)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UsageError(
+                f"{self._file.path}: cannot keep what {_named(kernel)} returned: {error}"
+            ) from error
         self._file.write(_framed(msgspec.msgpack.encode((number, content))))
+        self._known[number] = msgspec.Raw(content)
 
     def remove(self) -> None:
         """Remove the file: the sweep is finished, and its result is written.
@@ -168,9 +178,8 @@ def _numbered(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
     return number, msgspec.Raw(content)
 
 
-def _returned(kernel: Callable[..., Any]) -> Any:
-    """What a kernel returns, by its annotation."""
-    return get_type_hints(kernel)["return"]
+def _named(kernel: Callable[..., Any]) -> str:
+    return repr(getattr(kernel, "__qualname__", type(kernel).__qualname__))
 
 
 def _plain(value: object) -> object:
@@ -179,7 +188,9 @@ def _plain(value: object) -> object:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
         return value.item()
-    raise TypeError(f"{type(value).__name__}: cannot be kept in a file of pieces")
+    raise TypeError(
+        f"{type(value).__name__}: expected numbers, texts, arrays or structures of these"
+    )
 
 
 def _array(kind: Any, value: Any) -> NDArray[np.generic]:
