@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -88,14 +88,13 @@ def run_figures(parameters: Parameters, context: Context) -> Reproduced:
     if any(figure in MOVIES for figure in chosen):
         movies, note = _movies(parameters, context)
         notes.append(note)
-    for place, figure in enumerate(chosen):
+    for figure in chosen:
         if figure in MOVIES:
             rows += movies[figure]
         elif figure in BY_KEY:
             rows += _by_key(figure, parameters, context)
         else:
             rows += _mean_errors(figure, parameters, context)
-        context.progress(place + 1, len(chosen))
     if any(figure not in MOVIES for figure in chosen):
         notes.append(
             "means by PrivKV are of all values reported with a key, fakes included: those of rare "
@@ -113,6 +112,30 @@ def run_figures(parameters: Parameters, context: Context) -> Reproduced:
     )
 
 
+class Piece(NamedTuple):
+    """One epsilon and number of respondents; the seeds decide its draws."""
+
+    population: KeyPopulation
+    epsilon: float
+    n: int
+    runs: int
+    seeds: tuple[int, ...]
+
+
+def errors_of(piece: Piece) -> dict[str, dict[Method, Floats]]:
+    """Mean absolute errors of frequencies and of means by every method, (runs,) each."""
+    population, epsilon, n, runs, seeds = piece
+    generator = np.random.default_rng(seeds)
+    found = estimated(population, epsilon=epsilon, n=n, runs=runs, generator=generator)
+    return {
+        what: {
+            method: absolute_errors(getattr(found[method], what), getattr(population, what))
+            for method in METHODS
+        }
+        for what in MOVIES.values()
+    }
+
+
 def _mean_errors(figure: int, parameters: Parameters, context: Context) -> list[Row]:
     """Mean absolute errors of means, by epsilon or by the number of respondents."""
     of_epsilon = figure in BY_EPSILON
@@ -123,17 +146,14 @@ def _mean_errors(figure: int, parameters: Parameters, context: Context) -> list[
         if of_epsilon
         else [({"n": n}, EPSILON, n) for n in RESPONDENTS]
     )
-    rows = []
-    for line, (shown, epsilon, n) in enumerate(places):
-        generator = np.random.default_rng((context.seed, 100 + figure, line))
-        found = estimated(
-            population, epsilon=epsilon, n=n, runs=parameters.runs, generator=generator
-        )
-        errors = {
-            method: absolute_errors(found[method].means, population.means) for method in METHODS
-        }
-        rows.append(_row({"figure": figure, "population": model, **shown}, errors))
-    return rows
+    pieces = [
+        Piece(population, epsilon, n, parameters.runs, (context.seed, 100 + figure, line))
+        for line, (_, epsilon, n) in enumerate(places)
+    ]
+    return [
+        _row({"figure": figure, "population": model, **shown}, errors["means"])
+        for (shown, _, _), errors in zip(places, context.map(errors_of, pieces), strict=True)
+    ]
 
 
 def _by_key(figure: int, parameters: Parameters, context: Context) -> list[Row]:
@@ -181,22 +201,16 @@ def _movies(parameters: Parameters, context: Context) -> tuple[dict[int, list[Ro
     ratings = movielens(context.data)
     population = ratings.population()
     rows: dict[int, list[Row]] = {figure: [] for figure in MOVIES}
-    for line, epsilon in enumerate(EPSILONS):
-        generator = np.random.default_rng((context.seed, 107, line))
-        found = estimated(
-            population,
-            epsilon=epsilon,
-            n=parameters.respondents,
-            runs=parameters.runs,
-            generator=generator,
+    pieces = [
+        Piece(
+            population, epsilon, parameters.respondents, parameters.runs, (context.seed, 107, line)
         )
+        for line, epsilon in enumerate(EPSILONS)
+    ]
+    for epsilon, errors in zip(EPSILONS, context.map(errors_of, pieces), strict=True):
         for figure, what in MOVIES.items():
-            truth = getattr(population, what)
-            errors = {
-                method: absolute_errors(getattr(found[method], what), truth) for method in METHODS
-            }
             shown = {"figure": figure, "population": population.name, "epsilon": epsilon}
-            rows[figure].append(_row(shown, errors))
+            rows[figure].append(_row(shown, errors[what]))
     return rows, _movies_note(population, ratings.users, len(ratings.values), parameters)
 
 
