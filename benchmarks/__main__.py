@@ -15,6 +15,7 @@ import trio
 
 from benchmarks import (
     blocks,
+    engines,
     estimation,
     judging,
     marginals,
@@ -62,6 +63,12 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "actors": session.actors,
         "workers": functools.partial(workers.independent, session.RESPONDENTS),
         "workers-sum-300": functools.partial(workers.sums, 300),
+        "here-tasks": functools.partial(engines.tasks, "here"),
+        "here-cohorts": functools.partial(engines.cohorts, "here"),
+        "processes-start": functools.partial(engines.start, "processes"),
+        "processes-tasks": functools.partial(engines.tasks, "processes"),
+        "processes-cohorts": functools.partial(engines.cohorts, "processes"),
+        "processes-speed": functools.partial(engines.speed, "processes"),
     }
 )
 
@@ -74,9 +81,13 @@ LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "sparse-sum-32561": functools.partial(sums.sparse, 32_561),
         "coalition-32561": functools.partial(judging.coalition, 32_561),
         "worst-32561": functools.partial(judging.worst, 32_561),
+        "ray-start": functools.partial(engines.start, "ray"),
+        "ray-tasks": functools.partial(engines.tasks, "ray"),
+        "ray-cohorts": functools.partial(engines.cohorts, "ray"),
+        "ray-speed": functools.partial(engines.speed, "ray"),
     }
 )
-"""Benchmarks of minutes, which run only by name."""
+"""Benchmarks of minutes, or with an extra, which run only by name."""
 
 BESIDE_OTHERS: Mapping[str, Callable[[], bool]] = MappingProxyType(
     {"clients": attack_clients, "oracles": compare_oracles}
