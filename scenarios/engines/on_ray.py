@@ -243,6 +243,8 @@ def _settings() -> Generator[None]:
     from ray._private import ray_constants
 
     wanted = {
+        # By default Ray gives each task one thread; sums of floats depend on how many there are.
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(processors())),
         "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),

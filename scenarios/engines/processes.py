@@ -28,9 +28,6 @@ R = TypeVar("R")
 MOST_DEATHS = 3
 """How many workers may die of one task."""
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-"""What keeps the linear algebra of each worker on one processor, unless the environment says."""
-
 _WORKER = Path(__file__).with_name("worker.py")
 _STDERR = 2
 _POLL = 1.0
@@ -77,7 +74,6 @@ class _Worker:
                     stdout=_STDERR,
                     pass_fds=(theirs.fileno(),),
                     process_group=0,
-                    env={**ONE_THREAD, **os.environ},
                 )
         except OSError:
             self.link.close()

@@ -90,6 +90,10 @@ def test_what_is_large_arrives(engine: Engine) -> None:
     assert in_order(engine, kernels.size, [content] * 5) == [len(content)] * 5
 
 
+def test_floats_are_the_same_to_the_last_digit(engine: Engine) -> None:
+    assert in_order(engine, kernels.solved, [100, 300]) == [*map(kernels.solved, (100, 300))]
+
+
 def test_an_error_is_raised_after_what_was_done(engine: Engine) -> None:
     handed_back = completed(engine, kernels.fails_at_three, enumerate(range(4)))
     with pytest.raises(ValueError, match="number 3") as raised:

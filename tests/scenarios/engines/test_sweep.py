@@ -238,6 +238,7 @@ def test_a_killed_worker_changes_no_reproduction() -> None:
             if done in (3, 10):
                 worker = next(w for w in engine._workers if w.task is not None)
                 worker.process.kill()
+                worker.process.wait()
                 killed.append(worker.process.pid)
 
         context = Context(sweep=sweep, progress=kill)
