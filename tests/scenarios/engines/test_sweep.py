@@ -325,7 +325,7 @@ class Ended(Exception):
 
 
 def test_an_attack_goes_on(tmp_path: Path) -> None:
-    few: dict[str, int] = {"trials": 40, "runs": 20, "copies": 12}
+    few: dict[str, int] = {"trials": 16, "runs": 10, "copies": 8}
     variant, records = example(RRJoint, {})
 
     def attacked(sweep: Sweep, *, maps: int) -> Attack:
