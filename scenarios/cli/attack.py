@@ -212,7 +212,7 @@ def _variant_attacked(
     from scenarios.cli.example_variants import COPIES, example, read_survey
     from scenarios.engines.sweep import Sweep, about_of
     from scenarios.files.pieces import PIECES
-    from scenarios.files.writing import check_output, write_whole
+    from scenarios.files.writing import check_output, make_folder, write_whole
     from scenarios.report.terminal.attack import attack_values
 
     survey = read_survey(survey_file) if survey_file is not None else None
@@ -227,6 +227,7 @@ def _variant_attacked(
         **limits,
     )
     if out is not None:
+        make_folder(out)
         check_output(out / ATTACK)
     with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
         found = attack(made, records, **limits, carried=sweep)

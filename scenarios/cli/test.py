@@ -89,7 +89,7 @@ def test(
     from scenarios.cli.example_variants import example, read_survey
     from scenarios.engines.sweep import Sweep, about_of
     from scenarios.files.pieces import PIECES
-    from scenarios.files.writing import check_output, write_whole
+    from scenarios.files.writing import check_output, make_folder, write_whole
     from scenarios.running.simulation import EXECUTORS
 
     cls = find_variant(variant)
@@ -109,6 +109,7 @@ def test(
     }
     failed, failure = None, None
     if out is not None:
+        make_folder(out)
         check_output(out / TEST)
     about = about_of("test", cls, survey=made.survey.digest.hex(), **values)
     with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:

@@ -21,6 +21,7 @@ from scenarios.files.pieces import PIECES, growing_pieces
 from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Row
 from scenarios.running.scenario import Context
+from tests.scenarios.command import OWN as OWN_VARIANTS
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.engines import kernels
 from tests.scenarios.reproduced import reproduce
@@ -344,14 +345,16 @@ def test_an_attack_goes_on(tmp_path: Path) -> None:
         assert attacked(sweep, maps=-1) == plain
 
 
-def test_an_attack_by_processes_of_a_variant_of_ones_own(tmp_path: Path) -> None:
-    few = ("--trials", 16, "--runs", 16, "--seed", 5)
-    own = f"{Path(__file__).parents[1] / 'own_variants.py'}:PlainAnswers"
-    here = sottovoce("attack", own, *few, "--json")
-    said = sottovoce("attack", own, *few, "--json", "--engine", "processes", "--out", tmp_path)
-    assert said == here
-    assert [path.name for path in tmp_path.iterdir()] == ["attack.json"]
-    assert (tmp_path / "attack.json").read_text(encoding="utf-8") == here.out
+@pytest.mark.parametrize("name", ["RollCall", "PlainAnswers"])
+def test_an_attack_by_processes_on_a_variant_of_ones_own(name: str, tmp_path: Path) -> None:
+    """The second is unbounded, so nothing is tried."""
+    few = ("--trials", 16, "--runs", 16, "--copies", 8, "--seed", 5)
+    command = ("attack", f"{OWN_VARIANTS}:{name}", *few, "--json")
+    here, out = sottovoce(*command), tmp_path / "out"
+    assert sottovoce(*command, "--engine", "processes", "--jobs", 2, "--out", out) == here
+    assert [path.name for path in out.iterdir()] == ["attack.json"]
+    assert (out / "attack.json").read_text(encoding="utf-8") == here.out
+    assert any(probe["guesses"] for probe in here.json["probes"]) == (name == "RollCall")
 
 
 class Moody(RRIndependent, frozen=True):

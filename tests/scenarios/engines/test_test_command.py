@@ -51,10 +51,11 @@ def test_a_variant_that_holds(tmp_path: Path) -> None:
 def test_a_variant_that_breaks_its_contract(tmp_path: Path) -> None:
     path = tmp_path / "failing.py"
     path.write_text(FAILING, encoding="utf-8")
-    said = sottovoce("test", f"{path}:Mean", "--schedules", 1)
+    said = sottovoce("test", f"{path}:Mean", "--schedules", 1, "--out", tmp_path / "out")
     assert said.code == 1
     assert said.out.startswith("mean fails its contract: party-01 is charged epsilon ")
     assert said.out.endswith("; seed 1\n")
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["test.json"]
 
 
 def test_a_variant_that_fails_under_faults(tmp_path: Path) -> None:
