@@ -74,10 +74,14 @@ def list_() -> None:
 @click.option(
     "--transport",
     type=click.Choice(TRANSPORTS),
-    default="memory",
-    show_default=True,
     help="What carries the messages: one loop (local), queues in memory, or TCP or TLS on this "
-    "machine; the result is the same.",
+    "machine; the result is the same.  [default: memory; tcp with --workers]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Spread the live parties over this many workers, which connect to this process by TCP or "
+    "TLS. They are processes of this machine, or of --engine; the result is the same.",
 )
 @seed_option
 @click.option(
@@ -110,7 +114,8 @@ def run(
     settings: dict[str, str],
     config: Path | None,
     data: Path | None,
-    transport: TransportName,
+    transport: TransportName | None,
+    workers: int | None,
     seed: int,
     out: Path | None,
     force: bool,
@@ -144,8 +149,13 @@ def run(
         _check_output("--synthetic", synthetic, out)
         synthetic.parent.mkdir(parents=True, exist_ok=True)
     live = by_messages or not found.reproduces
-    if live and engine.chosen:
-        raise UsageError(f"--engine, --jobs: {found.name!r} is run live, in one piece")
+    if workers is not None:
+        if not live:
+            raise UsageError(f"--workers: {found.name!r} is a reproduction; expected --by-messages")
+        engine = _of_workers(workers, engine, transport)
+    elif live and engine.chosen:
+        raise UsageError(f"--engine, --jobs: {found.name!r} is run live; expected --workers")
+    carrier = transport or ("memory" if workers is None else "tcp")
     if out is not None:
         make_folder(out)
         clear(out, force=force)
@@ -158,11 +168,16 @@ def run(
         data=None if data is None else str(data.absolute()),
     )
     written = []
-    with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
-        with _progress(found, transport if live else None, silent=as_json) as (watch, progress):
+    with (
+        Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep,
+        contextlib.nullcontext() if workers is None else engine.open() as opened,
+    ):
+        with _progress(found, carrier if live else None, silent=as_json) as (watch, progress):
             context = Context(
                 seed=seed,
-                transport=transport,
+                transport=carrier,
+                workers=workers,
+                engine=opened,
                 data=data,
                 transcript=out / TRANSCRIPT if out is not None and live else None,
                 watch=watch,
@@ -185,7 +200,7 @@ def run(
             written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
             written.append(out / RESULT)
             sweep.finish()
-    if engine.chosen and not sweep.maps:
+    if engine.chosen and workers is None and not sweep.maps:
         click.echo(f"{found.name} is one piece of work, done in this process", err=True)
     if as_json:
         click.echo(text)
@@ -210,6 +225,19 @@ def run(
     if written and not as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
+
+
+def _of_workers(
+    workers: int, engine: EngineChoice, transport: TransportName | None
+) -> EngineChoice:
+    """The engine whose workers live parties are in."""
+    if transport in ("local", "memory"):
+        raise UsageError(f"--workers {workers}: expected --transport tcp or tls, not {transport}")
+    if engine.jobs is not None:
+        raise UsageError(f"--jobs {engine.jobs}: expected --workers alone, which says how many")
+    if engine.name == "here":
+        return EngineChoice("processes", workers, engine.address)
+    return EngineChoice(engine.name, workers, engine.address)
 
 
 def _check_output(option: str, path: Path, out: Path | None) -> None:

@@ -311,7 +311,7 @@ def test_an_engine_is_for_what_has_pieces(tmp_path: Path) -> None:
     said = sottovoce("run", "rr-figure-1", "--engine", "processes")
     assert (said.code, said.err) == (0, "rr-figure-1 is one piece of work, done in this process\n")
     live = complaint(sottovoce("run", "quickstart", "--jobs", 2))
-    assert live == "--engine, --jobs: 'quickstart' is run live, in one piece"
+    assert live == "--engine, --jobs: 'quickstart' is run live; expected --workers"
     client = tmp_path / "client.py"
     client.write_text("def client(answer):\n    return answer\n", encoding="utf-8")
     options = ("--inputs", "0,1", "--claims", 1)

@@ -26,6 +26,7 @@ from scenarios.engines.processes import Processes
 from scenarios.running.errors import UsageError
 from scenarios.running.workers import ShardEnded, run_in_workers
 from tests.every_variant import PARTIES, Example, examples
+from tests.scenarios.command import sottovoce
 from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 RECORDS = town(24, seed=2)
@@ -248,3 +249,36 @@ def test_a_defect_in_a_worker_comes_out_as_it_is(monkeypatch: pytest.MonkeyPatch
 def test_what_does_not_fit_together(options: dict[str, Any], line: str) -> None:
     with pytest.raises(UsageError, match=line):
         simulate(VARIANT, RECORDS, **{"engine": Threads(), **options})
+
+
+QUICK = ("run", "quickstart", "--set", "residents=60", "--seed", 3)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    here = sottovoce(*QUICK, "--json")
+    said = sottovoce(*QUICK, "--json", "--workers", 2, "--transport", "tls", "--out", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert said.json["transcript"]["digest"] == here.json["transcript"]["digest"]
+    assert said.json["transport"] == "tls"
+    assert sottovoce("audit", tmp_path / "transcript.svt").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--transport", "memory"), "--workers 2: expected --transport tcp or tls, not memory"),
+        (("--jobs", 2), "--jobs 2: expected --workers alone, which says how many"),
+        (("--address", "there"), "--address is for the engine 'ray', not 'processes'"),
+    ],
+)
+def test_options_that_do_not_fit(options: tuple[object, ...], line: str) -> None:
+    said = sottovoce(*QUICK, "--workers", 2, *options)
+    assert (said.code, said.out) == (2, "")
+    assert line in said.err
+
+
+def test_a_reproduction_has_no_workers_but_by_messages() -> None:
+    said = sottovoce("run", "ind-joint-example", "--workers", 2)
+    assert said.err.startswith("sottovoce: --workers: 'ind-joint-example' is a reproduction;")
+    said = sottovoce("run", "ind-joint-example", "--by-messages", "--workers", 2, "--json")
+    assert said.code == 0, said.err
