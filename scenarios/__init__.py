@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scenarios.datasets.ratings import movielens
     from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_trips
     from scenarios.datasets.town import town, town_distribution
+    from scenarios.engines.opening import open_engine
     from scenarios.files.transcripts import Transcript, open_transcript
     from scenarios.running.errors import UsageError
     from scenarios.running.loading import find_scenario, find_variant
@@ -67,6 +68,7 @@ __all__ = [
     "find_variant",
     "made",
     "movielens",
+    "open_engine",
     "open_transcript",
     "parameters_checked",
     "script",
@@ -93,6 +95,7 @@ _HOMES = {
     "scenarios.datasets.ratings": ("movielens",),
     "scenarios.datasets.taxi": ("taxi", "taxi_distribution", "taxi_trips"),
     "scenarios.datasets.town": ("town", "town_distribution"),
+    "scenarios.engines.opening": ("open_engine",),
     "scenarios.files.transcripts": ("Transcript", "open_transcript"),
     "scenarios.running.errors": ("UsageError",),
     "scenarios.running.loading": ("find_scenario", "find_variant"),
