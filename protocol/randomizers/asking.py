@@ -2,9 +2,9 @@
 
 Nothing is taken on trust that a randomizer's own law contradicts: what it states is held against
 the law, on some pairs of inputs; of the project's own this is done by its tests. Of an object that
-states its epsilon alone, of whatever class, that is all that is known. A law counts only if it is
+states its epsilon alone, of whatever class, that is all that is known. A fact counts only if it is
 given where the drawing is, or below: a derived class that draws anew brings a law of its own, or
-none.
+none, and nothing that it inherits is true of it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,22 @@ from typing import NamedTuple, TypeGuard
 
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import log_of
-from protocol.randomizers.pairs import Dominating, ThreePoint, excess, ratio_of
-from protocol.randomizers.randomizer import OutputClass, Randomizer
+from protocol.randomizers.pairs import Dominating, ThreePoint, excess, ratio_of, ratios_of
+from protocol.randomizers.randomizer import (
+    MOST_INPUTS,
+    MOST_ROWS,
+    OutputClass,
+    Randomizer,
+    dominating_by_law,
+    ratio_of_table,
+)
 
 MOST_COMPARED = 16
 """Up to so many inputs all are compared with each other; of more, some."""
 
-MOST_PAIRS = 8
-"""Up to so many dominating pairs of one randomizer their composition is held against the law."""
+MOST_PAIRS, MOST_RATIOS = 64, 2**13
+"""The most dominating pairs of one randomizer, and the most ratios of their composition, that are
+held against its law; more are refused."""
 
 # How far a stated epsilon may be from the exact one, relative to it.
 _ROUNDING = 1e-9
@@ -87,7 +95,7 @@ def best_guess_of(randomizers: Sequence[object]) -> tuple[float, int] | None:
     try:
         first, *others = (known(one) for one in randomizers)
         with refusing(first):
-            best = first.best_guess(*others)
+            best = None if _is_stale(first, "best_guess") else first.best_guess(*others)
             return None if best is None else (best, first.size)
     except UnsupportedEventError:
         return None
@@ -97,7 +105,8 @@ def redrawn_of(randomizer: object) -> Fraction | None:
     """How often a report is drawn without a look at the input, at most; None if unknown."""
     try:
         with refusing(randomizer):
-            return known(randomizer).redrawn
+            draw = known(randomizer)
+            return None if _is_stale(draw, "redrawn") else draw.redrawn
     except UnsupportedEventError:
         return None
 
@@ -119,12 +128,14 @@ def refusing(randomizer: object) -> Iterator[None]:
         ) from error
 
 
-def some_pairs(randomizer: Randomizer) -> list[tuple[int, int]]:
-    """Some pairs of inputs: all if there are few, and a few if all are alike."""
+def some_pairs(randomizer: Randomizer, most: int = MOST_COMPARED) -> list[tuple[int, int]]:
+    """Some pairs of inputs: all if there are few; of more, neighbours and the first and last.
+
+    Args:
+        most: up to how many inputs are few.
+    """
     size = randomizer.size
-    if randomizer.symmetric:
-        return sorted({(0, 1), (0, size - 1), (size - 2, size - 1)} if size > 2 else {(0, 1)})
-    if size <= MOST_COMPARED:
+    if size <= most:
         return list(itertools.combinations(range(size), 2))
     steps = [size * place // MOST_COMPARED for place in range(MOST_COMPARED)]
     return [(0, size - 1), *itertools.pairwise([*steps, size - 1])]
@@ -207,11 +218,25 @@ def _law_epsilon(randomizer: Randomizer) -> tuple[float, bool] | None:
     """The epsilon of the law on some inputs, and whether these stand for all; None without one."""
     if not (gives(randomizer, "law") or gives(randomizer, "row")):
         return None
-    least = 0.0
-    for first, second in some_pairs(randomizer):
-        ratio = ratio_of([part[:2] for part in checked_law(randomizer, first, second)])
-        least = max(least, math.inf if ratio is None else log_of(ratio))
-    return least, randomizer.symmetric or randomizer.size <= MOST_COMPARED
+    for own, other in (("law", "row"), ("row", "law")):
+        if gives(randomizer, own) and _is_stale(randomizer, other):
+            raise UnsupportedEventError(
+                f"randomizer {_name(randomizer)} draws by a {own} of its own, and inherits another "
+                f"{other} from {_owner(randomizer, other).__name__!r}: expected both, or a base "
+                "without"
+            )
+    size, tabled = randomizer.size, _owner(randomizer, "law") is Randomizer
+    if tabled and MOST_COMPARED < size <= MOST_ROWS:
+        # Of a table what is largest is found without comparing every two rows.
+        for first, second in itertools.pairwise(range(size)):
+            checked_law(randomizer, first, second)
+        ratios = [ratio_of_table(randomizer)]
+    else:
+        most = MOST_COMPARED if randomizer.symmetric else MOST_INPUTS
+        laws = (checked_law(randomizer, *pair) for pair in some_pairs(randomizer, most))
+        ratios = [ratio_of([part[:2] for part in law]) for law in laws]
+    least = max((math.inf if one is None else log_of(one) for one in ratios), default=0.0)
+    return least, randomizer.symmetric or size <= (MOST_ROWS if tabled else MOST_INPUTS)
 
 
 @lru_cache(maxsize=1024)
@@ -236,7 +261,8 @@ def held_dominating(randomizer: object) -> Dominating:
     ):
         raise UnsupportedEventError(f"randomizer {_name(randomizer)} does not bring {what}")
     with refusing(randomizer):
-        found = randomizer.dominating
+        stale = _is_stale(randomizer, "dominating")
+        found = dominating_by_law(randomizer) if stale else randomizer.dominating
     if not isinstance(found, Dominating) or not all(
         isinstance(pair, ThreePoint) for pair in found.pairs or ()
     ):
@@ -257,11 +283,9 @@ def check_stated(randomizer: object) -> None:
         UnsupportedEventError: what it states is malformed, or contradicts its law.
     """
     asked = held_epsilon(randomizer)
-    if not isinstance(randomizer, Randomizer) or _owner(randomizer, "dominating") is Randomizer:
+    if not isinstance(randomizer, Randomizer):
         return
-    if math.isfinite(asked.epsilon) and (
-        asked.least is not None or gives(randomizer, "dominating")
-    ):
+    if math.isfinite(asked.epsilon) and gives(randomizer, "dominating"):
         held_dominating(randomizer)
 
 
@@ -273,8 +297,15 @@ def _check_dominating(randomizer: Randomizer, pairs: Sequence[ThreePoint], asked
             f"randomizer {_name(randomizer)} states epsilon {asked.epsilon:.9g}, and its "
             f"dominating pair has {whole:.9g}"
         )
-    if asked.least is None or len(pairs) > MOST_PAIRS:
+    if asked.least is None:
         return
+    ratios = ratios_of(pairs)
+    if len(pairs) > MOST_PAIRS or ratios > MOST_RATIOS:
+        raise UnsupportedEventError(
+            f"randomizer {_name(randomizer)} has {len(pairs):,} dominating pairs, and their "
+            f"composition {ratios:,} ratios: at most {MOST_PAIRS} and {MOST_RATIOS:,} can be held "
+            "against its law"
+        )
     for first, second in some_pairs(randomizer):
         law = [part[:2] for part in randomizer.law(first, second)]
         if excess(law, pairs) > 0:
@@ -293,6 +324,11 @@ def gives(randomizer: Randomizer, what: str) -> bool:
     """Whether a fact is given by the class that draws, or by one derived from it."""
     giver, drawer = _owner(randomizer, what), _owner(randomizer, "randomize")
     return giver is not Randomizer and issubclass(giver, drawer)
+
+
+def _is_stale(randomizer: Randomizer, what: str) -> bool:
+    """Whether a fact is inherited from a class that draws in another way."""
+    return _owner(randomizer, what) is not Randomizer and not gives(randomizer, what)
 
 
 def _owner(randomizer: Randomizer, name: str) -> type:

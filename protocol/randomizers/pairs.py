@@ -9,7 +9,9 @@ Characteristic Function, 2022, section 3).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -141,15 +143,20 @@ def excess(law: Sequence[Two], pairs: Sequence[ThreePoint]) -> Fraction:
     At the orders alpha where the composition's divergence has its corners: between two of them it
     is a line, and the laws' is convex, so it is nowhere exceeded by more. 0 if it dominates.
     """
-    bound = [(likely, rare) for likely, rare in _composed(pairs).items()]
-    composed = [(mass, mass / ratio) for ratio, mass in bound]
-    corners = {Fraction(1), *(ratio for ratio, _ in bound if ratio > 1)}
+    bound = _composed(pairs)
+    corners = sorted({Fraction(1), *(ratio for ratio in bound if ratio > 1)}, reverse=True)
+    composed = [(mass, mass / ratio) for ratio, mass in bound.items()]
+    allowed = list(_divergences(composed, corners))
     most = Fraction(0)
-    for alpha in corners:
-        allowed = _divergence(composed, alpha)
-        for one in (law, [(second, first) for first, second in law]):
-            most = max(most, _divergence(one, alpha) - allowed)
+    for one in (law, [(second, first) for first, second in law]):
+        for found, most_allowed in zip(_divergences(one, corners), allowed, strict=True):
+            most = max(most, found - most_allowed)
     return most
+
+
+def ratios_of(pairs: Iterable[ThreePoint]) -> int:
+    """How many different ratios the composition of some pairs has, at most."""
+    return math.prod(2 * count + 1 for count in Counter(pairs).values())
 
 
 def _composed(pairs: Sequence[ThreePoint]) -> Mapping[Fraction, Fraction]:
@@ -165,6 +172,15 @@ def _composed(pairs: Sequence[ThreePoint]) -> Mapping[Fraction, Fraction]:
     return found
 
 
-def _divergence(law: Iterable[Two], alpha: Fraction) -> Fraction:
-    """The hockey-stick divergence of the first law from the second at an order."""
-    return sum((max(first - alpha * second, Fraction(0)) for first, second in law), Fraction(0))
+def _divergences(law: Iterable[Two], orders: Sequence[Fraction]) -> Iterator[Fraction]:
+    """The hockey-stick divergence of the first law from the second at each of falling orders."""
+    apart = [(first, second) for first, second in law if first]
+    rising = sorted((first / second, first, second) for first, second in apart if second)
+    above = sum((first for first, second in apart if not second), Fraction(0))
+    below = Fraction(0)
+    for order in orders:
+        while rising and rising[-1][0] > order:
+            _, first, second = rising.pop()
+            above += first
+            below += second
+        yield above - order * below

@@ -248,7 +248,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
     @property
     def dominating(self) -> Dominating:
         """The pairs of laws whose composition dominates one draw."""
-        return _dominating(self)
+        return dominating_by_law(self)
 
     @property
     def support(self) -> Support:
@@ -456,7 +456,7 @@ def _laws(randomizer: Randomizer, what: str) -> Iterator[list[tuple[Fraction, Fr
 @lru_cache(maxsize=1024)
 def _ratio(randomizer: Randomizer) -> Fraction | None:
     if randomizer._tabled:
-        return _ratio_and_distance(randomizer)[0]
+        return ratio_of_table(randomizer)
     largest = Fraction(1)
     for law in _laws(randomizer, "its epsilon"):
         ratio = ratio_of(law)
@@ -464,6 +464,15 @@ def _ratio(randomizer: Randomizer) -> Fraction | None:
             return None
         largest = max(largest, ratio)
     return largest
+
+
+def ratio_of_table(randomizer: Randomizer) -> Fraction | None:
+    """The largest ratio of a law that is given as a table; None if infinite.
+
+    Raises:
+        UnsupportedEventError: it has more than 1,024 rows.
+    """
+    return _ratio_and_distance(randomizer)[0]
 
 
 @lru_cache(maxsize=64)
@@ -496,7 +505,8 @@ def _inverse(randomizer: Randomizer) -> Floats:
 
 
 @lru_cache(maxsize=1024)
-def _dominating(randomizer: Randomizer) -> Dominating:
+def dominating_by_law(randomizer: Randomizer) -> Dominating:
+    """The dominating pair that follows from a randomizer's law, whatever it states itself."""
     if randomizer._tabled and randomizer.size > MOST_INPUTS:
         ratio, distance = _ratio_and_distance(randomizer)
         if ratio is None or ratio == 1:

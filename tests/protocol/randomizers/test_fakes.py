@@ -68,7 +68,7 @@ def test_a_record_costs_the_raised_epsilon_and_not_the_claimed_one(
     raised = math.log(len(sizes) * math.expm1(epsilon) + 1)
     assert randomizer.epsilon == pytest.approx(raised, rel=1e-12)
     assert randomizer.epsilon == Randomizer.epsilon.fget(randomizer)
-    assert held_epsilon(randomizer).complete == (randomizer.size <= 16)
+    assert held_epsilon(randomizer).complete == (randomizer.size <= 64)
     held_dominating(randomizer)
     alone = [randomizer.epsilon_of(place) for place in range(len(sizes))]
     if len(set(sizes)) == 1:

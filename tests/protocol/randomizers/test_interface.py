@@ -22,15 +22,19 @@ from protocol.randomizers import (
     OutputClass,
     PrivKV,
     Randomizer,
+    SubsetSelection,
     Support,
     UnaryEncoding,
 )
 from protocol.randomizers.asking import (
     best_guess_of,
+    check_stated,
     dominating_of,
     epsilon_of,
+    held_epsilon,
     known,
     redrawn_of,
+    some_pairs,
 )
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import ThreePoint, excess
@@ -410,3 +414,181 @@ def test_a_pair_of_the_right_epsilon_may_still_not_dominate() -> None:
     with pytest.raises(AssertionError, match="does not dominate its law of inputs 0 and 1"):
         check_randomizer(Near())
     assert dominating_of(Far()).pairs == (ThreePoint.binary(Fraction(4)),)
+
+
+class Honest(KeepUniform, frozen=True):
+    """Reports the answer but for one time in ten, and inherits the law of another draw."""
+
+    def row(self, code: int) -> list[Fraction]:
+        return [Fraction(9, 10) if report == code else Fraction(1, 20) for report in range(3)]
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return KeepUniform(3, 17 * WORDS // 20).randomize(codes, stream)
+
+
+class Classed(Honest, frozen=True):
+    """Brings its law by classes, and inherits the table of another draw."""
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        rows = [KeepUniform(3, WORDS // 10).row(code) for code in (first, second)]
+        return tuple(OutputClass(one, other) for one, other in zip(*rows, strict=True))
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return KeepUniform(3, WORDS // 10).randomize(codes, stream)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "why"),
+    [
+        (Honest(3, WORDS // 4), "by a row of its own, and inherits another law from 'KeepUniform'"),
+        (Classed(3, WORDS // 4), "by a law of its own, and inherits another row from 'Honest'"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_law_and_a_table_of_two_draws_are_refused(randomizer: Randomizer, why: str) -> None:
+    for ask in (epsilon_of, dominating_of, known, check_stated):
+        with pytest.raises(UnsupportedEventError, match=why):
+            ask(randomizer)
+
+
+class Wider(SubsetSelection, frozen=True):
+    """A set of codes that holds the answer more often than the class it is derived from says."""
+
+    @property
+    def wider(self) -> SubsetSelection:
+        return SubsetSelection(self.size, self.chosen, 9 * WORDS // 10)
+
+    @property
+    def epsilon(self) -> float:
+        return self.wider.epsilon
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        return self.wider.law(first, second)
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return self.wider.randomize(codes, stream)
+
+
+class Redrawing(Coin, frozen=True):
+    """Says how often it redraws."""
+
+    @property
+    def redrawn(self) -> Fraction:
+        return Fraction(1, 2)
+
+
+class Keeping(Redrawing, frozen=True):
+    """Redraws less often."""
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return codes ^ stream.bernoulli(WORDS // 8, codes.shape)
+
+    def row(self, code: int) -> list[Fraction]:
+        return [Fraction(7, 8), Fraction(1, 8)][:: 1 if code == 0 else -1]
+
+
+def test_what_is_inherited_from_another_draw_is_not_believed() -> None:
+    own, wider = Wider(5, 2, WORDS // 2), SubsetSelection(5, 2, 9 * WORDS // 10)
+    assert epsilon_of(own) == wider.epsilon
+    assert own.best_guess() == 0.25
+    assert best_guess_of([own]) is None
+    assert dominating_of(own).pairs == wider.dominating.pairs
+    assert redrawn_of(Redrawing()) == Fraction(1, 2)
+    assert redrawn_of(Keeping()) is None
+
+
+class Unlike(Randomizer, frozen=True):
+    """Says that all inputs are told apart alike; two in the middle are told apart better."""
+
+    symmetric = True
+
+    @property
+    def size(self) -> int:
+        return 5
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return codes
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        likely = Fraction(99, 100) if {first, second} == {1, 3} else Fraction(6, 10)
+        return (OutputClass(likely, 1 - likely), OutputClass(1 - likely, likely))
+
+
+class Middle(Randomizer, frozen=True):
+    """States the epsilon of neighbours; of two inputs that are not it is larger."""
+
+    inputs: int
+
+    @property
+    def size(self) -> int:
+        return self.inputs
+
+    @property
+    def epsilon(self) -> float:
+        return math.log(5.1)
+
+    def randomize(self, codes: Any, stream: Stream) -> Any:
+        return codes
+
+
+class MiddleRows(Middle, frozen=True):
+    """As a table."""
+
+    def row(self, code: int) -> list[Fraction]:
+        one = {4: Fraction(1, 10), 7: Fraction(9, 10)}.get(code, Fraction(1, 2))
+        return [one, 1 - one]
+
+
+class MiddleClasses(Middle, frozen=True):
+    """By classes."""
+
+    def law(self, first: int, second: int) -> tuple[OutputClass, ...]:
+        rows = [MiddleRows(self.inputs).row(code) for code in (first, second)]
+        return tuple(OutputClass(one, other) for one, other in zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize(
+    "randomizer",
+    [Unlike(), *(MiddleRows(n) for n in (16, 17, 65, 1024)), MiddleClasses(64)],
+    ids=str,
+)
+def test_inputs_in_the_middle_are_compared_too(randomizer: Randomizer) -> None:
+    with pytest.raises(UnsupportedEventError, match=r"states epsilon .*, and its law has [24]\."):
+        epsilon_of(randomizer)
+
+
+def test_of_many_inputs_some_are_compared() -> None:
+    assert some_pairs(MiddleRows(3)) == [(0, 1), (0, 2), (1, 2)]
+    assert len(some_pairs(MiddleRows(16))) == 120
+    found = some_pairs(MiddleRows(161))
+    assert found[0] == (0, 160)
+    assert found[1:] == [(10 * place, min(10 * place + 10, 160)) for place in range(16)]
+    assert epsilon_of(MiddleClasses(65)) == math.log(5.1)
+    assert not held_epsilon(MiddleClasses(65)).complete
+    assert held_epsilon(MiddleClasses(3)).complete
+    assert held_epsilon(MiddleRows(3)).complete
+
+
+class Paired(Coin, frozen=True):
+    """Many dominating pairs."""
+
+    pairs: int = 1
+    distance: Fraction | None = None
+    apart: bool = False
+
+    @property
+    def dominating(self) -> Dominating:
+        ratios = [Fraction(3) + (place if self.apart else 0) for place in range(self.pairs)]
+        distances = (self.distance or Fraction(1, 2) for _ in ratios)
+        return Dominating(tuple(map(ThreePoint.bounded, ratios, distances)), False)
+
+
+def test_many_dominating_pairs_are_held_against_the_law_too() -> None:
+    assert len(dominating_of(Paired(pairs=9)).pairs or ()) == 9
+    with pytest.raises(UnsupportedEventError, match="a dominating pair that does not dominate"):
+        dominating_of(Paired(pairs=9, distance=Fraction(1, 1000)))
+    assert len(dominating_of(Paired(pairs=8, apart=True)).pairs or ()) == 8
+    with pytest.raises(UnsupportedEventError, match=r"has 9 dominating pairs, .* 19,683 ratios"):
+        dominating_of(Paired(pairs=9, apart=True))
+    with pytest.raises(UnsupportedEventError, match=r"has 65 dominating pairs, .* 131 ratios"):
+        dominating_of(Paired(pairs=65))
