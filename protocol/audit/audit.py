@@ -126,8 +126,11 @@ def audit(
     else:
         try:
             estimate = charter.variant.estimate(published)
-        except (ProtocolError, ValueError) as error:
-            text = f"the published result cannot be read: {error}"
+        except Exception as error:
+            # A variant of a user's own may not have reckoned with what is on record.
+            known_error = isinstance(error, ProtocolError | ValueError)
+            why = str(error) if known_error else f"{type(error).__name__}: {error}"
+            text = f"the published result cannot be read: {why}"
             findings.append(Finding(text, (reading.last_entry,), AGGREGATOR))
         findings += _of_replay(replay)
     for other in replays.values():

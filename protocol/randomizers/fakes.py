@@ -62,7 +62,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
                 f"{len(self.thresholds)} thresholds of {len(self.sizes)} sizes: expected one each"
             )
         if self.size >= MAX_INPUTS:
-            raise ValueError(f"{self.size} combinations of answers: expected fewer than 2**64")
+            raise ValueError("too many combinations of answers: expected fewer than 2**64")
         for place in range(len(self.sizes)):
             self.drawn(place)
 

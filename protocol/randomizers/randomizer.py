@@ -269,7 +269,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
             outputs = len(self.row(0))
             return np.bincount(reports.astype(np.intp), minlength=outputs).astype(np.int64)
         totals = np.zeros(self.size, np.int64)
-        for code in range(self.size):
+        for code in range(self.size if len(reports) else 0):
             other = 0 if code else 1
             counts = [bool(part.supports and part.supports[0]) for part in self.law(code, other)]
             totals[code] = np.count_nonzero(np.array(counts)[self.classify(reports, code, other)])

@@ -17,6 +17,7 @@ from protocol.errors import (
     CannotTabulateError,
     LocalProtocolError,
     PrivacyError,
+    ProtocolError,
     SurveyError,
 )
 from protocol.estimators.estimate import Estimate
@@ -264,5 +265,11 @@ def build(cls: type[V], *, parameters: dict[str, Any], survey: dict[str, Any]) -
     """
     try:
         return msgspec.convert({**parameters, "survey": survey}, cls)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (ProtocolError, msgspec.ValidationError, ValueError) as error:
         raise SurveyError(f"the header does not fit variant {cls.name!r}: {error}") from error
+    except Exception as error:
+        # A variant of a user's own may not have reckoned with anybody's parameters.
+        why = f"{type(error).__name__}: {error}"
+        raise SurveyError(
+            f"variant {cls.name!r} fails with the header's parameters: {why}"
+        ) from error

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.errors import SurveyError
+from protocol.errors import ProtocolError, SurveyError
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, build, parameters_of
@@ -37,8 +37,14 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         )
         # Made here, for hostile parameters may not fit together.
         codec = charter.codec
-    except ValueError as error:
+    except SurveyError:
+        raise
+    except (ProtocolError, ValueError) as error:
         raise SurveyError(f"invalid header: {error}") from error
+    except Exception as error:
+        # A variant of a user's own may not have reckoned with anybody's parameters.
+        why = f"{type(error).__name__}: {error}"
+        raise SurveyError(f"invalid header: variant {variant.name!r} fails: {why}") from error
     if codec.names != header.kinds or codec.max_body != header.max_body:
         raise SurveyError(
             f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "

@@ -7,6 +7,8 @@ Security 2017, section 4.3: with two values (BLH), or with about ``e**epsilon + 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -93,9 +95,8 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         KeepUniform.with_epsilon(2, epsilon=epsilon)
         groups = round(math.exp(min(epsilon, math.log(_LARGEST_GROUPS)))) + 1
         if not _fits(size, groups):
-            near = sorted(range(2, _LARGEST_GROUPS), key=lambda number: abs(number - groups))
-            primes = (number for number in near if _least_factor(number) == number)
-            groups = next((number for number in primes if _fits(size, number)), 2)
+            fitting = (number for number in _primes_near(groups) if _fits(size, number))
+            groups = next(fitting, 2)
         return cls(size, groups, KeepUniform.with_epsilon(groups, epsilon=epsilon).threshold)
 
     @property
@@ -272,6 +273,31 @@ def _least_factor(number: int) -> int:
         if number % factor == 0:
             return factor
     return number
+
+
+def _primes_near(number: int) -> Iterator[int]:
+    """All primes that may be a number of values, the nearest first; of two, the smaller."""
+    primes = _primes()
+    above = bisect_left(primes, number)
+    below = above - 1
+    while below >= 0 or above < len(primes):
+        if above == len(primes) or (
+            below >= 0 and number - primes[below] <= primes[above] - number
+        ):
+            yield primes[below]
+            below -= 1
+        else:
+            yield primes[above]
+            above += 1
+
+
+@lru_cache(maxsize=1)
+def _primes() -> Sequence[int]:
+    sieve = np.ones(_LARGEST_GROUPS, np.bool_)
+    sieve[:2] = False
+    for factor in range(2, math.isqrt(_LARGEST_GROUPS) + 1):
+        sieve[factor * factor :: factor] = False
+    return tuple(np.flatnonzero(sieve).tolist())
 
 
 def _fits(size: int, groups: int) -> bool:

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import Stream
 from protocol.estimators.shares import SharesEstimate
 from protocol.messages import Message
 from protocol.randomizers import join_codes
+from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds
@@ -49,6 +52,10 @@ class FrequencyOracle(OneReport, frozen=True, kw_only=True):
                 "one for each combination of answers"
             )
 
+    def workload(self) -> Workload:
+        """A tally of all combinations."""
+        return Workload(1, self.survey.cells)
+
     @functools.cached_property
     def outputs(self) -> int:
         """The length of a tally."""
@@ -81,5 +88,9 @@ class FrequencyOracle(OneReport, frozen=True, kw_only=True):
         return SharesEstimate(self.survey, self.survey.names, self.randomizer, totals, found.n)
 
     def most(self) -> float:
-        """One draw."""
-        return float(self.randomizer.epsilon)
+        """One draw.
+
+        Raises:
+            UnsupportedEventError: the randomizer's law contradicts the epsilon that it states.
+        """
+        return PureAccountant().judge(Randomized(self.randomizer, self.survey.names)).record

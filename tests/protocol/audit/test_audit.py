@@ -22,7 +22,7 @@ from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Pooled
-from protocol.wire.codec import decode_envelope
+from protocol.wire.codec import Kind, decode_envelope
 from tests.protocol.sessions import SURVEY, Word, talk
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run, recorded
@@ -300,6 +300,29 @@ def test_a_header_that_does_not_fit(honest: Run, field: str, value: object, says
     forgery.header[field] = value
     with pytest.raises(SurveyError, match=says):
         audited(forgery.write())
+
+
+class Unwary(RRIndependent, frozen=True):
+    """Has not reckoned with what is on record."""
+
+    def estimate(self, result: Message) -> JointEstimate:
+        raise ZeroDivisionError("nobody answered")
+
+
+class Unready(RRIndependent, frozen=True):
+    """Has not reckoned with its own parameters."""
+
+    def kinds(self, parties: int) -> tuple[Kind, ...]:
+        raise OverflowError("too many parties")
+
+
+def test_a_variant_that_fails_is_said_to_fail(honest: Run) -> None:
+    with pytest.raises(SurveyError, match="'rr-independent' fails: OverflowError: too many part"):
+        audited(honest.content, Unready)
+    found = audited(honest.content, Unwary)
+    says = "the published result cannot be read: ZeroDivisionError: nobody answered"
+    assert texts(found) == [says]
+    assert found.estimate is None
 
 
 @pytest.mark.parametrize("file", [b"", b"GET / HTTP/1.1", b"sottovoce transcript 1\n"])

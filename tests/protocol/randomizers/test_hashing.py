@@ -98,6 +98,30 @@ def test_the_number_of_values_is_the_optimal_one(epsilon: float, groups: int) ->
     assert LocalHashing.optimized(100, epsilon=epsilon).groups == groups
 
 
+@pytest.mark.parametrize(
+    ("size", "epsilon", "groups"),
+    [
+        # Codes of 14 digits of base 2: of twenty values there are too many reports.
+        (2**14, math.log(19), 19),
+        (2**14, math.log(25), 23),
+        # Of codes of three digits there are fewer than 2**63 reports up to the fifth root of that.
+        (2**32, 9.0, 6203),
+        (2, 20.0, 65521),
+    ],
+)
+def test_where_reports_would_be_too_many_the_nearest_prime_is_taken(
+    size: int, epsilon: float, groups: int
+) -> None:
+    wanted = min(2**16, round(math.exp(epsilon))) + 1
+    assert LocalHashing.optimized(size, epsilon=epsilon).groups == groups
+    with pytest.raises(ValueError, match="expected"):
+        LocalHashing(size, wanted, 1)
+    closer = range(wanted - abs(wanted - groups) + 1, wanted + abs(wanted - groups))
+    for number in set(closer) & {p for p in range(2, 2**16) if all(p % d for d in range(2, 256))}:
+        with pytest.raises(ValueError, match="expected fewer than"):
+            LocalHashing(size, number, 1)
+
+
 def test_the_variance_is_the_papers() -> None:
     # Section 5: (e**eps - 1 + g)**2 / (n (e**eps - 1)**2 (g - 1)) for a share near 0.
     n, odds = 1000, math.e
