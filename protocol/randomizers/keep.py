@@ -223,7 +223,10 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         randomized = modulo(words, self.size).astype(codes.dtype)
         if refused.size:
             randomized[refused] = stream.integers(self.size, refused.size).astype(codes.dtype)
-        np.copyto(randomized, codes.reshape(-1), where=kept)
+        # All bits of the kept ones: a choice without branches, which coins would mislead.
+        differing = codes.reshape(-1) ^ randomized
+        differing &= np.negative(kept.astype(codes.dtype))
+        randomized ^= differing
         return randomized.reshape(codes.shape)
 
     @property

@@ -253,7 +253,12 @@ def tabulate(
 
 
 class _Driver:
-    """A tabulation under way."""
+    """A tabulation under way.
+
+    Attributes:
+        tree: of the cohorts of all finished stages.
+        stages: how many are finished.
+    """
 
     def __init__(
         self,
@@ -266,13 +271,14 @@ class _Driver:
         progress: Callable[[int, int], object],
     ) -> None:
         self.tree = Tree()
+        self.stages = 0
         self._job = job
         self._engine = engine
         self._n = n
         self._cohort = cohort
         self._file = file
         self._progress = progress
-        self._about = about(job, n=n, cohort=cohort)
+        self._about = {} if file is None else about(job, n=n, cohort=cohort)
         self._known = None if file is None else read_snapshot(file, self._about)
         self._before = 0.0 if self._known is None else self._known.seconds
         self._started = self._written = time.monotonic()
@@ -281,11 +287,6 @@ class _Driver:
         self._losses: dict[int, Loss] = {}
         self._people = 0
         self._shared: Job | bytes = job if engine.name == "here" else packed(_itself, job)
-
-    @property
-    def stages(self) -> int:
-        """How many are finished."""
-        return len(self._finished)
 
     @property
     def seconds(self) -> float:
@@ -330,8 +331,9 @@ class _Driver:
             raise
         for leaf in tally.leaves():
             self.tree.append(leaf)
-        _, leaves, totals = tally.state()
-        self._finished.append((leaves, totals))
+        if self._file is not None:
+            self._finished.append(tally.state()[1:])
+        self.stages += 1
         self._people += stage.people
         return tally.totals
 
