@@ -22,6 +22,7 @@ What the contract checks, on one seeded run and on reruns of it:
 11. audit: the transcript is intact; audits accept it and say the same epsilon, as text, JSON and
    page: with all parties replayed, a party's trail, a coalition with a tap and a key, the worst
    coalition, other observers and other deltas.
+12. cohorts: if people can be counted in cohorts, the counts are those of a live run of them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.testing.audits import Audited, check_audits, check_record
+from protocol.testing.cohorts import check_cohorts
 from protocol.testing.likelihoods import check_frequencies, check_ledger
 from protocol.testing.schedules import SCHEDULES, check_most, check_under_faults
 
@@ -214,6 +216,7 @@ def check_variant(
     check_frequencies(variant, records, seed=seed)
     check_record(rehearsal)
     _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
+    check_cohorts(variant, records, seed=seed)
 
 
 def _rehearsed(setting: Setting) -> Rehearsal:

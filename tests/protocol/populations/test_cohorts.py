@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterable
 
 import numpy as np
 import pytest
 from msgspec.structs import fields, replace
 
 from protocol.accounting.events import PrivacyEvent
-from protocol.crypto.randomness import Stream, Streams, secret_of, session_of
 from protocol.errors import CannotTabulateError
 from protocol.estimators.estimate import Estimate
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Message, PartyId
+from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.populations import cohorts
 from protocol.populations.cohorts import Counted, Job, count_cohort, loss_of, parts_of
 from protocol.populations.population import Resampled, TableLaw
 from protocol.populations.tally import Tally
-from protocol.session.charter import Charter
-from protocol.session.exchange import Exchange
-from protocol.session.local import run_locally
 from protocol.session.roles import Me, Seen
-from protocol.session.roster import Identity, Roster
-from protocol.session.tabulation import Stage, Totals
+from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
+from protocol.testing.cohorts import (
+    check_alike,
+    check_cohorts,
+    counted_by_law,
+    published_live,
+)
 from protocol.variants import RRBA, RRIndependent, RRIndJoint, RRJoint
 from protocol.variants.numeric.numeric_mean import NumericMean
 from protocol.variants.oracles.attributes import Smp, Spl
@@ -39,63 +39,6 @@ BY_LAW = [example for example in examples() if example.variant.untabulated == Va
 REFUSED = [example for example in examples() if example.variant.untabulated != Variant.untabulated]
 
 
-class Parts(Streams):
-    """The streams of the parts of cohorts, as a live run asks for them."""
-
-    def __init__(self, parts: dict[PartyId, Stream]) -> None:
-        secret = secret_of(SEED)
-        super().__init__(secret, session_of(secret))
-        self._parts = parts
-
-    def stream(self, party: str, purpose: str) -> Stream:
-        if purpose == ROLE_STREAM and party != AGGREGATOR:
-            return self._parts[PartyId(party)]
-        return super().stream(party, purpose)
-
-
-def stages_of(job: Job, n: int, cohort: int) -> tuple[list[Stage], Message, list[Totals]]:
-    """Count all cohorts of all stages."""
-    asking = job.variant.stages(n)
-    stages, sums = [next(asking)], []
-    while True:
-        tally = Tally(len(sums), people=stages[-1].people, cohort=cohort)
-        for number in tally.missing():
-            k = tally.size_of(number)
-            tally.add(number, count_cohort(job, stages[-1], number, k))
-        sums.append(tally.totals)
-        try:
-            stages.append(asking.send(tally.totals))
-        except StopIteration as end:
-            return stages, end.value, sums
-
-
-def published_live(job: Job, parties: dict[PartyId, tuple[Records, Stream]]) -> Message:
-    """What the aggregator publishes if each part of a cohort is a live party."""
-    keys = Streams.of_seed(9)
-    members = {
-        name: Identity(name, keys.stream(name, "key").bytes(32)) for name in (AGGREGATOR, *parties)
-    }
-    charter = Charter(
-        session=session_of(secret_of(SEED)),
-        variant=job.variant,
-        roster=Roster(tuple((name, one.public) for name, one in members.items())),
-    )
-    streams = Parts({name: stream for name, (_, stream) in parties.items()})
-    holdings = {name: records for name, (records, _) in parties.items()}
-    return run_locally(Exchange(charter), streams, holdings, identities=members).result
-
-
-def parts_in(job: Job, stages: Sequence[Stage], cohort: int) -> dict[PartyId, Any]:
-    """The people of all groups and their streams."""
-    found = {}
-    for stage in {stage.group: stage for stage in stages}.values():
-        for number in range(-(-stage.people // cohort)):
-            k = min(cohort, stage.people - number * cohort)
-            for party in parts_of(job, stage, number, k):
-                found[party.me.id] = party.records, party.me.stream
-    return found
-
-
 @pytest.mark.parametrize("example", BY_LAW, ids=lambda example: example.name)
 def test_counts_are_those_of_a_live_run_of_the_same_people(
     example: Example, monkeypatch: pytest.MonkeyPatch
@@ -106,17 +49,30 @@ def test_counts_are_those_of_a_live_run_of_the_same_people(
         # A live block is of parties, one by law of respondents: here each block is one party.
         n, cohort = 120, PART
         object.__setattr__(job, "variant", replace(job.variant, block=40, mode="blocked"))
-    stages, result, _ = stages_of(job, n, cohort)
-    parties = parts_in(job, stages, cohort)
-    assert sum(len(records) for records, _ in parties.values()) == n
-    assert len(parties) == (3 if isinstance(job.variant, RRBA) else 7)
+    stages, result = counted_by_law(job, people=n, cohort=cohort)
     if isinstance(job.variant, RRBA):
         object.__setattr__(job, "variant", replace(job.variant, mode="sequential"))
-    live = published_live(job, parties)
-    for field in fields(live):
-        one, other = getattr(result, field.name), getattr(live, field.name)
-        assert np.array_equal(one, other), field.name
+    live = published_live(job, stages, cohort=cohort)
+    check_alike(result, live)
     assert job.variant.estimate(result).n == job.variant.estimate(live).n
+    last = fields(result)[-1].name
+    other = replace(result, **{last: getattr(result, last) + 1})
+    with pytest.raises(AssertionError, match="is not that of a live run of the same people"):
+        check_alike(other, live)
+
+
+def test_the_contract_counts_cohorts() -> None:
+    class Doubled(RRIndependent, frozen=True):
+        """Counts everybody twice."""
+
+        def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+            return 2 * super().count(stage, parties)
+
+    check_cohorts(RRIndependent.with_keep(BITS, 0.6), answers(BITS, 5))
+    with pytest.raises(AssertionError, match="field 'counts' of the result is not that of a live"):
+        check_cohorts(Doubled.with_keep(BITS, 0.6), answers(BITS, 5))
+    for example in REFUSED:
+        check_cohorts(example.variant, example.records)
 
 
 @pytest.mark.parametrize("example", REFUSED, ids=lambda example: example.name)
@@ -154,7 +110,7 @@ LAW = np.array([4, 1, 2, 3, 1, 5, 2, 2]) / 20
 )
 def test_estimates_are_those_of_the_law(variant: Variant) -> None:
     job = Job(variant, TableLaw(BITS, LAW), SEED)
-    _, result, _ = stages_of(job, PEOPLE, 100_000)
+    _, result = counted_by_law(job, people=PEOPLE, cohort=100_000)
     estimate = variant.estimate(result)
     assert estimate.n == PEOPLE
     assert most_deviant(estimate, LAW) < QUANTILE
@@ -191,7 +147,7 @@ def test_means_are_those_of_the_law() -> None:
     survey = Survey("n", (Attribute(name="a", categories=("0", "1", "2", "3", "4")),))
     variant = NumericMean(survey=survey, epsilon=1.0)
     job = Job(variant, TableLaw(survey, [0.1, 0.2, 0.3, 0.3, 0.1]), SEED)
-    _, result, _ = stages_of(job, PEOPLE, 100_000)
+    _, result = counted_by_law(job, people=PEOPLE, cohort=100_000)
     mean = variant.estimate(result).attribute_means()["a"]
     assert mean.standard_error is not None
     assert abs(mean.value - 2.1) < QUANTILE * mean.standard_error
@@ -232,7 +188,7 @@ def test_rounds_ask_the_same_people_and_blocks_others() -> None:
 def test_what_people_tell_is_what_the_ledger_says() -> None:
     for example in BY_LAW:
         job = Job(example.variant, Resampled(example.records), SEED)
-        stages, _, _ = stages_of(job, 6, 3)
+        stages, _ = counted_by_law(job, people=6, cohort=3)
         found = max(loss_of(job, stage).record for stage in stages)
         assert 0 < found <= example.variant.most() * (1 + 1e-12), example.name
         if not isinstance(example.variant, RRBA | RRIndependent):
