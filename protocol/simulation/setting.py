@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -38,8 +38,36 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Setting: {self.charter.variant.name}, {len(self.holdings)} parties>"
 
 
+PublicKeys = Callable[[int, Sequence[PartyId]], Sequence[bytes]]
+"""Makes the public keys of members from a seed, as ``public_keys`` does."""
+
+
+class _Identities(Mapping[PartyId, Identity]):
+    """Everybody's keys, each derived when it is asked for."""
+
+    def __init__(self, streams: Streams, names: Sequence[PartyId]) -> None:
+        self._streams = streams
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: PartyId) -> Identity:
+        if name not in self._names:
+            raise KeyError(name)
+        return simulated_identity(self._streams, name)
+
+    def __iter__(self) -> Iterator[PartyId]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def setting_of(
-    variant: Variant, records: Records, *, seed: int, parties: int | None = None
+    variant: Variant,
+    records: Records,
+    *,
+    seed: int,
+    parties: int | None = None,
+    keys: PublicKeys | None = None,
 ) -> Setting:
     """Spread records over parties and give everybody an identity.
 
@@ -48,6 +76,8 @@ def setting_of(
         records: the true answers.
         seed: a simulation protects nobody: whoever knows the seed can undo every randomization.
         parties: how many there are; by default one per respondent.
+        keys: what makes the public keys, if not this process. ``identities`` are then derived one
+            by one, each when it is asked for.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties.
@@ -69,8 +99,15 @@ def setting_of(
     width = len(str(len(held)))
     names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
     streams = Streams.of_seed(seed)
-    identities = {name: simulated_identity(streams, name) for name in (AGGREGATOR, *names)}
-    roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
+    members = (AGGREGATOR, *names)
+    identities: Mapping[PartyId, Identity]
+    if keys is None:
+        identities = {name: simulated_identity(streams, name) for name in members}
+        public: Sequence[bytes] = [identity.public for identity in identities.values()]
+    else:
+        identities = _Identities(streams, members)
+        public = keys(seed, members)
+    roster = Roster(tuple(zip(members, public, strict=True)))
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
         seed=seed,
@@ -79,6 +116,12 @@ def setting_of(
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
     )
+
+
+def public_keys(seed: int, names: Sequence[PartyId]) -> list[bytes]:
+    """The public keys of members of a simulation, 32 bytes each."""
+    streams = Streams.of_seed(seed)
+    return [simulated_identity(streams, name).public for name in names]
 
 
 def simulated_identity(streams: Streams, name: PartyId) -> Identity:

@@ -31,7 +31,7 @@ from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import issuer_of
 from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
-from scenarios.running.workers import check_workers, run_in_workers
+from scenarios.running.workers import engine_for, keys_by, run_in_workers
 from transports.faults import Fault, faults
 from transports.memory import open_memory
 from transports.recording import recording
@@ -145,9 +145,12 @@ async def simulate_async(
     transport = _carrier(transport, "memory", workers)
     if transport == "local":
         raise UsageError("transport 'local' is not asynchronous: call simulate")
-    setting = setting_of(variant, records, seed=seed, parties=parties)
-    if workers is not None:
-        check_workers(workers, engine, len(setting.holdings))
+    keys = None if workers is None else keys_by(engine_for(workers, engine))
+    setting = setting_of(variant, records, seed=seed, parties=parties, keys=keys)
+    if workers is not None and workers > len(setting.holdings):
+        raise UsageError(
+            f"{workers} workers: expected at most {len(setting.holdings)}, one for each party"
+        )
     with (
         _recorded(setting, records, transport, rules, path, here=workers is None) as recorded,
         collector_paused(),

@@ -10,6 +10,7 @@ import functools
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -19,18 +20,18 @@ from protocol.crypto.randomness import Streams
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
-from protocol.session.roster import Identity
+from protocol.session.roster import KEY_BYTES, Identity
 from protocol.session.run import Run, run_of
-from protocol.simulation.setting import Setting, simulated_identity
+from protocol.simulation.setting import PublicKeys, Setting, public_keys, simulated_identity
 from protocol.surveys.records import Records
-from scenarios.engines.engine import Engine, Lost
+from scenarios.engines.engine import Engine, Lost, in_order
 from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import Credentials, issuer_of
 from scenarios.running.errors import UsageError
 from transports.background import running
 from transports.base import Limits
 from transports.shards.hub import ShardHub, open_shards
-from transports.shards.shard import KEY_BYTES, Shard
+from transports.shards.shard import SECRET_BYTES, Shard
 from transports.shards.worker import connect_shard
 from transports.switch import Switch
 from transports.tls import client_context, server_context
@@ -78,6 +79,30 @@ class ShardEnded(msgspec.Struct, frozen=True):
 
     endings: Mapping[int, str]
     failure: str | None = None
+
+
+class KeysTask(NamedTuple):
+    """What public keys are derived from."""
+
+    seed: int
+    names: Sequence[PartyId]
+
+
+def derive_keys(task: KeysTask) -> bytes:
+    """The public keys of some members, one after the other: a kernel."""
+    return b"".join(public_keys(task.seed, task.names))
+
+
+def keys_by(engine: Engine) -> PublicKeys:
+    """What makes public keys by an engine: in one process it would take a tenth of the run."""
+
+    def derive(seed: int, names: Sequence[PartyId]) -> list[bytes]:
+        ends = _even(len(names), engine.jobs)
+        tasks = [KeysTask(seed, names[start:stop]) for start, stop in itertools.pairwise(ends)]
+        joined = b"".join(in_order(engine, derive_keys, tasks))
+        return [joined[i : i + KEY_BYTES] for i in range(0, len(joined), KEY_BYTES)]
+
+    return derive
 
 
 def run_shard(task: ShardTask) -> ShardEnded:
@@ -144,7 +169,7 @@ async def run_in_workers(
     Args:
         exchange: the rules of the hub, and its record.
         records: the true answers, in the order of the parties.
-        workers: how many, as checked by ``check_workers``; each has about as many parties.
+        workers: how many, no more than ``engine_for`` allows; each has about as many parties.
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
         joining: how long the workers may take to come, in seconds.
@@ -191,8 +216,8 @@ async def run_in_workers(
     return run_of(aggregator, watched.endings(exchange.departed))
 
 
-def check_workers(workers: int, engine: Engine | None, parties: int) -> None:
-    """Make sure that an engine has so many workers, and that each can have parties.
+def engine_for(workers: int, engine: Engine | None) -> Engine:
+    """An engine, once it is certain that it has so many workers.
 
     Raises:
         UsageError: says what does not fit.
@@ -201,18 +226,24 @@ def check_workers(workers: int, engine: Engine | None, parties: int) -> None:
         raise UsageError(f"{workers} workers: expected at least 1")
     if engine is None:
         raise UsageError(f"{workers} workers: expected an engine too")
-    if workers > parties:
-        raise UsageError(f"{workers} workers for {parties} parties: expected at most one for each")
     if workers > engine.jobs:
         raise UsageError(
             f"{workers} workers: the engine {engine.name!r} runs {engine.jobs} at a time"
         )
+    return engine
 
 
 def shards_of(parties: int, workers: int) -> list[Shard]:
     """Runs of neighbours on the roster, whose lengths differ by at most 1."""
-    ends = [parties * i // workers for i in range(workers + 1)]
-    return [Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(KEY_BYTES)) for i in range(workers)]
+    ends = _even(parties, workers)
+    return [
+        Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(SECRET_BYTES)) for i in range(workers)
+    ]
+
+
+def _even(count: int, parts: int) -> list[int]:
+    """Where as many parts of nearly one length begin, and the end of the last."""
+    return [count * i // parts for i in range(parts + 1)]
 
 
 class _Watched:

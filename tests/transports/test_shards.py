@@ -23,7 +23,7 @@ from tests.live import LOOPBACK, Certificates, framed
 from transports import handshake
 from transports.base import Limits, Link
 from transports.shards.hub import ShardHub, open_shards
-from transports.shards.shard import KEY_BYTES, VERSION, Shard
+from transports.shards.shard import SECRET_BYTES, VERSION, Shard
 from transports.shards.worker import WorkerShard, connect_shard
 from transports.switch import Switch
 from transports.tcp import connect_tcp
@@ -55,7 +55,7 @@ class Workers:
 def shards_of(switch: Switch, count: int) -> list[Shard]:
     parties = len(switch.exchange.charter.roster.parties)
     ends = [parties * i // count for i in range(count + 1)]
-    return [Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(KEY_BYTES)) for i in range(count)]
+    return [Shard(i + 1, ends[i] + 1, ends[i + 1], os.urandom(SECRET_BYTES)) for i in range(count)]
 
 
 @asynccontextmanager
@@ -132,7 +132,7 @@ async def recorded(post: Post, hub: ShardHub) -> str:
 
 async def test_a_worker_with_another_key() -> None:
     async with listening() as (post, shard, hub, port):
-        other = msgspec.structs.replace(shard, key=bytes(KEY_BYTES))
+        other = msgspec.structs.replace(shard, key=bytes(SECRET_BYTES))
         # It finds out first: the hub has proved that it has the key.
         assert "the challenge was made with another key" in await enter(port, other)
         assert "ended" in await recorded(post, hub)

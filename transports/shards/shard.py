@@ -24,7 +24,7 @@ from protocol.messages import PartyId
 from transports.handshake import NONCE_BYTES, Challenge, Hello, Proof, statement
 
 VERSION = "sottovoce shard/1"
-KEY_BYTES = 32
+SECRET_BYTES = 32
 PLACE_BYTES = 4
 COUNT_BYTES = 4
 ALL = bytes(PLACE_BYTES)

@@ -15,7 +15,6 @@ from protocol.errors import QuorumError
 from protocol.messages import DONE, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
-from protocol.session.variant import Variant
 from protocol.simulation.setting import setting_of
 from protocol.variants import RRIndependent
 from scenarios import Outcome, simulate
@@ -24,7 +23,7 @@ from scenarios.engines.engine import Engine, Lost
 from scenarios.engines.here import Here
 from scenarios.engines.processes import Processes
 from scenarios.running.errors import UsageError
-from scenarios.running.workers import ShardEnded, run_in_workers
+from scenarios.running.workers import ShardEnded, run_in_workers, run_shard
 from tests.every_variant import PARTIES, Example, examples
 from tests.scenarios.command import sottovoce
 from transports.faults import Fault, crash, cut, delay, drop, duplicate
@@ -77,9 +76,11 @@ class Dying(Threads):
     def submit(
         self, key: int, kernel: Callable[[Any], Any], argument: Any, *, again: bool = True
     ) -> None:
-        assert not again
-        kernel = (lambda _: Lost("its worker was killed")) if key == 1 else kernel
-        super().submit(key, kernel, argument)
+        if kernel is run_shard and key == 1:
+            assert not again
+            super().submit(key, lambda _: Lost("its worker was killed"), argument)
+        else:
+            super().submit(key, kernel, argument)
 
 
 class Hanging(Threads):
@@ -151,15 +152,16 @@ def test_real_workers(tmp_path: Path) -> None:
     assert outcome.transcript.path == path
 
 
-def killed(
-    when: Callable[[Exchange, Processes], bool], variant: Variant = VARIANT, **options: Any
-) -> Outcome:
-    """A survey by two processes, of which the first is killed once something has come to pass."""
+def killed(when: Callable[[Exchange], bool]) -> Outcome:
+    """A survey by two processes, of which the first is killed once something has come to pass.
+
+    Everybody is asked, but the question is on its way for so long that nobody has answered.
+    """
     exchanges: list[Exchange] = []
     with Processes(2) as engine:
 
         def kill() -> None:
-            while not (exchanges and engine._workers and when(exchanges[0], engine)):
+            while not (exchanges and engine._workers[0].task and when(exchanges[0])):
                 time.sleep(0.001)
             engine._workers[0].process.kill()
 
@@ -167,7 +169,12 @@ def killed(
         killer.start()
         try:
             return simulate(
-                variant, RECORDS, workers=2, engine=engine, watch=exchanges.append, **options
+                VARIANT,
+                RECORDS,
+                workers=2,
+                engine=engine,
+                watch=exchanges.append,
+                rules=(delay(1.0, kind="Ask"),),
             )
         finally:
             killer.join()
@@ -178,9 +185,7 @@ SECOND_HALF = [PartyId(f"party-{i:02}") for i in range(13, 25)]
 
 
 def test_a_worker_that_is_killed_midway() -> None:
-    # Asked they are, but the question is on its way for so long that nobody has answered.
-    asked = delay(1.0, kind="Ask")
-    outcome = killed(lambda exchange, _: exchange.messages >= 24, rules=(asked,))
+    outcome = killed(lambda exchange: exchange.messages >= 24)
     assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
     assert {outcome.endings[name] for name in FIRST_HALF} == {
         "lost with worker 1: its worker was killed by SIGKILL"
@@ -195,7 +200,7 @@ def test_a_worker_that_is_killed_midway() -> None:
 
 
 def test_a_worker_that_is_killed_before_it_comes() -> None:
-    outcome = killed(lambda exchange, engine: True)
+    outcome = killed(lambda exchange: True)
     assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
     assert {outcome.endings[name] for name in FIRST_HALF} == {
         "lost with worker 1: its worker was killed by SIGKILL"
@@ -238,7 +243,7 @@ def test_a_defect_in_a_worker_comes_out_as_it_is(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"workers": 25}, "25 workers for 24 parties: expected at most one for each"),
+        ({"workers": 2, "parties": 1}, "2 workers: expected at most 1, one for each party"),
         ({"workers": 0}, "0 workers: expected at least 1"),
         ({"workers": 2, "transport": "memory"}, "expected the transport tcp or tls, not memory"),
         ({"workers": 2, "transport": "local"}, "expected the transport tcp or tls, not local"),
