@@ -189,7 +189,10 @@ class OnRay(Engine):
             self._stop()
             if not isinstance(error, Exception):
                 raise
-            raise UsageError(f"--address {address!r}: {_first_line(error)}") from error
+            raise UsageError(
+                f"--address {address!r}: {_first_line(error)}; expected the cluster's token, and "
+                "there the same versions of Ray and Python"
+            ) from error
 
     def _initialize(self, printing: Callable[..., None], **options: Any) -> None:
         from ray._private import worker
@@ -225,9 +228,12 @@ def _check_reachable(address: str) -> None:
     """Ray itself would try for minutes to reach what is not there."""
     if address == "auto":
         return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and colon and port.isdecimal()):
-        raise UsageError(f"--address {address!r}: expected HOST:PORT, ray://HOST:PORT or auto")
+    host, colon, port = address.rpartition(":")
+    if "/" in host or not (host and colon and port.isdecimal()):
+        raise UsageError(
+            f"--address {address!r}: expected HOST:PORT of the head node, or auto, on a machine "
+            "that is a node itself"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_WITHIN).close()
     except (OSError, OverflowError) as error:
