@@ -103,6 +103,29 @@ def test_it_ends_with_its_driver(tmp_path: Path) -> None:
     shutil.rmtree(folder)
 
 
+INTRUDED = """
+import subprocess
+import ray
+
+with open_engine("ray", jobs=1) as engine:
+    address = ray.get_runtime_context().gcs_address
+    connect = f"from ray._raylet import GcsClient; GcsClient(address={address!r})"
+    stranger = subprocess.run(
+        [sys.executable, "-c", connect], capture_output=True, text=True, timeout=60
+    )
+    again = in_order(engine, kernels.square, [3])
+print(json.dumps([stranger.returncode, stranger.stderr, again]))
+"""
+
+
+@pytest.mark.slow
+def test_nobody_else_on_the_machine_gets_in(tmp_path: Path) -> None:
+    code, said, again = run("-c", HEAD + INTRUDED, home=tmp_path).json
+    assert code != 0
+    assert "Authentication token is missing or incorrect" in said
+    assert again == [9]
+
+
 CLUSTER = """
 from ray.cluster_utils import Cluster
 
