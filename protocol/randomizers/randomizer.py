@@ -221,7 +221,11 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return ArraySpec(dtype=one.dtype, shape=(k, *one.shape), high=one.high, low=one.low)
 
     def fits(self, reports: NDArray[Any]) -> bool:
-        """Whether an array holds reports, one each along its first axis."""
+        """Whether an array holds reports, one each along its first axis.
+
+        By default whether it has the form that ``report`` declares. What fits must be counted,
+        whoever sent it: a report that does not fit is left out.
+        """
         one = self.report
         return bool(
             reports.ndim == 1 + len(one.shape)

@@ -6,6 +6,7 @@ input, and by what it draws.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -37,6 +38,7 @@ from protocol.messages import AGGREGATOR, RECORD
 from protocol.randomizers import Randomizer
 from protocol.randomizers.asking import check_stated, gives, is_randomizer, refusing, some_pairs
 from protocol.randomizers.exact import log_of
+from protocol.randomizers.randomizer import MOST_INPUTS
 from protocol.session.variant import Variant, settled
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.surveys.records import Records
@@ -324,13 +326,13 @@ def _listed(
     """The probabilities of every report, or class of reports, of two inputs; None without a law."""
     if not is_randomizer(randomizer):
         return None
-    try:
-        with refusing(randomizer):
-            if gives(randomizer, "row"):
-                return tuple(zip(randomizer.row(first), randomizer.row(second), strict=True))
-            return tuple(part[:2] for part in randomizer.law(first, second))
-    except UnsupportedEventError:
-        return None
+    if gives(randomizer, "row") and randomizer.size <= MOST_INPUTS:
+        with contextlib.suppress(UnsupportedEventError), refusing(randomizer):
+            return tuple(zip(randomizer.row(first), randomizer.row(second), strict=True))
+    # A table may be too large to be listed, where classes are few.
+    with contextlib.suppress(UnsupportedEventError), refusing(randomizer):
+        return tuple(part[:2] for part in randomizer.law(first, second))
+    return None
 
 
 def _draws_of(event: PrivacyEvent) -> Iterator[Randomized]:

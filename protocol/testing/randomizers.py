@@ -10,16 +10,19 @@ What is checked:
 4. reports: of the declared dtype, shape and range, as many bits as stated, the same again from the
    same stream, and with the law's frequencies. A bias of 5 % in the likeliest class is found, or
    there are too few samples, and that is said.
-5. estimate: unbiased, with the stated variances and covariances; of a randomizer of numbers, the
+5. whatever fits: anybody may send what has the form of reports; what ``fits`` lets pass is counted
+   and classed, for a party that sends it may not end a survey.
+6. estimate: unbiased, with the stated variances and covariances; of a randomizer of numbers, the
    scores of an input's reports have its value as their mean.
-6. guesses: likelihood ratios are the law's, and the best guess is neither below what two inputs
+7. guesses: likelihood ratios are the law's, and the best guess is neither below what two inputs
    allow nor above what epsilon does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -56,6 +59,7 @@ MOST_TALLIED = 1024
 Fact = Literal["law", "epsilon", "dominating", "estimate", "covariance"]
 """What a randomizer may leave out: figures that need it are refused by name."""
 
+_ANY = 1000
 _INPUTS = 4
 _OTHERS = 8
 _BATCHES = 400
@@ -106,14 +110,16 @@ def check_randomizer(
     _check_guess(randomizer)
     _check_mean(randomizer)
     stream = Stream(secret_of(seed)).derive("check_randomizer")
+    counted = "estimate" not in without and randomizer.size <= MOST_TALLIED
     inputs = _spread(randomizer.size, _INPUTS)
     for code in inputs:
         reports = _check_reports(randomizer, code, samples, stream.derive(f"input {code}"))
         others = [other for other in _spread(randomizer.size, _OTHERS) if other != code]
         for other in others:
             _check_frequencies(randomizer, reports, code, other)
-        if "estimate" not in without and randomizer.size <= MOST_TALLIED:
+        if counted:
             _check_estimate(randomizer, reports, code, "covariance" not in without)
+    _check_any(randomizer, stream.derive("any"), counted=counted)
 
 
 def _spread(size: int, number: int) -> list[int]:
@@ -226,6 +232,48 @@ def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stre
         np.array_equal(*again), f"input {code}: the same stream gives other reports the next time"
     )
     return reports
+
+
+def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None:
+    """Whatever has the form of reports, and fits, is classed and counted."""
+    one = randomizer.report
+    if one.dtype[0] != "u":
+        return
+    most = (1 << 8 * int(one.dtype[1:])) - 1
+    high = most if one.high is None else one.high
+    ends = [min(end, most) for end in high] if isinstance(high, tuple) else min(int(high), most)
+    bounds = np.array(ends, np.uint64)
+    drawn = stream.integers(bounds, (_ANY, *one.shape))
+    drawn[0], drawn[1] = 0, bounds - np.uint64(1)
+    reports = np.maximum(drawn, np.uint64(one.low)).astype(one.dtype)
+    fitting = reports[[randomizer.fits(reports[k : k + 1]) for k in range(_ANY)]]
+    about = "of reports that have the declared form, and that fits lets pass"
+    first, second = 0, randomizer.size - 1
+    places = len(randomizer.law(first, second))
+    with _failing(f"classify fails {about}"):
+        classes = np.asarray(randomizer.classify(fitting, first, second)).astype(np.int64)
+    _require(
+        bool(((classes >= 0) & (classes < places)).all()),
+        f"classify {about}, gives places beyond the {places} of its law",
+    )
+    if not counted:
+        return
+    with _failing(f"tally fails {about}"):
+        tally, none = randomizer.tally(fitting), randomizer.tally(fitting[:0])
+    _require(
+        tally.shape == none.shape and bool((tally <= len(fitting)).all()),
+        f"tally {about}, has {tally.size} counts up to {tally.max(initial=0)}; expected "
+        f"{none.size} of at most {len(fitting)}",
+    )
+
+
+@contextlib.contextmanager
+def _failing(complaint: str) -> Iterator[None]:
+    """Whatever is raised within, as a complaint."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"{complaint}: {type(error).__name__}: {error}") from error
 
 
 def _check_frequencies(

@@ -37,7 +37,7 @@ from protocol.randomizers.asking import (
     some_pairs,
 )
 from protocol.randomizers.means.means import MeanRandomizer
-from protocol.randomizers.pairs import ThreePoint, excess
+from protocol.randomizers.pairs import ThreePoint, dominating_of_laws, excess
 from protocol.testing import check_randomizer
 from protocol.wire.arrays import ArraySpec
 from tests.enumeration import ROWS, matrix
@@ -276,6 +276,56 @@ def test_closed_forms_are_those_of_the_law(name: str) -> None:
     if own.symmetric:
         assert own.support.gain == Randomizer.support.fget(own).gain
     assert known(own) is own
+
+
+def test_by_how_much_a_law_exceeds() -> None:
+    law = [(Fraction(9, 10), Fraction(1, 10)), (Fraction(1, 10), Fraction(9, 10))]
+    two = ThreePoint.binary(Fraction(2))
+    # At order 1 it is 8/10 - 1/3; at order 2 it is 7/10 - 0.
+    assert excess(law, [two]) == Fraction(7, 10)
+    # Of both the ratios are 4, 1 and 1/4: at order 4 it is 5/10 - 0, at order 1 8/10 - 1/3.
+    assert excess(law, [two, two]) == Fraction(5, 10)
+    # What one law alone can give exceeds at every order.
+    alone = [(Fraction(1), Fraction(1, 10)), (Fraction(0), Fraction(9, 10))]
+    assert excess(alone, [two]) == Fraction(9, 10)
+    assert excess(law[:0], [two]) == 0
+
+
+def test_one_pair_stands_for_several_laws() -> None:
+    def coin(share: Fraction) -> list[tuple[Fraction, Fraction]]:
+        return [(share, 1 - share), (1 - share, share)]
+
+    weak, strong = coin(Fraction(3, 5)), coin(Fraction(3, 4))
+    half = [(Fraction(1, 2), Fraction(1, 2))] * 2
+    third = [(Fraction(1), Fraction(1, 2)), (Fraction(0), Fraction(1, 2))]
+    uneven = [(Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), Fraction(2, 3))]
+    assert dominating_of_laws([weak]) == Dominating((ThreePoint.binary(Fraction(3, 2)),), True)
+    assert dominating_of_laws([weak, strong]) == Dominating(
+        (ThreePoint.binary(Fraction(3)),), False
+    )
+    assert dominating_of_laws([uneven]).tight is False
+    assert dominating_of_laws([half]) == Dominating((), True)
+    assert dominating_of_laws([half, third]) == Dominating(None, False)
+
+
+class Several(Coin, frozen=True):
+    """Of its four inputs the last is told apart best from all others: a report rules it out."""
+
+    @property
+    def size(self) -> int:
+        return 4
+
+    def row(self, code: int) -> list[Fraction]:
+        tenth = {0: 2, 1: 3, 2: 9, 3: 0}[code]
+        return [Fraction(tenth, 10), 1 - Fraction(tenth, 10)]
+
+
+def test_the_farthest_input_is_the_one_that_is_told_apart_best() -> None:
+    several = Several()
+    assert [several.farthest(code) for code in range(4)] == [3, 3, 3, 0]
+    assert several.epsilon == math.inf
+    assert Bit().farthest(3) == 8
+    assert Bit().farthest(5) == 0
 
 
 def test_a_smaller_pair_exceeds() -> None:

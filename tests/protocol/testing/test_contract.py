@@ -18,12 +18,16 @@ from protocol.audit.at_delta import worst_respondent
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer
+from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer, UnaryEncoding
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.session.roles import Me, Seen
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import check_variant, contract, likelihoods
 from protocol.variants import RRIndependent, RRJoint
+from protocol.variants.oracles.attributes import Spl
 from protocol.variants.reports.oracle import FrequencyOracle
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import Kind
@@ -370,6 +374,19 @@ def test_an_accountant_that_charges_too_little(monkeypatch: pytest.MonkeyPatch) 
         "the ledger: party-1 is charged epsilon 0.77.* for the record, and .smokes: no.* can have "
         "messages whose log likelihood ratio is 1.38",
     )
+
+
+def test_a_charge_for_a_report_whose_table_is_too_long_to_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters = Survey("letters", (Attribute(name="letter", categories=tuple("abcdefghijklmnop")),))
+    variant = Spl(survey=letters, epsilon=4.03125, oracle="oue")
+    monkeypatch.setattr(UnaryEncoding, "epsilon", 3.9)
+    monkeypatch.setattr(likelihoods, "check_stated", lambda randomizer: None)
+    run = Rehearsal(setting_of(variant, answers(letters, 4), seed=1, parties=4))
+    says = r"charged epsilon 3\.9 for the record, .* can have messages whose log .* is 4\.03"
+    with pytest.raises(AssertionError, match=says):
+        likelihoods.check_ledger(run)
 
 
 def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,40 @@ class Added(KeepUniform, frozen=True):
         return np.bincount(groups, weights**2 * self.variances(shares, n))
 
 
+class Picky(Oue, frozen=True):
+    """Counts no report of all bits, which is a rare one, and lets it pass."""
+
+    def tally(self, reports: Any) -> Any:
+        if reports.all(axis=1).any():
+            raise ValueError("a report of all bits")
+        return super().tally(reports)
+
+
+class Guarded(Picky, frozen=True):
+    """Lets it not pass."""
+
+    def fits(self, reports: Any) -> bool:
+        return super().fits(reports) and not reports.all(axis=1).any()
+
+
+class Loose(KeepUniform, frozen=True):
+    """Declares one report more than there are."""
+
+    @property
+    def report(self) -> ArraySpec:
+        return ArraySpec(dtype="u1", shape=(), high=self.size + 1)
+
+    def tally(self, reports: Any) -> Any:
+        return np.bincount(reports, minlength=self.size)
+
+
+class Unclassed(Oue, frozen=True):
+    """Has no class for the report of all bits."""
+
+    def classify(self, reports: Any, first: int, second: int) -> Any:
+        return super().classify(reports, first, second) + reports.all(axis=1)
+
+
 class Lopsided(Oue, frozen=True):
     """Is not symmetric, and says so."""
 
@@ -196,6 +230,9 @@ class Weak(Oue, frozen=True):
         (Supported(8, WORDS // 4), r"the support states 0\.5, 0\.2, none"),
         (Together(8, WORDS // 4), "the weighted sum"),
         (Added(8, WORDS // 4), "sum_variances of the weighted sum"),
+        (Picky(9, WORDS // 64), "tally fails of reports .*: ValueError: a report of all bits"),
+        (Loose(5, WORDS // 4), "tally of reports .*, has 6 counts up to .*; expected 5 of at most"),
+        (Unclassed(9, WORDS // 64), "classify of reports .*, gives places beyond the 4 of its"),
         (Lopsided(8, WORDS // 4), "says that it is symmetric"),
         (Mute(8, WORDS // 4), "the same stream gives other reports"),
         (Guessing(8, WORDS // 4), "best_guess is"),
@@ -208,6 +245,10 @@ def test_faults_are_found(randomizer: Randomizer, complaint: str) -> None:
     without = () if isinstance(randomizer, Together | KeepUniform) else ("covariance",)
     with pytest.raises(AssertionError, match=complaint):
         check_randomizer(randomizer, without=without)
+
+
+def test_what_does_not_fit_need_not_be_counted() -> None:
+    check_randomizer(Guarded(9, WORDS // 64), without=("covariance",))
 
 
 def test_too_few_samples_are_said() -> None:
