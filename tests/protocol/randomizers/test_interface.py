@@ -607,6 +607,17 @@ def test_inputs_in_the_middle_are_compared_too(randomizer: Randomizer) -> None:
         epsilon_of(randomizer)
 
 
+@pytest.mark.parametrize("code", [0, 1, 11, 19, 20])
+def test_every_row_of_a_table_is_a_law(code: int) -> None:
+    class Torn(MiddleRows, frozen=True):
+        def row(self, code: int) -> list[Fraction]:
+            return [Fraction(1, 2), Fraction(1, 4 if code == torn else 2)]
+
+    torn = code
+    with pytest.raises(UnsupportedEventError, match=f"of input {code} .* sum to 0.75"):
+        epsilon_of(Torn(21))
+
+
 def test_of_many_inputs_some_are_compared() -> None:
     assert some_pairs(MiddleRows(3)) == [(0, 1), (0, 2), (1, 2)]
     assert len(some_pairs(MiddleRows(16))) == 120

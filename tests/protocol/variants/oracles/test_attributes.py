@@ -259,6 +259,7 @@ def test_an_attribute_that_nobody_drew_is_unknown() -> None:
     assert math.isnan(value)
     assert error is None
     assert estimate.query(["drinks"], [1, 1, 1]) == (1.0, 0.0)
+    assert estimate.table("drinks").n == 0
     assert np.isfinite(estimate.table("smokes").values).all()
 
 
