@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from protocol.audit.coalition.coalition import Coalition
@@ -70,6 +71,16 @@ def test_a_coalition_in_words() -> None:
     assert known(one)[1].startswith(
         "Of the secure sum, party-1 alone learns nothing beyond the exact sum over the other 6"
     )
+
+
+def test_smaller_sets_may_follow_only_where_they_were_not_searched() -> None:
+    charter, entries = run(SecureSumVariant(survey=SURVEY))
+    finding = judge_coalition(charter, entries, FEW)
+    says = "Smaller sets may follow: not all combinations of the sums were searched."
+    assert says not in coalition(finding, "x").notes
+    assert says in coalition(msgspec.structs.replace(finding, searched=False), "x").notes
+    none = msgspec.structs.replace(finding, searched=False, sums=())
+    assert says not in coalition(none, "x").notes
 
 
 def test_a_reason_is_given_once() -> None:

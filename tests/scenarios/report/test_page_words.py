@@ -9,9 +9,11 @@ import msgspec
 
 from protocol.accounting.composition import Composition
 from protocol.audit.coalition.judge import worst_coalition
+from protocol.audit.ledger import REFUSED
 from protocol.audit.replay import Replay
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA
+from scenarios.report.formatting import NONE, epsilon
 from tests.every_variant import BITS
 from tests.pages import Page, audited, independent, page_of, summed, worst_of
 from tests.recorded.runs import recorded
@@ -77,3 +79,22 @@ def test_the_worst_coalition_of_no_sum_names_nobody() -> None:
     assert "There is no secure sum on record to take apart." in said
     assert "Nothing worse" not in said
     assert "party-01, party-02." not in said
+
+
+def test_a_message_that_was_refused_at_the_switch_is_said_to_be() -> None:
+    found = audited(independent())
+    name, account = next(iter(found.ledger.accounts.items()))
+    [charge] = account.trail
+    shown = f"#{charge.seq} Report: {epsilon(charge.loss.record)}"
+    refused = "refused at the switch, so anything"
+    said = Page(page_of(independent(), found, account=account)).said
+    assert shown in said
+    assert refused not in said
+    again = charge._replace(seq=REFUSED, kind="")
+    doubled = msgspec.structs.replace(account, trail=(charge, again))
+    ledger = msgspec.structs.replace(found.ledger, accounts={name: doubled})
+    found = msgspec.structs.replace(found, ledger=ledger)
+    said = Page(page_of(independent(), found, account=doubled)).said
+    assert f"{shown}, {refused}" in said
+    assert f"#{charge.seq} Report {epsilon(charge.loss.record)}" in said
+    assert f"refused {NONE} {epsilon(charge.loss.record)}" in said
