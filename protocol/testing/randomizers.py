@@ -243,7 +243,8 @@ def _check_any(randomizer: Randomizer, stream: Stream, *, counted: bool) -> None
     high = most if one.high is None else one.high
     ends = [min(end, most) for end in high] if isinstance(high, tuple) else min(int(high), most)
     bounds = np.array(ends, np.uint64)
-    drawn = stream.integers(bounds, (_ANY, *one.shape))
+    lengths = [length for length in one.shape if isinstance(length, int)]
+    drawn = stream.integers(bounds, (_ANY, *lengths))
     drawn[0], drawn[1] = 0, bounds - np.uint64(1)
     reports = np.maximum(drawn, np.uint64(one.low)).astype(one.dtype)
     fitting = reports[[randomizer.fits(reports[k : k + 1]) for k in range(_ANY)]]
