@@ -173,7 +173,8 @@ async def run_in_workers(
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
         joining: how long the workers may take to come, in seconds.
-        linger: how long parties may take to end after the aggregator has, in seconds.
+        linger: how long nobody may have said anything, once the aggregator has ended, until those
+            who have not ended are given up, in seconds.
 
     Raises:
         EngineError: as ``Engine.drain``.
@@ -208,8 +209,11 @@ async def run_in_workers(
             aggregator = await lead_session(
                 charter, hub, streams, identity=setting.identities[AGGREGATOR], joining=joining
             )
-            with trio.move_on_after(linger):
-                await watched.all_back.wait()
+            said = -1
+            while said != exchange.messages and not watched.all_back.is_set():
+                said = exchange.messages
+                with trio.move_on_after(linger):
+                    await watched.all_back.wait()
             hub.dismiss()
             with trio.move_on_after(linger):
                 await watched.all_back.wait()
@@ -296,10 +300,11 @@ class _Watched:
                 left = departed.get(name)
                 if number in self._ended:
                     endings[name] = self._ended[number].endings.get(place, DONE)
-                elif number not in self._lost:
-                    endings[name] = "did not end in time" if left is None else left
                 elif left == LINK_CLOSED:
-                    endings[name] = f"had closed its link; {self._lost[number]}"
-                else:
+                    late = f"worker {number} did not return in time"
+                    endings[name] = f"had closed its link; {self._lost.get(number, late)}"
+                elif number in self._lost:
                     endings[name] = self._lost[number]
+                else:
+                    endings[name] = "did not end in time" if left is None else left
         return endings

@@ -138,14 +138,17 @@ class _Worker(Caller):
         return handshake.encode(Admitted(self._room)), PLACE_BYTES + charter.codec.max_envelope
 
     def leave(self, reason: str) -> None:
-        self._entered = True
         roster = self._switch.exchange.charter.roster
+        names = [roster.members[i][0] for i in range(self.shard.first, self.shard.last + 1)]
+        if self._entered:
+            names = [member.name for member in self._members.values()]
+        self._entered = True
         for member in self._members.values():
             if member.port is not None:
                 member.port.watcher = None
         self._members.clear()
-        for place in range(self.shard.first, self.shard.last + 1):
-            self._switch.detach(roster.members[place][0], reason)
+        for name in names:
+            self._switch.detach(name, reason)
 
     def dismiss(self) -> None:
         """Tell the worker that the survey is over."""

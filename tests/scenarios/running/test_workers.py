@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from protocol.errors import QuorumError
-from protocol.messages import DONE, PartyId
+from protocol.messages import DONE, LINK_CLOSED, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
+from protocol.session.roles import Me
 from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
+from protocol.variants.reports.reports import Report
 from scenarios import Outcome, simulate
 from scenarios.datasets.town import TOWN, town
 from scenarios.engines.engine import Engine, Lost
@@ -228,6 +231,24 @@ async def test_workers_that_never_come() -> None:
             joining=0.1,
             linger=0.1,
         )
+
+
+class Endless(RRIndependent, frozen=True):
+    """Its parties go on waiting for each other."""
+
+    async def party(self, me: Me, records: Records) -> None:
+        await super().party(me, records)
+        await me.receive(Report, next(name for name in me.roster.parties if name != me.id))
+
+
+async def test_who_does_not_end_is_dismissed() -> None:
+    setting = setting_of(Endless.with_keep(TOWN, 0.6), RECORDS, seed=1)
+    exchange = Exchange(setting.charter)
+    run = await run_in_workers(
+        exchange, setting, RECORDS, Threads(), workers=2, secured=False, linger=0.1
+    )
+    assert set(run.endings.values()) == {"did not end in time"}
+    assert set(exchange.departed.values()) == {LINK_CLOSED}
 
 
 def _failing(_: object) -> object:
