@@ -39,8 +39,8 @@ from transports.tls import client_context, server_context
 JOINING = 600.0
 """How long the workers may take to come, in seconds: a cluster may have to grow first."""
 
-LIMITS = Limits(idle=float("inf"))
-"""Workers compute for many parties at a time, and are silent meanwhile."""
+LIMITS = Limits(handshake=60.0, idle=float("inf"), stall=600.0)
+"""Hub and workers compute for many parties at a time, and are silent meanwhile."""
 
 
 class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ async def run_in_workers(
                 budget=budget,
                 host=engine.host,
                 port=port,
-                credentials=issue(Identity(shard.name, shard.key)) if issue else None,
+                credentials=issue(Identity(shard.name, os.urandom(32))) if issue else None,
             )
             for shard in shards
         ]
