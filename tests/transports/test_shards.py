@@ -290,3 +290,33 @@ async def test_too_much_that_waits_makes_everybody_wait(monkeypatch: pytest.Monk
         async with trio.open_nursery() as nursery:
             nursery.start_soon(a.send_many, parcels[100:])
             assert [await b.receive() for _ in parcels] == parcels
+
+
+async def test_junk_ends_the_link_of_its_party_alone() -> None:
+    post = Post(None)
+    async with workers(post.switch, 1) as hub, hub.connect(A) as a, hub.connect(B) as b:
+        [worker] = hub.workers.values()
+        worker.say((1).to_bytes(4, "big") + b"\x93garbage")
+        with pytest.raises(trio.EndOfChannel):
+            await a.receive()
+        parcels = post.parcels(B, C, [0])
+        await b.send_many(parcels)
+        async with hub.connect(C) as c:
+            assert [await c.receive()] == parcels
+    [refused] = [entry for entry in post.entries() if isinstance(entry, Refused)]
+    assert (refused.link, refused.excerpt) == (A, b"")
+    assert "envelope" in refused.reason
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0\1", b"\0\0\0\0\0"])
+async def test_a_frame_of_nobody_ends_the_connection(frame: bytes) -> None:
+    post = Post(None)
+    async with workers(post.switch, 1) as hub, hub.connect(A) as a:
+        [worker] = hub.workers.values()
+        worker.say(frame)
+        with pytest.raises(trio.EndOfChannel):
+            await a.receive()
+        assert "place" in post.switch.exchange.departed[A]
+    [refused] = [entry for entry in post.entries() if isinstance(entry, Refused)]
+    assert (refused.link, refused.excerpt) == ("", b"")
+    assert refused.reason.startswith("worker-1: place: ")

@@ -165,15 +165,20 @@ class _Worker(Caller):
         await connection.aclose()
 
     async def _incoming(self, connection: Connection) -> None:
-        while True:
-            while not len(connection):
-                await connection.fill()
-            for payload in connection.take():
-                if payload == ALL:
-                    while self._parked:
-                        await self._unparked.park()
-                    return
-                self._take(payload)
+        try:
+            while True:
+                while not len(connection):
+                    await connection.fill()
+                for payload in connection.take():
+                    if payload == ALL:
+                        while self._parked:
+                            await self._unparked.park()
+                        return
+                    self._take(payload)
+        except RemoteProtocolError as error:
+            reason = f"{self.shard.name}: {error}"
+            self._switch.exchange.refuse("", reason, now=self._switch.now)
+            raise
 
     def _take(self, payload: bytes) -> None:
         place = place_of(payload)
