@@ -20,7 +20,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
-_PROBED = 4096
+_PROBED = 2**16
 _GUIDE_BITS = 16
 
 
@@ -137,6 +137,10 @@ class TableLaw(Population):
         self._bounds = np.array(
             [min(int(Fraction(upto) * WORDS), WORDS - 1) for upto in reached.tolist()], np.uint64
         )
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        return _digest(self.survey, self.says, self._bounds)
 
     def draw(self, k: int, stream: Stream) -> Records:
         words = stream.words(k)

@@ -23,14 +23,16 @@ class Tally:
     Attributes:
         totals: the sum; empty until a cohort is added.
         added: how many cohorts are done.
+        whole: whether no cohort is added in part, as it is when adding one was interrupted.
     """
 
-    __slots__ = ("_cohort", "_done", "_leaves", "_people", "added", "stage", "totals")
+    __slots__ = ("_cohort", "_done", "_leaves", "_people", "added", "stage", "totals", "whole")
 
     def __init__(self, stage: int, *, people: int, cohort: int) -> None:
         self.stage = stage
         self.totals: Totals = np.zeros(0, np.int64)
         self.added = 0
+        self.whole = True
         self._people = people
         self._cohort = cohort
         self._done = np.zeros(-(-people // cohort), np.bool_)
@@ -67,14 +69,16 @@ class Tally:
         """
         if not 0 <= cohort < len(self) or self._done[cohort]:
             raise ValueError(f"cohort {cohort}: expected one of {len(self)} that is not added yet")
+        start = HASH_BYTES * cohort
+        leaf = counted.leaf(stage=self.stage, cohort=cohort, k=self.size_of(cohort))
+        self.whole = False
         if not self.added:
             self.totals = np.zeros(counted.cells, np.int64)
         counted.add_to(self.totals)
-        start = HASH_BYTES * cohort
-        leaf = counted.leaf(stage=self.stage, cohort=cohort, k=self.size_of(cohort))
         self._leaves[start : start + HASH_BYTES] = leaf
         self._done[cohort] = True
         self.added += 1
+        self.whole = True
 
     def leaves(self) -> Iterator[bytes]:
         """What stands for each cohort in the Merkle tree; zeros for those that are not done."""

@@ -325,9 +325,10 @@ class _Driver:
                 if time.monotonic() - self._written > self._pause:
                     self._write(tally.state())
         except BaseException:
-            # On a full disk the file stays as it was.
+            # On a full disk, or with a cohort added in part, the file stays as it was.
             with contextlib.suppress(OSError):
-                self._write(tally.state())
+                if tally.whole:
+                    self._write(tally.state())
             raise
         for leaf in tally.leaves():
             self.tree.append(leaf)

@@ -57,6 +57,7 @@ def test_populations_have_digests_of_their_own() -> None:
         Resampled(answers(PAIR, 50, seed=6)),
         Resampled(answers(PAIR, 50), "some"),
         TableLaw(PAIR, TABLE[::-1]),
+        TableLaw(PAIR, TABLE + np.array([[0.0, 0.0], [1e-9, -1e-9], [0.0, 0.0]])),
     )
     assert len({population.digest for population in others}) == len(others)
 

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from protocol import CannotTabulateError, Records, SurveyError, TableLaw
+from protocol.populations.cohorts import Counted
+from protocol.session.tabulation import Totals
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.variants.keyvalue.records import key_survey
@@ -157,6 +159,31 @@ def test_a_kept_file_holds_all(tmp_path: Path) -> None:
     assert tabulated(path=path, engine=engine).digest == WHOLE.digest
     assert engine.given == []
     assert not path.exists()
+
+
+def test_an_interruption_while_a_cohort_is_added_counts_nobody_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, added = tmp_path / "cohorts.part", []
+    add_to = Counted.add_to
+
+    def interrupted(counted: Counted, totals: Totals) -> None:
+        add_to(counted, totals)
+        added.append(counted)
+        if len(added) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tabulating, "WRITTEN_EVERY", 0.0)
+    monkeypatch.setattr(tabulating, "_SHARE_OF_WRITING", 1e9)
+    with monkeypatch.context() as patch:
+        patch.setattr(Counted, "add_to", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tabulated(path=path)
+    engine = Backward()
+    found = tabulated(path=path, engine=engine)
+    assert len(engine.given) == 8
+    assert found.digest == WHOLE.digest
+    assert np.array_equal(found.result.counts, WHOLE.result.counts)
 
 
 KILLED = """
