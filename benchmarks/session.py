@@ -134,7 +134,7 @@ def _setting() -> Setting:
 
 def _locally(setting: Setting, *, recorded: bool = False) -> float:
     started = time.perf_counter()
-    recorder = Recorder(len, header_of(setting.charter)) if recorded else None
+    recorder = Recorder(len, header_of(setting.charter, seed=SEED)) if recorded else None
     run_locally(Exchange(setting.charter, recorder=recorder), setting.streams, setting.holdings)
     if recorder is not None:
         recorder.close()

@@ -21,7 +21,7 @@ import pytest
 from protocol.randomizers import matrix
 from protocol.surveys import limits
 from protocol.testing import check_variant
-from protocol.transcript import entries
+from protocol.transcript import entries, reader, wrapper
 from protocol.transcript.entries import Header
 from protocol.variants.reports.oracle import Tallied
 from scenarios import EXECUTORS, Outcome
@@ -285,9 +285,9 @@ def test_the_caps_on_files_are_those_of_the_code() -> None:
         [matrix.MAX_SIZE],
         [limits.MAX_RECORDS],
         [limits.MAX_RESPONDENTS],
-        [entries.HEADER_BYTES, entries.HEADER_RATIO],
+        [reader.HEADER_BYTES, reader.HEADER_RATIO],
         [entries.MAX_BODY],
-        [entries.SLACK_BYTES],
+        [wrapper.MAX_CONTENT],
         [limits.FREE_ENTRIES, limits.STORED_PER_ENTRY],
         [limits.FREE_BYTES, limits.BYTES_PER_STORED],
         [LOADED_BYTES, limits.BYTES_PER_STORED],
@@ -295,7 +295,7 @@ def test_the_caps_on_files_are_those_of_the_code() -> None:
 
 
 def test_the_format_has_the_fields_of_a_header() -> None:
-    rows = rows_of(section("docs/transcript-format.md", "Block `H`: the header"))
+    rows = rows_of(section("docs/transcript-format.md", "The header"))
     assert [names_in(row[0])[0] for row in rows] == [*Header.__struct_fields__]
 
 

@@ -24,6 +24,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Departed, Entry, Refused
 from protocol.transcript.header import header_of
+from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -90,7 +91,11 @@ class Post:
         self.charter = charter_of()
         self.parties = self.charter.roster.parties
         self._content: list[bytes] = []
-        self._recorder = Recorder(self._content.append, header_of(self.charter, transport="check"))
+        self._recorder = Recorder(
+            self._content.append,
+            header_of(self.charter, transport="check"),
+            secret=bytes(LOG_SECRET_BYTES),
+        )
         self.switch = Switch(Exchange(self.charter, recorder=self._recorder), limits)
         self._sent: dict[PartyId, int] = defaultdict(int)
 

@@ -174,7 +174,9 @@ def _of_record(verification: Verification) -> list[Finding]:
         Finding(str(fault), () if fault.entry is None else (fault.entry,))
         for fault in verification.faults[:_LISTED]
     ]
-    if verification.torn or verification.ending is None:
+    if verification.unopened is not None:
+        findings.append(Finding(f"could not finish: {verification.unopened}"))
+    elif verification.torn or verification.ending is None:
         findings.append(Finding("the record is incomplete: it has no end"))
     elif not verification.complete:
         reason = verification.ending.reason

@@ -46,6 +46,20 @@ class Tree:
         peaks.append(top)
         self.count += 1
 
+    def extend(self, hashes: Iterable[bytes]) -> None:
+        """Add leaves at the end, given by their leaf hashes: faster than one by one."""
+        level, count, peaks = list(hashes), self.count, self._peaks
+        self.count += len(level)
+        added: list[bytes] = []
+        while level:
+            if count & 1:
+                level.insert(0, peaks.pop())
+            if len(level) & 1:
+                added.append(level.pop())
+            level = _above(level)
+            count >>= 1
+        peaks += reversed(added)
+
     def root(self) -> bytes:
         """The Merkle tree hash of all leaves so far, 32 bytes."""
         if not self._peaks:
@@ -59,11 +73,21 @@ class Tree:
         return f"Tree({self.count} leaves)"
 
 
+def _above(level: Sequence[bytes]) -> list[bytes]:
+    """The vertices above an even number of neighbours."""
+    pairs = zip(level[::2], level[1::2], strict=True)
+    return [_sha256(b"\x01" + left + right).digest() for left, right in pairs]
+
+
 def root_of(leaves: Iterable[bytes]) -> bytes:
     """The Merkle tree hash of these leaves, 32 bytes (RFC 9162, section 2.1.1)."""
+    return root_of_hashes(map(leaf_hash, leaves))
+
+
+def root_of_hashes(hashes: Iterable[bytes]) -> bytes:
+    """The Merkle tree hash of the leaves that have these leaf hashes, 32 bytes."""
     tree = Tree()
-    for leaf in leaves:
-        tree.append(leaf)
+    tree.extend(hashes)
     return tree.root()
 
 
@@ -113,18 +137,14 @@ def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:
         # The largest power of two below the number of leaves.
         split = 1 << (end - start - 1).bit_length() - 1
         if first <= split:
-            path.append(_root_over(hashes[start + split : end]))
+            path.append(root_of_hashes(hashes[start + split : end]))
             end = start + split
         else:
-            path.append(_root_over(hashes[start : start + split]))
+            path.append(root_of_hashes(hashes[start : start + split]))
             start, first, whole = start + split, first - split, False
     if first and not whole:
-        path.append(_root_over(hashes[start:end]))
+        path.append(root_of_hashes(hashes[start:end]))
     return tuple(reversed(path))
-
-
-def _root_over(hashes: Sequence[bytes]) -> bytes:
-    return levels_of(hashes)[-1][0]
 
 
 def is_consistent(
@@ -176,8 +196,8 @@ def levels_of(hashes: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
         raise ValueError("expected at least one leaf")
     levels = [tuple(hashes)]
     while len(level := levels[-1]) > 1:
-        paired = [inner_hash(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        levels.append((*paired, *level[len(level) & ~1 :]))
+        even = len(level) & ~1
+        levels.append((*_above(level[:even]), *level[even:]))
     return tuple(levels)
 
 

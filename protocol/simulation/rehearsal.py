@@ -20,6 +20,7 @@ from protocol.session.variant import event_of
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import header_of
+from protocol.transcript.log import log_secret_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 
@@ -65,7 +66,7 @@ class Rehearsal:
         parts: list[bytes] = []
         header = header_of(setting.charter, seed=setting.seed if seeded else None)
         signer = setting.identities.get(AGGREGATOR) if signed else None
-        recorder = Recorder(parts.append, header, signer=signer)
+        recorder = Recorder(parts.append, header, signer=signer, secret=log_secret_of(setting.seed))
         try:
             run = run_locally(
                 exchange(setting.charter, recorder=recorder, fate=fate),

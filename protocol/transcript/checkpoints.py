@@ -1,221 +1,154 @@
-"""Checkpoints: what the recorder signs, as the aggregator, of the record so far."""
+"""Checkpoints: signed notes of C2SP (tlog-checkpoint, signed-note) over the log of a record."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from collections.abc import Callable, Mapping
+import re
 from typing import Annotated
 
 import msgspec
 
-from protocol.crypto.merkle import HASH_BYTES, Tree, leaf_hash
-from protocol.messages import AGGREGATOR, RECORD, SESSION_BYTES, Closed, Envelope, Head, PartyId
+from protocol.messages import SESSION_BYTES
 from protocol.session.roster import KEY_BYTES, Identity, is_signature
-from protocol.transcript.standing import Standings
-from protocol.wire.canonical import canonical
-
-CHECKPOINT_PURPOSE = b"sottovoce checkpoint 1\0"
-"""What every signed checkpoint begins with: no other signature of this program does."""
-
-FIRST = bytes(HASH_BYTES)
-"""The hash of the previous checkpoint in the first one."""
+from protocol.transcript.entries import Count, Hash
 
 SIGNATURE_BYTES = 64
 
-Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
-_Session = Annotated[bytes, msgspec.Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-"""A number in a statement: one that every reader has an integer type for."""
+MAX_SIGNATURES = 64
+"""The most signatures of a note, the aggregator's and others'."""
 
-Ended = tuple[bool, bytes]
-"""How a run ended: whether it came to its end, and the hash of the reason why not."""
-
-_CLOSED = Closed.kind()
-_HEAD = Head.kind()
+_ORIGIN = re.compile(r"sottovoce/([0-9a-f]{32})/([0-9a-f]{64})")
+_SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
+_SIGNED = re.compile(r"\u2014 ([^\s+\x00-\x1f]+) ([A-Za-z0-9+/=]+)")
+_ED25519 = b"\x01"
+_KEY_ID_BYTES = 4
 
 
-class Statement(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
-):
-    """What a checkpoint says of the record before it.
+class SignedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """What an aggregator has signed of the record so far.
 
     Args:
         session: the session's id.
-        number: of the checkpoint, from 0.
-        entries: how many entries there are before it.
-        log: over the header and all these entries as they stand in the file.
-        digest: the canonical digest of the envelopes among them.
-        previous: the hash of the checkpoint before.
-        standing: at the end, the root over the standing of all members; None before.
-        result: at the end, the leaf hash of the envelope that publishes the result; None before,
-            and if nothing was published.
-        complete: at the end, whether the run came to its end; None before.
-        reason: at the end, the hash of the reason why not, as the closing record gives it
-            (``ended``); None before.
-    """
-
-    session: _Session
-    number: Count
-    entries: Count
-    log: Hash
-    digest: Hash
-    previous: Hash
-    standing: Hash | None
-    result: Hash | None
-    complete: bool | None
-    reason: Hash | None
-
-    @property
-    def final(self) -> bool:
-        """Whether the record ends here."""
-        return self.standing is not None
-
-    def __repr__(self) -> str:
-        return f"Statement(number={self.number}, entries={self.entries}, final={self.final})"
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Statement)
-
-
-def encode_statement(statement: Statement) -> bytes:
-    """A statement as a msgpack array: what is in the transcript."""
-    return _encode(statement)
-
-
-def decode_statement(encoded: bytes) -> Statement:
-    """The inverse of ``encode_statement``.
-
-    Raises:
-        ValueError: malformed, or not the one encoding of what it says.
-    """
-    return canonical(encoded, _decoder, what="checkpoint")
-
-
-def ended(*, complete: bool, reason: str) -> Ended:
-    """What a last checkpoint says of how the run ended."""
-    return complete, hashlib.sha256(reason.encode()).digest()
-
-
-def statement_hash(encoded: bytes) -> bytes:
-    """The hash of an encoded statement, 32 bytes: SHA-256 of what is signed."""
-    return hashlib.sha256(CHECKPOINT_PURPOSE + encoded).digest()
-
-
-class SignedCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint on its own: what an aggregator publishes.
-
-    Args:
-        statement: what it says.
         key: the aggregator's public key.
+        size: how many leaves the log has: the header and the entries so far.
+        root: the log's root.
         signature: by that key.
     """
 
-    statement: Statement
+    session: Annotated[bytes, msgspec.Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
     key: Annotated[bytes, msgspec.Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+    size: Count
+    root: Hash
     signature: Annotated[
         bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)
     ]
 
     def __repr__(self) -> str:
-        return f"SignedCheckpoint({self.statement!r}, by {self.key.hex()[:16]})"
+        return f"SignedCheckpoint(size={self.size}, by {self.key.hex()[:16]})"
 
     @property
     def signed(self) -> bytes:
-        """What the signature is over."""
-        return CHECKPOINT_PURPOSE + encode_statement(self.statement)
+        """What the signature is over: the text of the note."""
+        return checkpoint_text(self.session, self.key, size=self.size, root=self.root)
 
     @property
     def valid(self) -> bool:
         """Whether the holder of the key has signed it."""
         return is_signature(self.signature, self.signed, key=self.key)
 
+    @property
+    def note(self) -> str:
+        """The note, signed by the aggregator alone."""
+        name = origin_of(self.session, self.key)
+        signature = to_base64(_key_id(name, self.key) + self.signature)
+        return f"{self.signed.decode()}\n\u2014 {name} {signature}\n"
 
-def sign_statement(identity: Identity, statement: Statement) -> bytes:
-    """The aggregator's signature, 64 bytes."""
-    return identity.sign(CHECKPOINT_PURPOSE + encode_statement(statement))
+
+def origin_of(session: bytes, key: bytes) -> str:
+    """The name of a session's log, and of the key that signs it."""
+    return f"sottovoce/{session.hex()}/{key.hex()}"
 
 
-class Progress:
-    """What a checkpoint is about, kept up to date as entries come.
+def checkpoint_text(session: bytes, key: bytes, *, size: int, root: bytes) -> bytes:
+    """The text of a checkpoint: what is signed."""
+    return f"{origin_of(session, key)}\n{size}\n{to_base64(root)}\n".encode()
 
-    A recorder makes its checkpoints with it, and a verifier the ones that it expects.
 
-    Args:
-        session: the session's id.
-        members: in roster order.
-        header: the encoded header.
+def sign_checkpoint(
+    identity: Identity, *, session: bytes, size: int, root: bytes
+) -> SignedCheckpoint:
+    """The aggregator's checkpoint of a log."""
+    key = identity.public
+    signature = identity.sign(checkpoint_text(session, key, size=size, root=root))
+    return SignedCheckpoint(session=session, key=key, size=size, root=root, signature=signature)
+
+
+def read_text(text: str) -> tuple[bytes, bytes, int, bytes]:
+    """Session, key, size and root of a checkpoint's text.
+
+    Raises:
+        ValueError: it is not one of these three lines.
     """
+    lines = text.split("\n")
+    if len(lines) != 4 or lines[3]:
+        raise ValueError("malformed checkpoint: expected origin, size and root, a line each")
+    origin, size = _ORIGIN.fullmatch(lines[0]), _SIZE.fullmatch(lines[1])
+    if origin is None or size is None:
+        raise ValueError("malformed checkpoint: unknown origin, or a size that is not a number")
+    session, key = (bytes.fromhex(part) for part in origin.groups())
+    return session, key, int(lines[1]), from_base64(lines[2])
 
-    __slots__ = ("_at", "_log", "_number", "_previous", "_result", "_session", "standings")
 
-    def __init__(self, *, session: bytes, members: tuple[PartyId, ...], header: bytes) -> None:
-        self._session = session
-        self._log = hashlib.blake2b(header, digest_size=HASH_BYTES)
-        self._number = 0
-        self._previous = FIRST
-        self._at = 0
-        self._result: bytes | None = None
-        self.standings = Standings(members)
+def read_note(note: str) -> SignedCheckpoint:
+    """A checkpoint from a signed note. Signatures of others, such as witnesses, are passed over.
 
-    def add(self, content: bytes | bytearray) -> None:
-        """Take entries as a block holds them, each after its length."""
-        self._log.update(content)
+    The aggregator's signature is not checked.
 
-    def said(self, envelope: Envelope, encoded: bytes) -> None:
-        """Take a member's next envelope."""
-        if envelope.sender != AGGREGATOR:
-            if envelope.kind == _HEAD:
-                self.standings.sign(envelope.sender)
-            return
-        self._result = None
-        if envelope.recipient != RECORD:
-            return
-        if envelope.kind == _CLOSED:
-            self.standings.add(envelope.body)
-        else:
-            self._result = leaf_hash(encoded)
+    Raises:
+        ValueError: malformed, or without exactly one signature line of the aggregator's key.
+    """
+    text, blank, lines = note.partition("\n\n")
+    if not blank or not lines.endswith("\n"):
+        raise ValueError("malformed note: expected a text, an empty line and signatures")
+    session, key, size, root = read_text(text + "\n")
+    name = origin_of(session, key)
+    own = []
+    signed = lines[:-1].split("\n")
+    if len(signed) > MAX_SIGNATURES:
+        raise ValueError(f"{len(signed)} signatures, at most {MAX_SIGNATURES} allowed")
+    for line in signed:
+        found = _SIGNED.fullmatch(line)
+        if found is None:
+            raise ValueError("malformed note: not a line of a signature")
+        signature = from_base64(found[2])
+        if found[1] == name and signature[:_KEY_ID_BYTES] == _key_id(name, key):
+            own.append(signature[_KEY_ID_BYTES:])
+    if len(own) != 1:
+        raise ValueError(f"{len(own)} signatures of the key that is to sign, expected 1")
+    values = {"session": session, "key": key, "size": size, "root": root, "signature": own[0]}
+    return msgspec.convert(values, SignedCheckpoint)
 
-    def since(self, entries: int) -> int:
-        """How many entries have come since the last checkpoint, if there are now so many."""
-        return entries - self._at
 
-    def statement(
-        self,
-        trees: Mapping[str, Tree],
-        *,
-        entries: int,
-        digest: Callable[[], bytes],
-        ending: Ended | None = None,
-        content: bytes | bytearray = b"",
-    ) -> Statement:
-        """The statement of the next checkpoint.
+def _key_id(name: str, key: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + key).digest()[:_KEY_ID_BYTES]
 
-        Args:
-            trees: all members' trees.
-            entries: how many entries there are before it.
-            digest: their canonical digest.
-            ending: how the run has ended, if the record ends here.
-            content: entries that have not been added yet.
-        """
-        log = self._log.copy()
-        log.update(content)
-        complete, reason = (None, None) if ending is None else ending
-        return Statement(
-            session=self._session,
-            number=self._number,
-            entries=entries,
-            log=log.digest(),
-            digest=digest(),
-            previous=self._previous,
-            standing=None if ending is None else self.standings.root(trees),
-            result=None if ending is None else self._result,
-            complete=complete,
-            reason=reason,
-        )
 
-    def follow(self, encoded: bytes, entries: int) -> None:
-        """A checkpoint has been made: the next one comes after it."""
-        self._number += 1
-        self._previous = statement_hash(encoded)
-        self._at = entries
+def to_base64(content: bytes) -> str:
+    """Bytes in base64 (RFC 4648, section 4)."""
+    return base64.b64encode(content).decode()
+
+
+def from_base64(text: str) -> bytes:
+    """The inverse of ``to_base64``.
+
+    Raises:
+        ValueError: not base64, or not the one way to write these bytes.
+    """
+    try:
+        content = base64.b64decode(text, validate=True)
+    except ValueError:
+        content = b""
+    if to_base64(content) != text or not text:
+        raise ValueError("malformed base64")
+    return content

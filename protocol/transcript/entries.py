@@ -1,22 +1,22 @@
-"""Header, entries, blocks and canonical digest as bytes."""
+"""Header, entries and canonical digest as bytes."""
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
-import zstandard
 
-from protocol.crypto.merkle import Tree, root_of
+from protocol.crypto.merkle import HASH_BYTES, Tree, leaf_hash, root_of
 from protocol.errors import TranscriptError
 from protocol.messages import (
     AGGREGATOR,
     KERNEL_KINDS,
     NAME_CHARACTERS,
+    RECORD,
     SESSION_BYTES,
+    Closed,
+    Envelope,
     Name,
     PartyId,
     party_id,
@@ -24,51 +24,31 @@ from protocol.messages import (
 from protocol.session.roster import check_keys
 from protocol.wire.canonical import canonical
 
-T = TypeVar("T")
+MAGIC = b"sottovoce transcript 2\n"
+"""What every transcript begins with: name and version of the format."""
 
-FORMAT = 1
-MAGIC = b"sottovoce transcript 1\n"
-"""The first line of every transcript: name and version of the format."""
-
-HEADER, ENTRIES, CLOSING = b"H", b"E", b"C"
-"""The types of block."""
-
-HEAD_BYTES = 13
-"""The bytes at the start of a block: its type, the stored length and the guard."""
-
-CHAIN_BYTES = 32
 EXCERPT_BYTES = 256
 REASON_CHARACTERS = 1024
-"""The longest reason that an entry gives for a refusal or a departure."""
+"""The longest reason that an entry gives for a refusal, a departure or a run that failed."""
 
-STATEMENT_BYTES = 512
-"""Maximum size of a checkpoint's statement, in bytes."""
+NOTE_CHARACTERS = 1 << 14
+"""The longest note of a checkpoint: room for many signatures."""
 
 MAX_BODY = (1 << 26) + (1 << 16)
 """The largest body cap that a header may declare: 2**24 numbers of 4 bytes and 64 KiB more."""
 
-SLACK_BYTES = 1 << 24
-"""Maximum size of a block beyond one body, in bytes once expanded."""
+MAX_NUMBER = (1 << 63) - 1
+"""The largest number in an entry: every reader has an integer type for it."""
 
-HEADER_BYTES = 1 << 22
-"""Size to which any header may expand, in bytes, however short it is stored."""
+MAX_DEPTH = 64
+"""How deep the parameters and the survey of a header may be nested."""
 
-HEADER_RATIO = 8
-"""How many times its stored length a longer header may expand to: keys cannot be compressed, so a
-roster hardly shrinks."""
-
-MAX_HEADER = 1 << 26
-"""Maximum size of a header, in bytes once expanded."""
-
-MAX_STORED = (SLACK_BYTES + MAX_BODY) + ((SLACK_BYTES + MAX_BODY) >> 8) + 1024
-"""The most bytes a block can be stored in: zstandard's bound for incompressible content."""
-
-_GUARD_BYTES = 8
-_ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
-_U32 = struct.Struct(">I")
+_CLOSED = Closed.kind()
+_DIGEST_VERSION = 1
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS)]
 
 
@@ -76,7 +56,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What a transcript is about.
 
     Args:
-        format: ``FORMAT``.
         variant: the variant's name.
         parameters: its public parameters, as plain values.
         survey: the survey, as plain values.
@@ -90,7 +69,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         program: the version of the program that recorded.
     """
 
-    format: int
     variant: str
     parameters: dict[str, Any]
     survey: dict[str, Any]
@@ -154,34 +132,52 @@ class Departed(_Timed, frozen=True, kw_only=True):
     reason: Reason
 
 
-class Checkpoint(_Timed, frozen=True, kw_only=True):
-    """What the aggregator signed of all entries before (``protocol.transcript.checkpoints``)."""
-
-    statement: Annotated[bytes, msgspec.Meta(max_length=STATEMENT_BYTES)]
-    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
-
-    def __repr__(self) -> str:
-        return f"Checkpoint(at={self.at}, statement of {len(self.statement)} B)"
-
-
 class Ending(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
-    """The closing record: how many entries there are, their canonical digest, how the run ended."""
+    """The last entry: what all entries before come to, and how the run ended.
 
-    entries: Count
-    digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    Args:
+        log: the root of the log before this entry.
+        roster: the root of the roster's tree.
+        digest: the canonical digest.
+        result: the leaf hash of the envelope that published the result; None if nothing was.
+        complete: whether the run came to its end.
+        reason: if not, why.
+    """
+
+    log: Hash
+    roster: Hash
+    digest: Hash
+    result: Hash | None
     complete: bool
-    reason: str
+    reason: Reason
 
 
-Entry = Sent | Delivered | Refused | Departed | Checkpoint
+class Checkpoint(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
+):
+    """A signed note over everything before it (``protocol.transcript.checkpoints``).
+
+    It stands among the entries and is not one: it is not in the log.
+    """
+
+    note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)]
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(note of {len(self.note)} characters)"
+
+
+Entry = Sent | Delivered | Refused | Departed
+"""What happened in a run."""
+
+Item = Entry | Ending | Checkpoint
+"""What can follow the header."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
-_decode_ending = msgspec.msgpack.Decoder(Ending)
-_decode_entry: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(
-    Sent | Delivered | Refused | Departed | Checkpoint
+_decode_item: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
+    Sent | Delivered | Refused | Departed | Ending | Checkpoint
 )
 
 
@@ -209,7 +205,10 @@ def decode_header(content: bytes) -> Header:
         raise TranscriptError(f"malformed header: {error}") from error
     # Before re-encoding: keys of mixed types cannot be sorted.
     if not (_is_plain(header.parameters) and _is_plain(header.survey)):
-        raise TranscriptError("malformed header: parameters or survey hold more than plain values")
+        raise TranscriptError(
+            "malformed header: parameters or survey hold more than plain values, "
+            "or are nested too deeply"
+        )
     if encode_header(header) != content:
         raise TranscriptError("the header's encoding is not canonical")
     return header
@@ -220,7 +219,6 @@ def problems_of(header: Header) -> tuple[str, ...]:
     names = [name for name, _ in header.roster]
     kernel = {kind.kind() for kind in KERNEL_KINDS}
     checks = (
-        (header.format == FORMAT, f"format {header.format}, expected {FORMAT}"),
         (
             len(header.session) == SESSION_BYTES,
             f"session of {len(header.session)} bytes, expected {SESSION_BYTES}",
@@ -239,7 +237,7 @@ def problems_of(header: Header) -> tuple[str, ...]:
         (header.seed is None or header.seed >= 0, "a negative seed"),
         (
             _is_plain(header.parameters) and _is_plain(header.survey),
-            "parameters or survey hold more than plain values",
+            "parameters or survey hold more than plain values, or are nested too deeply",
         ),
     )
     return tuple(problem for sound, problem in checks if not sound)
@@ -260,114 +258,32 @@ def _is_party_id(name: str) -> bool:
     return True
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a value consists of JSON types and bytes."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            if not all(isinstance(key, str) for key in value):
-                return False
-            waiting.extend(value.values())
-        elif isinstance(value, list | tuple):
-            waiting.extend(value)
-        elif not (value is None or isinstance(value, bool | int | float | str | bytes)):
+def _is_plain(value: object, depth: int = 0) -> bool:
+    """Whether a value consists of JSON types and bytes, within bounds."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
             return False
-    return True
+        return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value.values())
+    if isinstance(value, list | tuple):
+        return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+    return value is None or isinstance(value, int | float | str | bytes)
 
 
-def encode_entry(entry: Entry | Ending) -> bytes:
-    """An entry or the closing record as a msgpack array, its name first."""
-    return _encode(entry)
+def encode_item(item: Item) -> bytes:
+    """What can follow the header, as a msgpack array, its name first."""
+    return _encode(item)
 
 
-def decode_entry(content: bytes) -> Entry:
-    """The inverse of ``encode_entry``, for entries.
-
-    Raises:
-        TranscriptError: malformed, or not the one encoding of what it says.
-    """
-    return _canonical(content, _decode_entry, "entry")
-
-
-def decode_ending(content: bytes) -> Ending:
-    """The inverse of ``encode_entry``, for the closing record.
+def decode_item(content: bytes) -> Item:
+    """The inverse of ``encode_item``.
 
     Raises:
         TranscriptError: malformed, or not the one encoding of what it says.
     """
-    return _canonical(content, _decode_ending, "closing record")
-
-
-def _canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], what: str) -> T:
     try:
-        return canonical(content, decoder, what=what)
+        return canonical(content, _decode_item, what="entry")
     except ValueError as error:
         raise TranscriptError(str(error)) from error
-
-
-def split_entries(content: bytes) -> Iterator[bytes]:
-    """The encoded entries in an entries block.
-
-    Raises:
-        TranscriptError: there is none, or the last one is cut short.
-    """
-    if not content:
-        raise TranscriptError("the block is empty: expected at least one entry")
-    start = 0
-    while start < len(content):
-        if start + _U32.size > len(content):
-            raise TranscriptError("an entry's length is cut short")
-        (length,) = _U32.unpack_from(content, start)
-        start += _U32.size
-        if length > len(content) - start:
-            raise TranscriptError("an entry is cut short")
-        yield content[start : start + length]
-        start += length
-
-
-def first_link() -> bytes:
-    """The chain before the first block, 32 bytes."""
-    return hashlib.blake2b(MAGIC, digest_size=CHAIN_BYTES).digest()
-
-
-def guard_of(chain: bytes, start: bytes) -> bytes:
-    """The guard, 8 bytes, over the chain so far and a block's type and length (5 bytes)."""
-    return hashlib.blake2b(chain + start, digest_size=_GUARD_BYTES).digest()
-
-
-def next_link(chain: bytes, start: bytes, stored: bytes) -> bytes:
-    """The chain after a block, 32 bytes, over the chain so far, type, length and what is stored."""
-    link = hashlib.blake2b(chain + start, digest_size=CHAIN_BYTES)
-    link.update(stored)
-    return link.digest()
-
-
-def expand(stored: bytes, *, limit: int) -> bytes:
-    """The content of a block from its zstandard frame.
-
-    Raises:
-        TranscriptError: not exactly one frame that states its size, or more than ``limit`` bytes.
-    """
-    if not stored.startswith(_ZSTD_FRAME):
-        raise TranscriptError("the block is not a zstandard frame")
-    try:
-        size = zstandard.get_frame_parameters(stored).content_size
-        if size == zstandard.CONTENTSIZE_UNKNOWN:
-            raise TranscriptError("the block does not state the size of its content")
-        if size > limit:
-            raise TranscriptError(f"the block expands to {size} B, at most {limit} allowed")
-        # For empty content the library would not look at the rest of the frame.
-        if size == 0:
-            raise TranscriptError("the block is empty")
-        return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise TranscriptError(f"malformed zstandard frame: {error}") from error
-
-
-def party_leaf(name: str, count: int, root: bytes) -> bytes:
-    """A member's leaf of the main tree: how much it has said, and the root of its own tree."""
-    return _encode((name, count, root))
 
 
 class CanonicalDigest:
@@ -375,18 +291,21 @@ class CanonicalDigest:
 
     It is the RFC 9162 root over the header's leaf and, in roster order, (sender, count, root) of
     every member, where root is that of the member's own tree of encoded envelopes in order of seq.
-    The header's leaf binds format, variant, parameters, survey, session, roster, kinds and seed (so
+    The header's leaf binds variant, parameters, survey, session, roster, kinds and seed (so
     that a simulation cannot pass for a survey); not the transport, the program or the recording.
 
-    ``trees`` holds each member's tree; append a member's encoded envelopes there.
+    Attributes:
+        trees: each member's tree of its encoded envelopes.
+        result: the leaf hash of the aggregator's last envelope, if that goes to the record and is
+            not a closing: it publishes the result.
     """
 
-    __slots__ = ("_leaf", "_order", "trees")
+    __slots__ = ("_leaf", "_order", "result", "trees")
 
     def __init__(self, header: Header) -> None:
         self._leaf = _encode(
             (
-                header.format,
+                _DIGEST_VERSION,
                 header.variant,
                 header.parameters,
                 header.survey,
@@ -398,6 +317,14 @@ class CanonicalDigest:
         )
         self._order = tuple(name for name, _ in header.roster)
         self.trees: dict[str, Tree] = {name: Tree() for name in self._order}
+        self.result: bytes | None = None
+
+    def add(self, envelope: Envelope, encoded: bytes) -> None:
+        """Take a member's next envelope."""
+        self.trees[envelope.sender].append(encoded)
+        if envelope.sender == AGGREGATOR:
+            result = envelope.recipient == RECORD and envelope.kind != _CLOSED
+            self.result = leaf_hash(encoded) if result else None
 
     def digest(self) -> bytes:
         """The digest of what has been appended so far, 32 bytes."""
@@ -408,4 +335,4 @@ class CanonicalDigest:
         yield self._leaf
         for name in self._order:
             tree = self.trees[name]
-            yield party_leaf(name, tree.count, tree.root())
+            yield _encode((name, tree.count, tree.root()))

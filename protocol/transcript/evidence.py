@@ -7,7 +7,7 @@ import msgspec
 from protocol.messages import PartyId
 from protocol.session.heads import HEAD_PURPOSE, head_statement
 from protocol.session.roster import is_signature
-from protocol.transcript.checkpoints import CHECKPOINT_PURPOSE, SignedCheckpoint, decode_statement
+from protocol.transcript.checkpoints import SignedCheckpoint, read_text
 
 _decode_head = msgspec.msgpack.Decoder(tuple[bytes, PartyId, int, bytes]).decode
 
@@ -44,8 +44,8 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def contradiction(first: bytes, second: bytes) -> str | None:
     """What two statements contradict each other about, in words; None if both may be true.
 
-    A party signs one head over so many envelopes of a session. An aggregator signs one checkpoint
-    of a session with a number, and one at the end.
+    A party signs one head over so many envelopes of a session, an aggregator one root of a log of
+    one size.
     """
     if first == second:
         return None
@@ -54,17 +54,11 @@ def contradiction(first: bytes, second: bytes) -> str | None:
         if slot is None or slot != _slot_of(second):
             return None
         return f"the head of {slot[1]!r:.80} over {slot[2]} envelopes"
-    if first.startswith(CHECKPOINT_PURPOSE) and second.startswith(CHECKPOINT_PURPOSE):
-        try:
-            one, other = (decode_statement(s[len(CHECKPOINT_PURPOSE) :]) for s in (first, second))
-        except ValueError:
-            return None
-        if one.session != other.session:
-            return None
-        if one.number == other.number:
-            return f"checkpoint {one.number}"
-        return "the last checkpoint" if one.final and other.final else None
-    return None
+    try:
+        one, other = (read_text(text.decode()) for text in (first, second))
+    except ValueError:
+        return None
+    return f"the checkpoint of size {one[2]}" if one[:3] == other[:3] else None
 
 
 def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:
@@ -78,7 +72,7 @@ def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:
 
 def two_checkpoints(one: SignedCheckpoint, other: SignedCheckpoint) -> Equivocation | None:
     """The evidence in two checkpoints, if their signer has contradicted itself."""
-    if one.key != other.key:
+    if (one.key, one.size) != (other.key, other.size) or one.root == other.root:
         return None
     found = Equivocation(
         key=one.key,

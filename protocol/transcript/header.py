@@ -10,7 +10,7 @@ from protocol.errors import ProtocolError, SurveyError
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, build, parameters_of
-from protocol.transcript.entries import FORMAT, Header
+from protocol.transcript.entries import Header
 
 
 def charter_of(header: Header, variant: type[Variant]) -> Charter:
@@ -60,7 +60,6 @@ def header_of(
     """The header of a transcript of this survey."""
     survey: dict[str, Any] = msgspec.to_builtins(charter.variant.survey)
     return Header(
-        format=FORMAT,
         variant=charter.variant.name,
         parameters=parameters_of(charter.variant),
         survey=survey,

@@ -1,46 +1,29 @@
-"""Reads transcripts as streams and checks how their blocks are stored."""
+"""Reads transcripts as streams: the records of a file, and its header and entries."""
 
 from __future__ import annotations
 
-from collections import deque
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from protocol.errors import TranscriptError
 from protocol.surveys.limits import FREE_ENTRIES, STORED_PER_ENTRY
 from protocol.transcript.entries import (
-    CHAIN_BYTES,
-    CLOSING,
-    ENTRIES,
-    HEAD_BYTES,
-    HEADER,
-    HEADER_BYTES,
-    HEADER_RATIO,
     MAGIC,
     MAX_BODY,
-    MAX_HEADER,
-    MAX_STORED,
-    SLACK_BYTES,
+    Checkpoint,
     Ending,
     Entry,
     Header,
-    decode_ending,
-    decode_entry,
     decode_header,
-    expand,
-    first_link,
-    guard_of,
-    next_link,
-    split_entries,
+    decode_item,
 )
+from protocol.transcript.log import LOG_SECRET_BYTES
+from protocol.transcript.wrapper import UnopenedError, Unwrapped
 
 RULES = (
     "magic",
-    "guard",
-    "chain",
-    "block-type",
-    "frame",
-    "header-first",
+    "length",
     "header",
     "entries",
     "session",
@@ -56,26 +39,35 @@ RULES = (
     "departed",
     "head",
     "checkpoint",
-    "closing",
-    "closing-count",
-    "closing-digest",
+    "ending",
     "digest",
     "published",
 )
-"""The names of all rules, in the order of ``docs/transcript-format.md``, section 4."""
+"""The names of all rules, in the order of ``docs/transcript-format.md``, section 5."""
 
-TOO_MANY = "more entries than allowed for a file of this length"
+ENTRY_SLACK = 1 << 16
+"""Maximum size of an entry beyond its body, in bytes."""
 
-_SLICE = 1 << 20
-_START_BYTES = 5
+HEADER_BYTES = 1 << 22
+"""The size that any header may have, in bytes, however short the file is."""
+
+HEADER_RATIO = 8
+"""How many times the bytes of the file so far a longer header may have: keys cannot be compressed,
+so a roster hardly shrinks."""
+
+MAX_HEADER = 1 << 26
+"""Maximum size of a header, in bytes."""
+
+_U32 = struct.Struct(">I")
+_START_BYTES = len(MAGIC) + LOG_SECRET_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Where a transcript breaks a rule.
 
-    ``rule`` is one of ``RULES``, ``offset`` the byte of the file at which the
-    block begins, ``entry`` the index of the entry, from 0; None where there is no such place.
+    ``rule`` is one of ``RULES``, ``offset`` the byte of the unwrapped file at which the record
+    begins, ``entry`` the index of the entry, from 0; None where there is no such place.
     """
 
     rule: str
@@ -92,104 +84,121 @@ class Fault:
         return f"{', '.join([*places, self.rule])}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """The file ends inside the block, or the first line, that begins at ``offset``: a crash."""
+class Records:
+    """The records of a file, encoded, in their order: first the header, then what follows it.
 
-    offset: int
+    Iteration stops where the file ends or reading cannot go on; then ``torn``, ``unopened`` and
+    ``fault`` say why. Memory holds one record and one part of the file.
 
+    Args:
+        chunks: the file's bytes, or its parts in order.
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block as stored: the byte at which it begins, its type, its zstandard frame."""
+    Attributes:
+        secret: the secret of the log's salts, once the first record has been read.
+        limit: the longest record allowed, in bytes; set it once the header has been read.
+        offset: where in the unwrapped file the last record begins.
+        torn: the file ends inside a frame, or inside a record or what comes before the first one.
+        unopened: why the wrapper could not be opened.
+        fault: the damage at which reading stopped.
+    """
 
-    offset: int
-    kind: bytes
-    stored: bytes
+    def __init__(self, chunks: bytes | Iterable[bytes]) -> None:
+        self.secret = b""
+        self.limit = MAX_HEADER
+        self.offset = 0
+        self.torn = False
+        self.unopened: UnopenedError | None = None
+        self.fault: Fault | None = None
+        self._file = Unwrapped(chunks)
+        self._parts = iter(self._file)
+        self._held = b""
+        self._headed = False
+        self._records = self._read()
 
-    def content(self, header: Header | None = None) -> bytes:
-        """What is in the frame; how much that may be follows from the header, once it is known.
-
-        How much a header may be follows from the bytes that it is stored in.
-
-        Raises:
-            TranscriptError: it cannot be expanded, or not within bounds.
-        """
-        if self.kind == HEADER:
-            longer = HEADER_RATIO * len(self.stored)
-            return expand(self.stored, limit=min(max(HEADER_BYTES, longer), MAX_HEADER))
-        body = 0 if header is None else min(max(header.max_body, 0), MAX_BODY)
-        return expand(self.stored, limit=SLACK_BYTES + body)
+    def __iter__(self) -> Iterator[bytes]:
+        return self._records
 
     @property
-    def end(self) -> int:
-        """The byte of the file after it."""
-        return self.offset + HEAD_BYTES + len(self.stored) + CHAIN_BYTES
+    def stored(self) -> int:
+        """How many bytes of the file have been read."""
+        return self._file.stored
 
     @property
     def most_entries(self) -> int:
-        """How many entries a file may have up to its end; an honest one has far fewer.
+        """How many entries a file may have up to here; an honest one has far fewer.
 
         Entries that are all alike take no room in a file, but somebody who counts them does.
         """
-        return FREE_ENTRIES + self.end // STORED_PER_ENTRY
+        return FREE_ENTRIES + self.stored // STORED_PER_ENTRY
 
-    def __repr__(self) -> str:
-        return f"Block(offset={self.offset}, kind={self.kind!r}, {len(self.stored)} B)"
+    def _read(self) -> Iterator[bytes]:
+        try:
+            yield from self._split()
+        except UnopenedError as error:
+            self.unopened = error
 
-
-def read(chunks: bytes | Iterable[bytes]) -> Iterator[Block | Fault | Torn]:
-    """The blocks of a file in their order, and what is wrong with them, with one block in memory.
-
-    A fault of a block comes before the block itself. Reading goes on after a fault as long as the
-    next block's boundaries can be trusted: when the guard or the chain is right, or, if both are
-    wrong (a block was taken out, say), when the guard of the next block is right again. ``Torn``
-    comes last, if at all.
-    """
-    source = _Source(chunks)
-    first_line = source.take(len(MAGIC))
-    trusted = first_line == MAGIC
-    if not trusted:
-        if len(first_line) < len(MAGIC) and MAGIC.startswith(first_line):
-            yield Torn(0)
+    def _split(self) -> Iterator[bytes]:
+        if not self._fill(_START_BYTES):
             return
-        yield Fault("magic", f"the file begins with {first_line!r}, expected {MAGIC!r}", 0)
-    # The chain so far; where the stored one was wrong, the one stored and the one computed.
-    links: tuple[bytes, ...] = (first_link(),)
-    while True:
-        offset = source.offset
-        head = source.take(HEAD_BYTES)
-        if not head:
+        found = self._held[: len(MAGIC)]
+        if not MAGIC.startswith(found):
+            message = f"the file begins with {found!r}, expected {MAGIC!r}"
+            self.fault = Fault("magic", message, 0)
             return
-        if len(head) < HEAD_BYTES:
-            if trusted:
-                yield Torn(offset)
+        if len(self._held) < _START_BYTES:
+            self.torn = True
             return
-        start, guard = head[:_START_BYTES], head[_START_BYTES:]
-        guarded = tuple(link for link in links if guard_of(link, start) == guard)
-        if not guarded:
-            yield Fault("guard", "the block's type and length do not match its guard", offset)
-            if not trusted:
+        self.secret = self._held[len(MAGIC) : _START_BYTES]
+        at, place = _START_BYTES, _START_BYTES
+        while True:
+            held = self._held
+            if len(held) - at < _U32.size:
+                self._held, at = held[at:], 0
+                if not self._fill(_U32.size):
+                    return
+                held = self._held
+                if len(held) < _U32.size:
+                    break
+            (length,) = _U32.unpack_from(held, at)
+            end = at + _U32.size + length
+            self.offset = place
+            if length > self.limit:
+                self.fault = Fault("length", f"a record of {length} B, at most {self.limit}", place)
                 return
-        length = int.from_bytes(start[1:], "big")
-        if length > MAX_STORED:
-            if guarded:
-                message = f"the block has {length} B, at most {MAX_STORED} allowed"
-                yield Fault("frame", message, offset)
-            return
-        rest = source.take(length + CHAIN_BYTES)
-        if len(rest) < length + CHAIN_BYTES:
-            if guarded:
-                yield Torn(offset)
-            return
-        stored, written = rest[:length], rest[length:]
-        computed = tuple(next_link(link, start, stored) for link in guarded or links)
-        linked = written in computed
-        if not linked:
-            yield Fault("chain", "the block's bytes do not match its chain value", offset)
-        links = (written,) if linked else (written, computed[0])
-        trusted = bool(guarded) or linked
-        yield Block(offset, start[:1], stored)
+            if end > len(held):
+                self._held, end, at = held[at:], end - at, 0
+                if not self._fill(end):
+                    return
+                held = self._held
+                if end > len(held):
+                    break
+            self._headed = True
+            yield held[at + _U32.size : end]
+            place += end - at
+            at = end
+        self.torn = self._file.torn or bool(self._held)
+
+    def _fill(self, size: int) -> bool:
+        """Hold at least so many bytes, if there are; False if a header takes more than it may."""
+        parts, held = [self._held], len(self._held)
+        while held < size:
+            part = next(self._parts, None)
+            if part is None:
+                break
+            parts.append(part)
+            held += len(part)
+            most = max(HEADER_BYTES, HEADER_RATIO * self.stored)
+            if held > most and not self._headed:
+                message = f"a header of more than {most} B in a file of {self.stored} B so far"
+                self.fault = Fault("length", message, self.offset)
+                return False
+        self._held = b"".join(parts)
+        return True
+
+
+def longest_entry(header: Header) -> int:
+    """The longest record after a header, in bytes."""
+    return ENTRY_SLACK + min(max(header.max_body, 0), MAX_BODY)
 
 
 class TranscriptReader:
@@ -203,10 +212,9 @@ class TranscriptReader:
 
     Attributes:
         header: what the transcript is about.
-        fault: the damage at which reading stopped.
-        torn: where the file breaks off inside a block.
-        ending: the closing record, once all entries have been read.
-        stored: how many bytes of the file have been read.
+        fault: the damage, or the wrapper, at which reading stopped.
+        ending: the last entry, once all before have been read.
+        notes: the checkpoints read so far.
 
     Raises:
         TranscriptError: not even the header can be read.
@@ -214,95 +222,64 @@ class TranscriptReader:
 
     def __init__(self, chunks: bytes | Iterable[bytes]) -> None:
         self.fault: Fault | None = None
-        self.torn: Torn | None = None
         self.ending: Ending | None = None
-        self.stored = 0
-        self._blocks = read(chunks)
+        self.notes: list[str] = []
+        self._records = Records(chunks)
+        self._items = iter(self._records)
         self._entries = self._read_entries()
         self.header = self._read_header()
 
     def __iter__(self) -> Iterator[Entry]:
         return self._entries
 
-    def _next_block(self) -> Block | None:
-        item = next(self._blocks, None)
-        match item:
-            case Fault():
-                self.fault = item
-            case Torn():
-                self.torn = item
-            case Block():
-                self.stored = item.end
-                return item
-        return None
+    @property
+    def torn(self) -> bool:
+        """Whether the file ends inside a record, as after a crash."""
+        return self._records.torn
+
+    @property
+    def stored(self) -> int:
+        """How many bytes of the file have been read."""
+        return self._records.stored
+
+    @property
+    def secret(self) -> bytes:
+        """The secret of the log's salts, 32 bytes."""
+        return self._records.secret
 
     def _read_header(self) -> Header:
-        block = self._next_block()
-        if self.torn is not None:
-            raise TranscriptError("the file ends before its header does", offset=self.torn.offset)
-        if self.fault is not None:
-            raise TranscriptError(self.fault.message, offset=self.fault.offset)
-        if block is None:
-            raise TranscriptError("the file ends before its header begins", offset=len(MAGIC))
-        if block.kind != HEADER:
-            raise TranscriptError("the first block is not a header", offset=block.offset)
-        try:
-            return decode_header(block.content())
-        except TranscriptError as error:
-            raise TranscriptError(str(error), offset=block.offset) from error
+        content, records = next(self._items, None), self._records
+        if content is not None:
+            header = decode_header(content)
+            records.limit = longest_entry(header)
+            return header
+        if records.unopened is not None:
+            raise records.unopened
+        if records.fault is not None:
+            raise TranscriptError(records.fault.message, offset=records.fault.offset)
+        raise TranscriptError("the file ends before its header does", offset=records.stored)
 
     def _read_entries(self) -> Iterator[Entry]:
-        index = 0
-        while (block := self._next_block()) is not None:
+        records, index = self._records, 0
+        for content in self._items:
             try:
-                if self.ending is not None:
-                    raise TranscriptError("a block after the closing record")
-                if block.kind == ENTRIES:
-                    for encoded in split_entries(block.content(self.header)):
-                        if index >= block.most_entries:
-                            raise TranscriptError(TOO_MANY)
-                        yield decode_entry(encoded)
-                        index += 1
-                elif block.kind == CLOSING:
-                    self.ending = decode_ending(block.content(self.header))
-                else:
-                    raise TranscriptError(f"a block of type {block.kind!r} among the entries")
+                item = decode_item(content)
+                if self.ending is not None and not isinstance(item, Checkpoint):
+                    raise TranscriptError("an entry after the last one")
+                if index + len(self.notes) >= records.most_entries:
+                    raise TranscriptError("more entries than allowed for a file of this length")
             except TranscriptError as error:
-                self.fault = Fault("entries", str(error), block.offset)
+                self.fault = Fault("entries", str(error), records.offset, index)
                 return
-
-
-class _Source:
-    """Cuts chunks into pieces of the sizes asked for; ``offset`` counts what was taken."""
-
-    __slots__ = ("_chunks", "_held", "_ready", "offset")
-
-    def __init__(self, chunks: bytes | Iterable[bytes]) -> None:
-        if isinstance(chunks, bytes | bytearray | memoryview):
-            view = memoryview(chunks)
-            chunks = (bytes(view[i : i + _SLICE]) for i in range(0, len(view), _SLICE))
-        self._chunks = iter(chunks)
-        self._ready: deque[memoryview] = deque()
-        self._held = 0
-        self.offset = 0
-
-    def take(self, size: int) -> bytes:
-        """The next ``size`` bytes, or what is left if that is less."""
-        while self._held < size:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                break
-            if chunk:
-                self._ready.append(memoryview(chunk))
-                self._held += len(chunk)
-        parts: list[memoryview] = []
-        wanted = min(size, self._held)
-        self._held -= wanted
-        self.offset += wanted
-        while wanted:
-            first = self._ready.popleft()
-            parts.append(first[:wanted])
-            if len(first) > wanted:
-                self._ready.appendleft(first[wanted:])
-            wanted -= len(parts[-1])
-        return b"".join(parts)
+            match item:
+                case Checkpoint():
+                    self.notes.append(item.note)
+                case Ending():
+                    self.ending = item
+                case _:
+                    yield item
+                    index += 1
+        self.fault = records.fault
+        if records.unopened is not None:
+            message = f"the wrapper cannot be opened: {records.unopened}"
+            self.fault = Fault("entries", message, records.offset)

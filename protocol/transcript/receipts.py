@@ -2,84 +2,146 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+from typing import Annotated, TypeVar
 
 import msgspec
 
-from protocol.crypto.merkle import is_consistent, is_included, joint_root, leaf_hash
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, KERNEL_KINDS
-from protocol.session.heads import head_statement
+from protocol.crypto.merkle import is_included, joint_root, leaf_hash
+from protocol.errors import RemoteProtocolError, TranscriptError
+from protocol.messages import (
+    AGGREGATOR,
+    KERNEL_KINDS,
+    RECORD,
+    SESSION_BYTES,
+    Closed,
+    Envelope,
+    Head,
+    PartyId,
+)
+from protocol.session.heads import head_of, is_signed
 from protocol.session.roles import Topic
-from protocol.session.roster import is_signature
-from protocol.transcript.checkpoints import Count, Hash, SignedCheckpoint
-from protocol.transcript.entries import party_leaf
-from protocol.transcript.standing import Standing, standing_leaf
+from protocol.session.roster import KEY_BYTES, roster_leaf
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import Count, Ending, Hash, Item, Sent, decode_item
+from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope
 
-MAGIC = b"sottovoce receipt 1\n"
+MAGIC = b"sottovoce receipt 2\n"
 """The first line of every receipt: name and version of the format."""
 
-_Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 _KERNEL = tuple(kind.kind() for kind in KERNEL_KINDS)
+T = TypeVar("T", bound=Item)
+
+
+class Shown(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    array_like=True,
+    dict=True,
+    forbid_unknown_fields=True,
+):
+    """An entry, and the proof that it is in the log.
+
+    Args:
+        index: which leaf of the log it is.
+        salt: of that leaf.
+        content: the entry, encoded.
+        path: its inclusion proof (RFC 9162, section 2.1.3).
+    """
+
+    index: Count
+    salt: Annotated[bytes, msgspec.Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
+    content: bytes
+    path: tuple[Hash, ...]
+
+    def is_in(self, checkpoint: SignedCheckpoint) -> bool:
+        """Whether the log of a checkpoint has this entry."""
+        return is_included(
+            log_leaf(self.salt, self.content),
+            index=self.index,
+            count=checkpoint.size,
+            path=self.path,
+            root=checkpoint.root,
+        )
+
+    @functools.cached_property
+    def item(self) -> Item | None:
+        """What it says; None if it is malformed."""
+        try:
+            return decode_item(self.content)
+        except TranscriptError:
+            return None
+
+    @functools.cached_property
+    def envelope(self) -> Envelope | None:
+        """The envelope whose sending it records; None if it records something else."""
+        try:
+            return decode_envelope(self.encoded)
+        except RemoteProtocolError:
+            return None
+
+    @property
+    def encoded(self) -> bytes:
+        """The encoded envelope; empty if it records something else."""
+        return self.item.envelope if isinstance(self.item, Sent) else b""
 
 
 class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A report that was counted.
+    """A report, and the closing of the aggregator that counted its sender."""
 
-    Args:
-        seq: its number among the party's envelopes.
-        topic: its kind and round. That the party was counted there is signed by the aggregator;
-            that it is this envelope's topic only the envelope itself can show (``is_about``).
-        leaf: the leaf hash of its envelope.
-    """
+    report: Shown
+    closing: Shown
 
-    seq: Count
-    topic: Topic
-    leaf: Hash
+    @property
+    def topic(self) -> Topic | None:
+        """The kind and round that the closing is of; None if it is not a closing."""
+        closed = closed_of(self.closing.envelope)
+        return None if closed is None else (closed.of, closed.round)
 
 
 class Receipt(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """What proves that a party's reports were counted in what a checkpoint publishes.
+    """What proves that a party's reports were counted in the record that a checkpoint is over.
 
     Args:
-        session: the session's id.
+        party: its id.
+        key: its public key.
+        place: its position in the roster.
         members: how many the roster has, the aggregator included.
-        place: the party's position in the roster.
-        standing: where the party stands at the end: what it has said and where it was counted.
-        reports: its counted reports.
-        path: the joint path of these in the tree of what it has signed, or, if it has signed
-            nothing, of all it has said.
-        key: its public key; None without a head.
-        head: the root of all that it said before, and its signature; None if it has signed nothing.
-        extension: that its tree extends what it has signed by the head alone.
-        digest_path: from its leaf in the main tree to the canonical digest.
-        standing_path: from its standing to the root over the standing of all members.
-        checkpoint: the signature of the checkpoint that this is to be checked with.
+        roster: the inclusion proof of its id and key in the roster's tree.
+        counted: its reports, and where they were counted.
+        head: its signature of all it said; None if it has signed nothing.
+        path: with a head, the joint path of the reports' envelopes in the tree that it signs.
+        ending: the last entry of the record.
     """
 
-    session: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-    members: Count
+    party: PartyId
+    key: Annotated[bytes, msgspec.Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
     place: Count
-    standing: Standing
-    reports: tuple[Counted, ...]
+    members: Count
+    roster: tuple[Hash, ...]
+    counted: tuple[Counted, ...]
+    head: Shown | None
     path: tuple[Hash, ...]
-    key: Hash | None
-    head: tuple[Hash, _Signature] | None
-    extension: tuple[Hash, ...]
-    digest_path: tuple[Hash, ...]
-    standing_path: tuple[Hash, ...]
-    checkpoint: _Signature
+    ending: Shown
 
     def __repr__(self) -> str:
-        return f"Receipt({self.standing.member!r}, {len(self.reports)} reports)"
+        return f"Receipt({self.party!r}, {len(self.counted)} reports)"
+
+    @property
+    def session(self) -> bytes:
+        """The session of its first report, 16 bytes; empty without one."""
+        envelopes = (each.report.envelope for each in self.counted)
+        return next((e.session[:SESSION_BYTES] for e in envelopes if e is not None), b"")
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Receipt)
+_closings = msgspec.msgpack.Decoder(Closed)
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
@@ -98,106 +160,105 @@ def decode_receipt(content: bytes) -> Receipt:
     return canonical(content[len(MAGIC) :], _decoder, what="receipt")
 
 
+def closed_of(envelope: Envelope | None) -> Closed | None:
+    """The closing in an envelope of the aggregator to the record; None if it is something else."""
+    if envelope is None or (envelope.sender, envelope.recipient, envelope.kind) != (
+        AGGREGATOR,
+        RECORD,
+        Closed.kind(),
+    ):
+        return None
+    try:
+        return canonical(envelope.body, _closings, what="closing")
+    except ValueError:
+        return None
+
+
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
-    statement, standing = checkpoint.statement, receipt.standing
-    leaf = party_leaf(standing.member, standing.count, standing.root)
-    topics = {report.topic for report in receipt.reports}
-    where = {"index": receipt.place, "count": receipt.members}
+    counted, ending = receipt.counted, receipt.ending.item
+    shown = [receipt.ending, *(s for each in counted for s in (each.report, each.closing))]
+    if receipt.head is not None:
+        shown.append(receipt.head)
+    envelopes = [s.envelope for s in shown[1:]]
+    topics = {each.topic for each in counted}
     checks = (
         (checkpoint.valid, "the checkpoint is not signed by the key in it"),
-        (statement.final, "the checkpoint is not the last one of its run"),
-        (statement.result is not None, "the run has published no result"),
         (
-            receipt.session == statement.session,
+            all(s.is_in(checkpoint) for s in shown),
+            "an entry of the receipt is not in the log of the checkpoint",
+        ),
+        (
+            all(e is not None and e.session == checkpoint.session for e in envelopes),
             "the receipt is of another session than the checkpoint",
         ),
-        (receipt.checkpoint == checkpoint.signature, "the receipt was made for another checkpoint"),
+        (
+            isinstance(ending, Ending) and receipt.ending.index == checkpoint.size - 1,
+            "the checkpoint is not over the whole record",
+        ),
+        (
+            isinstance(ending, Ending) and ending.result is not None,
+            "the run has published no result",
+        ),
+        (
+            isinstance(ending, Ending)
+            and is_included(
+                roster_leaf(receipt.party, receipt.key),
+                index=receipt.place,
+                count=receipt.members,
+                path=receipt.roster,
+                root=ending.roster,
+            ),
+            "the party is not on the roster, or has another key",
+        ),
         (receipt.place > 0, "the receipt is for the aggregator, which has no reports"),
-        (
-            # The first leaf of the main tree is the header's.
-            is_included(
-                leaf,
-                index=receipt.place + 1,
-                count=receipt.members + 1,
-                path=receipt.digest_path,
-                root=statement.digest,
-            ),
-            "the party's envelopes are not in the digest of the checkpoint",
-        ),
-        (
-            is_included(
-                standing_leaf(standing),
-                **where,
-                path=receipt.standing_path,
-                root=statement.standing or b"",
-            ),
-            "the closings that counted the party do not match the checkpoint",
-        ),
-        (_reports_hold(receipt), "the reports are not among the party's envelopes"),
-        (bool(receipt.reports), "the receipt is empty: expected at least one report"),
-        (topics.issubset(standing.counted), "a report was not counted"),
-        (len(topics) == len(receipt.reports), "two reports are of one kind and round"),
-        (
-            not any(kind in _KERNEL for kind, _ in topics),
-            f"a report is of a kernel kind ({', '.join(_KERNEL)})",
-        ),
-        (
-            (receipt.head is not None) == standing.signed,
-            "the receipt and the checkpoint disagree on whether the party has signed a head",
-        ),
-        (_head_holds(receipt), "the party's signed head does not match the record"),
+        (bool(counted), "the receipt is empty: expected at least one report"),
+        (all(_is_counted(receipt, each) for each in counted), "a report was not counted"),
+        (len(topics) == len(counted), "two reports are of one kind and round"),
+        (_head_holds(receipt), "the party's signed head does not match its reports"),
     )
     return tuple(problem for sound, problem in checks if not sound)
 
 
-def is_about(receipt: Receipt, encoded: bytes, *, round_: int | None = None) -> bool:
-    """Whether an envelope is one of the reports that the receipt is about.
+def is_about(receipt: Receipt, encoded: bytes) -> bool:
+    """Whether an envelope, as it was sent, is one of the reports of the receipt."""
+    return any(each.report.encoded == encoded for each in receipt.counted)
 
-    Args:
-        encoded: the envelope as it was sent.
-        round_: which round the message in it is of (``NO_ROUND`` for a kind without rounds), if
-            that is known. Without it, that the report is of the round named is the receipt's word.
-    """
-    leaf = leaf_hash(encoded)
-    try:
-        envelope = decode_envelope(encoded)
-    except RemoteProtocolError:
+
+def _is_counted(receipt: Receipt, counted: Counted) -> bool:
+    """Whether a closing has counted the party, after it sent a report of that kind."""
+    report, closed = counted.report.envelope, closed_of(counted.closing.envelope)
+    if report is None or closed is None or len(closed.counted) != (receipt.members + 7) // 8:
         return False
+    place = receipt.place
     return (
-        envelope.session == receipt.session
-        and envelope.sender == receipt.standing.member
-        and envelope.recipient == AGGREGATOR
-        and any(
-            (report.leaf, report.seq, report.topic[0]) == (leaf, envelope.seq, envelope.kind)
-            and round_ in (None, report.topic[1])
-            for report in receipt.reports
-        )
+        (report.sender, report.recipient) == (receipt.party, AGGREGATOR)
+        and report.kind == closed.of
+        and report.kind not in _KERNEL
+        and counted.report.index < counted.closing.index
+        and place < receipt.members
+        and bool(closed.counted[place >> 3] >> (place & 7) & 1)
     )
 
 
-def _reports_hold(receipt: Receipt) -> bool:
-    standing, head = receipt.standing, receipt.head
-    count, root = (standing.count, standing.root) if head is None else (standing.count - 1, head[0])
-    leaves = {report.seq: report.leaf for report in receipt.reports}
-    if len(leaves) != len(receipt.reports):
-        return False
-    return not leaves or joint_root(leaves, count=count, path=receipt.path) == root
-
-
 def _head_holds(receipt: Receipt) -> bool:
-    """The party's signature, and that its tree is what it has signed and the head."""
-    standing, head = receipt.standing, receipt.head
-    if head is None:
-        return receipt.key is None and not receipt.extension
-    count, (root, signature) = standing.count - 1, head
-    if count < 0 or receipt.key is None:
+    """The party's signature, and that the reports are among what it has signed."""
+    if receipt.head is None:
+        return not receipt.path
+    said = receipt.head.envelope
+    if said is None or (said.sender, said.recipient, said.kind) != (
+        receipt.party,
+        RECORD,
+        Head.kind(),
+    ):
         return False
-    signed = head_statement(session=receipt.session, sender=standing.member, count=count, root=root)
-    return is_signature(signature, signed, key=receipt.key) and is_consistent(
-        first=count,
-        second=standing.count,
-        first_root=root,
-        second_root=standing.root,
-        path=receipt.extension,
+    head = head_of(said)
+    if head is None or head.count != said.seq:
+        return False
+    reports = [each.report for each in receipt.counted]
+    leaves = {r.envelope.seq: leaf_hash(r.encoded) for r in reports if r.envelope is not None}
+    return (
+        is_signed(head, session=said.session, sender=said.sender, key=receipt.key)
+        and len(leaves) == len(reports)
+        and joint_root(leaves, count=head.count, path=receipt.path) == head.root
     )

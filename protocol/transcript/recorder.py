@@ -1,4 +1,4 @@
-"""Writes a transcript, block by block, into a sink."""
+"""Writes a transcript into a sink."""
 
 from __future__ import annotations
 
@@ -6,24 +6,13 @@ import struct
 from collections.abc import Callable
 
 import msgspec
-import zstandard
 
 from protocol.errors import LocalProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, NAME_CHARACTERS, RECORD, Closed, Envelope, PartyId
-from protocol.session.roster import Identity
-from protocol.transcript.checkpoints import (
-    Ended,
-    Progress,
-    SignedCheckpoint,
-    encode_statement,
-    ended,
-    sign_statement,
-)
+from protocol.session.roster import Identity, Roster
+from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.entries import (
-    CLOSING,
-    ENTRIES,
     EXCERPT_BYTES,
-    HEADER,
     MAGIC,
     REASON_CHARACTERS,
     CanonicalDigest,
@@ -35,22 +24,20 @@ from protocol.transcript.entries import (
     Header,
     Refused,
     Sent,
-    encode_entry,
     encode_header,
-    first_link,
-    guard_of,
-    next_link,
+    encode_item,
     problems_of,
 )
+from protocol.transcript.log import LOG_SECRET_BYTES, Log, log_secret_of
+from protocol.transcript.wrapper import Wrapper
 from protocol.wire.codec import encode_envelope
 
 BLOCK_ENTRIES = 4096
-"""The number of entries at which a block is written."""
+"""The number of entries after which they are written."""
 
 BLOCK_BYTES = 1 << 20
-"""The number of bytes of entries at which a block is written."""
+"""The number of bytes of entries after which they are written."""
 
-_LEVEL = 3
 _MICROSECONDS = 1e6
 _U32 = struct.Struct(">I")
 _CLOSED = Closed.kind()
@@ -59,24 +46,24 @@ _CLOSED = Closed.kind()
 class Recorder:
     """Records a run as it happens, in memory that does not grow with the number of messages.
 
-    With a signer it writes checkpoints: after a closing of the aggregator, if as many entries as
-    the roster has members came since the last one (so that they cost no more than a constant for
-    each entry), and always at the end. For the last one it remembers which answers were counted.
+    With a signer it writes checkpoints: after every closing of the aggregator, and at the end.
 
     It refuses what a verifier would not accept, as far as that is cheap to notice: the caller
     should not have accepted it. Times are seconds since the start.
 
     Args:
-        sink: takes the bytes of the file, in order; one call per block. If it raises, recording is
-            over.
+        sink: takes the bytes of the file, in order. If it raises, recording is over.
         header: what the run is about; it is written at once.
         signer: the aggregator's identity, to sign checkpoints with.
+        secret: 32 bytes that only who may read the record knows, for the salts of the log; by
+            default, that of the simulation's seed.
 
     Attributes:
         checkpoint: the last one written.
 
     Raises:
-        LocalProtocolError: the header is invalid, or the signer is not its aggregator.
+        LocalProtocolError: the header is invalid, the signer is not its aggregator, or the secret
+            is missing or has another length.
     """
 
     def __init__(
@@ -85,6 +72,7 @@ class Recorder:
         header: Header,
         *,
         signer: Identity | None = None,
+        secret: bytes | None = None,
     ) -> None:
         problems = problems_of(header)
         if problems:
@@ -95,29 +83,30 @@ class Recorder:
             raise LocalProtocolError(str(error)) from error
         if signer is not None and (signer.name, signer.public) != header.roster[0]:
             raise LocalProtocolError("the signer is not the aggregator of the roster")
+        if secret is None and header.seed is not None:
+            secret = log_secret_of(header.seed)
+        if secret is None or len(secret) != LOG_SECRET_BYTES:
+            raise LocalProtocolError(f"expected a secret of {LOG_SECRET_BYTES} bytes for the log")
         self._sink = sink
         self._signer = signer
-        self._progress = Progress(
-            session=header.session,
-            members=tuple(name for name, _ in header.roster),
-            header=encoded,
-        )
         self._session = header.session
         self._kinds = frozenset(header.kinds)
         self._max_body = header.max_body
+        self._roster = Roster(header.roster)
         self._canonical = CanonicalDigest(header)
         self._trees = self._canonical.trees
         self._departed: set[str] = set()
         self._encode = msgspec.msgpack.Encoder().encode
-        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
-        self._chain = first_link()
+        self._log = Log(secret)
+        self._wrapper = Wrapper()
         self._content = bytearray()
         self._pending = 0
-        self._entries = 0
-        self._at = 0
         self._open = True
         self.checkpoint: SignedCheckpoint | None = None
-        self._write(HEADER, encoded, before=MAGIC)
+        # By itself, so that it stands at the start of the file as it is.
+        start = self._wrapper.wrap(MAGIC + secret)
+        self._log.add(encoded)
+        self._write(start + self._wrapper.wrap(_U32.pack(len(encoded)) + encoded))
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
         """An envelope was accepted from its sender.
@@ -149,16 +138,14 @@ class Recorder:
         if encoded is None:
             encoded = encode_envelope(envelope)
         self._append(Sent(at=_microseconds(now), envelope=encoded))
-        tree.append(encoded)
-        if self._signer is not None:
-            self._progress.said(envelope, encoded)
-            if (
-                sender == AGGREGATOR
-                and envelope.kind == _CLOSED
-                and envelope.recipient == RECORD
-                and self._progress.since(self._entries) >= len(self._trees)
-            ):
-                self._check_in(self._signer)
+        self._canonical.add(envelope, encoded)
+        if (
+            self._signer is not None
+            and sender == AGGREGATOR
+            and envelope.kind == _CLOSED
+            and envelope.recipient == RECORD
+        ):
+            self._check_in(self._signer)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
         """An envelope was handed to its recipient; ``repeat`` says that the network duplicated it.
@@ -210,14 +197,12 @@ class Recorder:
         self._departed.add(party)
 
     def flush(self) -> None:
-        """Write what is waiting as a block, so that a crash would not lose it."""
+        """Write what is waiting, so that a crash would not lose it."""
         if self._pending:
             content = bytes(self._content)
             self._content.clear()
             self._pending = 0
-            if self._signer is not None:
-                self._progress.add(content)
-            self._write(ENTRIES, content)
+            self._write(self._wrapper.wrap(content))
 
     def said_by(self, member: PartyId) -> tuple[int, bytes]:
         """How many envelopes a member has sent, and the root of its tree."""
@@ -229,11 +214,11 @@ class Recorder:
         return self._canonical.digest()
 
     def close(self, complete: bool = True, reason: str = "") -> bytes:
-        """Write the last checkpoint and the closing record; nothing can be recorded afterwards.
+        """Write the last entry and its checkpoint; nothing can be recorded afterwards.
 
         Args:
             complete: the run came to its end.
-            reason: if not, why.
+            reason: if not, why; of it the first 1,024 characters are kept.
 
         Returns:
             The canonical digest, 32 bytes.
@@ -242,29 +227,31 @@ class Recorder:
             LocalProtocolError: the recording is over already.
         """
         self._check_open()
-        reason = _clean(reason)
-        if self._signer is not None:
-            self._check_in(self._signer, ended(complete=complete, reason=reason))
         self.flush()
         digest = self.digest()
-        ending = Ending(entries=self._entries, digest=digest, complete=complete, reason=reason)
-        self._write(CLOSING, encode_entry(ending))
+        ending = Ending(
+            log=self._log.root(),
+            roster=self._roster.root,
+            digest=digest,
+            result=self._canonical.result,
+            complete=complete,
+            reason=_clean(reason)[:REASON_CHARACTERS],
+        )
+        encoded = encode_item(ending)
+        self._log.add(encoded)
+        self._hold(encoded)
+        if self._signer is not None:
+            self._check_in(self._signer)
+        self.flush()
         self._open = False
         return digest
 
-    def _check_in(self, signer: Identity, ending: Ended | None = None) -> None:
-        """Write a checkpoint; the last one says how the run ended."""
-        statement = self._progress.statement(
-            self._trees,
-            entries=self._entries,
-            digest=self.digest,
-            ending=ending,
-            content=self._content,
-        )
-        encoded, signature = encode_statement(statement), sign_statement(signer, statement)
-        self._append(Checkpoint(at=self._at, statement=encoded, signature=signature))
-        self._progress.follow(encoded, self._entries)
-        self.checkpoint = SignedCheckpoint(statement, signer.public, signature)
+    def _check_in(self, signer: Identity) -> None:
+        """Write a checkpoint."""
+        log = self._log
+        signed = sign_checkpoint(signer, session=self._session, size=log.size, root=log.root())
+        self._hold(encode_item(Checkpoint(note=signed.note)))
+        self.checkpoint = signed
 
     def _check_open(self) -> None:
         if not self._open:
@@ -273,24 +260,22 @@ class Recorder:
     def _append(self, entry: Entry) -> None:
         self._check_open()
         encoded = self._encode(entry)
-        self._at = entry.at
+        self._log.add(encoded)
+        self._hold(encoded)
+        if self._pending >= BLOCK_ENTRIES or len(self._content) >= BLOCK_BYTES:
+            self.flush()
+
+    def _hold(self, encoded: bytes) -> None:
         content = self._content
         content += _U32.pack(len(encoded))
         content += encoded
-        self._entries += 1
         self._pending += 1
-        if self._pending >= BLOCK_ENTRIES or len(content) >= BLOCK_BYTES:
-            self.flush()
 
-    def _write(self, kind: bytes, content: bytes, *, before: bytes = b"") -> None:
-        stored = self._compressor.compress(content)
-        start = kind + _U32.pack(len(stored))
-        guard = guard_of(self._chain, start)
-        self._chain = next_link(self._chain, start, stored)
+    def _write(self, wrapped: bytes) -> None:
         try:
-            self._sink(b"".join((before, start, guard, stored, self._chain)))
+            self._sink(wrapped)
         except BaseException:
-            # Nobody knows how much of the block was written: nothing may follow it.
+            # Nobody knows how much of it was written: nothing may follow.
             self._open = False
             raise
 

@@ -1,9 +1,10 @@
 """Judges a transcript from its bytes alone.
 
-``docs/transcript-format.md``, section 4, has the rules by the names that faults carry (``RULES``).
-A file that breaks off, inside a block or without a closing record, breaks none of rules 1 to 24:
-it is incomplete. Whoever holds the file can write it afresh so that those rules hold, without the
-signatures; only what was published elsewhere (25, 26) tells it from a consistent forgery.
+``docs/transcript-format.md``, section 5, has the rules by the names that faults carry (``RULES``).
+A file that breaks off, inside a record or without a last entry, breaks none of rules 1 to 18: it is
+incomplete. A wrapper that cannot be opened is no fault of the record either: nobody can tell what
+is in it. Whoever holds the file can write it afresh so that those rules hold, without the
+signatures; only what was published elsewhere (19, 20) tells it from a consistent forgery.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
+from protocol.crypto.merkle import root_of
 from protocol.errors import ProtocolError, SurveyError, TranscriptError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.session.roster import roster_leaf
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import (
-    CLOSING,
-    HEADER,
+    MAX_NUMBER,
     CanonicalDigest,
     Checkpoint,
     Delivered,
@@ -29,15 +31,14 @@ from protocol.transcript.entries import (
     Header,
     Refused,
     Sent,
-    decode_ending,
-    decode_entry,
     decode_header,
+    decode_item,
     problems_of,
-    split_entries,
 )
 from protocol.transcript.evidence import Equivocation
-from protocol.transcript.reader import TOO_MANY, Block, Fault, Torn, read
-from protocol.transcript.signatures import Complaint, Signatures
+from protocol.transcript.log import Log
+from protocol.transcript.reader import Fault, Records, longest_entry
+from protocol.transcript.signatures import Signatures
 from protocol.wire.codec import decode_envelope
 
 MAX_FAULTS = 10_000
@@ -56,14 +57,17 @@ class Verification:
     Args:
         faults: every rule that is broken, in the order of the file, at most ``MAX_FAULTS``.
         faults_left_out: how many more there were.
-        complete: there is a closing record, and it says that the run came to its end.
-        torn: the file ends inside a block.
+        complete: there is a last entry, and it says that the run came to its end.
+        torn: the file ends inside a record.
+        unopened: why verifying could not finish: the wrapper cannot be opened; None if it can.
         digest: the canonical digest of the envelopes read, 32 bytes; None without a header.
-        compared: a digest or last checkpoint was given; without one a consistent forgery passes.
+        compared: a digest, or a checkpoint of the whole record, was given; without one a consistent
+            forgery passes.
         same_digest: whether the canonical digest is the one given from outside; None if none was.
         header: what the transcript is about, if that could be read.
-        ending: the closing record, if there is one.
-        entries: how many entries were read.
+        ending: the last entry, if there is one.
+        entries: how many entries were read, the last one not counted.
+        size: how many leaves the log has: the header, the entries and the last one.
         messages: how many of them are envelopes sent.
         undelivered: how many of those, not counting the record's, were never delivered.
         sent_by: (id, envelopes sent) of every member, in roster order.
@@ -78,12 +82,14 @@ class Verification:
     faults_left_out: int
     complete: bool
     torn: bool
+    unopened: str | None
     digest: bytes | None
     compared: bool
     same_digest: bool | None
     header: Header | None
     ending: Ending | None
     entries: int
+    size: int
     messages: int
     undelivered: int
     sent_by: tuple[tuple[PartyId, int], ...]
@@ -100,14 +106,15 @@ class Verification:
             SurveyError: it cannot be read.
         """
         if self.header is None:
-            first = f": {self.faults[0]}" if self.faults else ""
+            why = self.unopened or (self.faults[0] if self.faults else None)
+            first = f": {why}" if why else ""
             raise SurveyError(f"the transcript has no readable header{first}")
         return self.header
 
     @property
     def intact(self) -> bool:
         """Whether the record is complete and breaks no rule."""
-        return self.complete and not self.faults
+        return self.complete and self.unopened is None and not self.faults
 
     @property
     def published(self) -> Published:
@@ -124,9 +131,10 @@ class Verification:
 
     @property
     def final(self) -> SignedCheckpoint | None:
-        """The checkpoint with which the record ends, if it is sound."""
+        """The checkpoint of the whole record, if there is a sound one."""
         last = self.checkpoint
-        return last if last is not None and last.statement.final else None
+        whole = last is not None and self.ending is not None and last.size == self.size
+        return last if whole else None
 
     @property
     def signed(self) -> Literal["all", "some", "none"]:
@@ -150,8 +158,8 @@ def verify(
 ) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
-    Memory holds one block, the roster and the numbers of what is sent and not yet delivered. Who is
-    not on the roster is a fault, and not remembered.
+    Memory holds one part of the file, the roster and the numbers of what is sent and not yet
+    delivered. Who is not on the roster is a fault, and not remembered.
 
     Args:
         chunks: the file's bytes, or its parts in order.
@@ -165,30 +173,22 @@ def verify(
         raise TypeError(f"digest: expected 32 bytes, got {type(digest).__name__}")
     if not isinstance(checkpoint, SignedCheckpoint | None):
         raise TypeError(f"checkpoint: expected a SignedCheckpoint, got {type(checkpoint).__name__}")
-    verifier = _Verifier(checkpoint)
-    for item in read(chunks):
-        verifier.take(item)
-    return verifier.finish(digest)
+    return _Verifier(Records(chunks), checkpoint).run(digest)
 
 
 class _Verifier:
-    def __init__(self, published: SignedCheckpoint | None) -> None:
+    def __init__(self, records: Records, published: SignedCheckpoint | None) -> None:
+        self._records = records
         self._published = published
-        self._signatures: Signatures | None = None
         self._faults: list[Fault] = []
         self._left_out = 0
-        self._torn = False
-        self._blocks = 0
         self._header: Header | None = None
-        self._canonical: CanonicalDigest | None = None
-        self._positions: dict[str, int] = {}
-        self._kinds: frozenset[str] = frozenset()
         self._senders: dict[str, Sender] = {}
-        self._closed = False
         self._ending: Ending | None = None
+        self._noted = 0
         self._entries = 0
         self._messages = 0
-        # Of the block at hand; None at the end.
+        # Of the record at hand; None at the end.
         self._offset: int | None = None
 
     def report(self, rule: str, message: str, entry: int | None = None) -> None:
@@ -197,70 +197,72 @@ class _Verifier:
         else:
             self._left_out += 1
 
-    def take(self, item: Block | Fault | Torn) -> None:
-        self._offset = item.offset
-        if self._closed:
-            self.report("closing", "the file goes on after the closing record")
-        match item:
-            case Fault():
-                self.report(item.rule, item.message)
-            case Torn():
-                self._torn = not self._closed
-            case Block():
-                self._take_block(item)
+    def run(self, expected: bytes | None) -> Verification:
+        records, most = self._records, 0
+        for content in records:
+            self._offset = records.offset
+            if self._header is None:
+                if not self._take_header(content):
+                    break
+                continue
+            if (taken := self._entries + self._noted) >= most:
+                most = records.most_entries
+            if taken >= most:
+                message = "more entries than allowed for a file of this length"
+                self.report("entries", message, self._entries)
+                break
+            self._take(content)
+        self._offset = None
+        if records.fault is not None:
+            self._faults.append(records.fault)
+        if self._ending is not None and records.torn:
+            self.report("ending", "the file goes on after the last entry")
+        return self._finish(expected)
 
-    def _take_block(self, block: Block) -> None:
-        if (self._blocks == 0) != (block.kind == HEADER):
-            what = "another header" if block.kind == HEADER else "the first block is not a header"
-            self.report("header-first", what)
-        self._blocks += 1
-        try:
-            content = block.content(self._header)
-        except TranscriptError as error:
-            self.report("frame", str(error))
-            self._closed |= block.kind == CLOSING
-            return
-        match block.kind:
-            case b"H":
-                self._take_header(content)
-            case b"E":
-                self._take_entries(content, block.most_entries)
-            case b"C":
-                self._take_ending(content)
-            case _:
-                self.report("block-type", f"a block of type {block.kind!r}")
-
-    def _take_header(self, content: bytes) -> None:
+    def _take_header(self, content: bytes) -> bool:
         try:
             header = decode_header(content)
         except TranscriptError as error:
             self.report("header", str(error))
-            return
+            return False
         for problem in problems_of(header):
             self.report("header", problem)
-        if self._header is None:
-            self._header = header
-            self._canonical = CanonicalDigest(header)
-            self._signatures = Signatures(header, self._canonical, self._published)
-            self._positions = {name: i for i, (name, _) in enumerate(header.roster)}
-            self._kinds = frozenset(header.kinds)
+        self._header = header
+        self._canonical = CanonicalDigest(header)
+        self._log = Log(self._records.secret)
+        self._log.add(content)
+        self._signatures = Signatures(header, self._canonical, self._log, self._published)
+        self._positions = {str(name): i for i, (name, _) in enumerate(header.roster)}
+        self._kinds = frozenset(header.kinds)
+        self._compare_at = 0 if self._published is None else self._published.size
+        self._records.limit = longest_entry(header)
+        return True
 
-    def _take_entries(self, content: bytes, most: int) -> None:
+    def _take(self, content: bytes) -> None:
+        if self._entries + 1 == self._compare_at:
+            self._compare()
         try:
-            for encoded in split_entries(content):
-                if self._entries >= most:
-                    raise TranscriptError(TOO_MANY)
-                if self._signatures is not None:
-                    self._complain(self._signatures.before(), self._entries)
-                try:
-                    self._take_entry(decode_entry(encoded))
-                except ProtocolError as error:
-                    self.report("entries", str(error), self._entries)
+            item = decode_item(content)
+            if isinstance(item, Checkpoint):
+                self._take_checkpoint(item.note)
+                return
+            if self._ending is not None:
+                self.report("ending", "the file goes on after the last entry")
+            if isinstance(item, Ending):
+                self._take_ending(item)
+            else:
+                self._take_entry(item)
                 self._entries += 1
-                if self._signatures is not None:
-                    self._signatures.added(encoded)
-        except TranscriptError as error:
+        except ProtocolError as error:
             self.report("entries", str(error), self._entries)
+            self._entries += 1
+        self._log.add(content)
+
+    def _take_checkpoint(self, note: str) -> None:
+        self._noted += 1
+        complaint = self._signatures.checkpoint(note)
+        if complaint is not None:
+            self.report("checkpoint", complaint, self._entries)
 
     def _take_entry(self, entry: Entry) -> None:
         match entry:
@@ -271,15 +273,8 @@ class _Verifier:
                 self._take_delivered(entry)
             case Departed():
                 self._take_departed(entry)
-            case Checkpoint():
-                if self._signatures is not None:
-                    self._complain(self._signatures.checkpoint(entry), self._entries)
             case Refused():
                 pass  # Any sender may be refused, for any reason.
-
-    def _complain(self, complaints: Iterable[Complaint], entry: int | None) -> None:
-        for rule, message in complaints:
-            self.report(rule, message, entry)
 
     def _take_sent(self, envelope: Envelope, encoded: bytes) -> None:
         def report(rule: str, message: str) -> None:
@@ -290,23 +285,24 @@ class _Verifier:
         if sender is None:
             sender = self._senders[name] = Sender()
         position = self._positions.get(envelope.recipient)
-        if self._header is not None:
-            if envelope.session != self._header.session:
-                report("session", f"session {envelope.session.hex():.32} does not match the header")
-            if name not in self._positions:
-                report("sender", "the sender is not in the roster")
-            if position is None and envelope.recipient != RECORD:
-                report("recipient", f"{_shown(envelope.recipient)} is not in the roster")
-            if envelope.kind not in self._kinds:
-                report("kind", f"kind {_shown(envelope.kind)} is not declared in the header")
-            if len(envelope.body) > self._header.max_body:
-                report(
-                    "body-size",
-                    f"body of {len(envelope.body)} B, at most {self._header.max_body} allowed",
-                )
+        header = self._header
+        if header is None:
+            return
+        if envelope.session != header.session:
+            report("session", f"session {envelope.session.hex():.32} does not match the header")
+        if name not in self._positions:
+            report("sender", "the sender is not in the roster")
+        if position is None and envelope.recipient != RECORD:
+            report("recipient", f"{_shown(envelope.recipient)} is not in the roster")
+        if envelope.kind not in self._kinds:
+            report("kind", f"kind {_shown(envelope.kind)} is not declared in the header")
+        if len(envelope.body) > header.max_body:
+            report(
+                "body-size", f"body of {len(envelope.body)} B, at most {header.max_body} allowed"
+            )
         if sender.departed:
             report("departed", f"sent seq {seq} after it had departed")
-        if seq < 0:
+        if not 0 <= seq <= MAX_NUMBER:
             report("entries", f"seq {seq}")
         elif seq >= sender.next:
             if seq > sender.next:
@@ -319,87 +315,104 @@ class _Verifier:
         if position is not None:
             sender.recipients.put(seq, position)
             sender.undelivered.add(seq)
-        if self._signatures is not None and name in self._positions:
+        if name in self._positions:
             complaint = self._signatures.sent(envelope, encoded)
             if complaint is not None:
                 report("head", complaint)
 
     def _take_delivered(self, entry: Delivered) -> None:
-        if self._header is None:
-            return
         sender = self._senders.get(entry.sender)
         position = self._positions.get(entry.recipient)
-        what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
+        rule = "delivered-twice"
         if sender is None or position is None or sender.recipients.get(entry.seq) != position:
-            self.report("delivery", f"{what} was not sent", self._entries)
+            rule, why = "delivery", "was not sent"
         elif entry.repeat == (entry.seq in sender.undelivered):
-            why = "repeated before it is delivered" if entry.repeat else "delivered again"
-            self.report("delivered-twice", f"{what} is {why}", self._entries)
+            why = "is repeated before it is delivered" if entry.repeat else "is delivered again"
         else:
             sender.undelivered.discard(entry.seq)
+            return
+        what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
+        self.report(rule, f"{what} {why}", self._entries)
 
     def _take_departed(self, entry: Departed) -> None:
-        if self._header is not None and entry.party not in self._positions:
+        if entry.party not in self._positions:
             message = f"{_shown(entry.party)} is not in the roster"
             self.report("departed", message, self._entries)
             # Who is not on the roster is not remembered: a file may name anybody.
             return
         self._senders.setdefault(entry.party, Sender()).departed = True
 
-    def _take_ending(self, content: bytes) -> None:
-        self._closed = True
-        try:
-            ending = decode_ending(content)
-        except TranscriptError as error:
-            self.report("closing", str(error))
+    def _take_ending(self, ending: Ending) -> None:
+        if self._ending is not None:
             return
-        if self._ending is None:
-            self._ending = ending
-        if ending.entries != self._entries:
-            message = f"it counts {ending.entries} entries, there are {self._entries}"
-            self.report("closing-count", message)
-        if self._canonical is not None and ending.digest != self._canonical.digest():
-            message = f"it has {ending.digest.hex()}, the envelopes another digest"
-            self.report("closing-digest", message)
+        self._ending = ending
+        expected = {
+            "log": self._log.root(),
+            "roster": self._roster_root(),
+            "digest": self._canonical.digest(),
+            "result": self._canonical.result,
+        }
+        wrong = [name for name, value in expected.items() if getattr(ending, name) != value]
+        if wrong:
+            self.report("ending", f"{', '.join(wrong)} not as in the record")
 
-    def finish(self, expected: bytes | None) -> Verification:
-        self._offset = None
+    def _roster_root(self) -> bytes:
+        members = () if self._header is None else self._header.roster
+        return root_of(roster_leaf(name, key) for name, key in members)
+
+    def _compare(self) -> None:
+        for complaint in self._signatures.compare():
+            self.report("published", complaint)
+
+    def _finish(self, expected: bytes | None) -> Verification:
+        records, header, ending = self._records, self._header, self._ending
         for name, sender in self._senders.items():
             for first, end, entry in sender.gaps:
                 message = f"{_shown(name)}: seq {first} to {end - 1} are missing"
                 self.report("seq-gap", message, entry)
-        signatures, published = self._signatures, self._published
-        if signatures is not None:
-            self._complain(signatures.finish(self._ending), None)
-        elif published is not None:
-            self.report(
-                "published", "the file has no readable header, so it cannot extend the checkpoint"
-            )
-        digest = None if self._canonical is None else self._canonical.digest()
-        if expected is not None and digest != expected:
+        digest, size, met = None, 0, False
+        last: SignedCheckpoint | None = None
+        if header is not None:
+            self._compare()
+            signatures, size = self._signatures, self._log.size
+            last = signatures.last
+            if ending is not None and self._noted and (last is None or last.size != size):
+                self.report("checkpoint", "the record has ended without a checkpoint of all of it")
+            if records.unopened is None:
+                for complaint in signatures.finish():
+                    self.report("published", complaint)
+            digest, met = self._canonical.digest(), signatures.met
+        elif self._published is not None and records.unopened is None:
+            self.report("published", "without a readable header it cannot extend the checkpoint")
+        if expected is not None and digest != expected and records.unopened is None:
             found = "none" if digest is None else digest.hex()
-            hint = "" if self._ending is not None else "; the file breaks off"
+            hint = "" if ending is not None else "; the file breaks off"
             self.report("digest", f"it is {found}, expected {expected.hex()}{hint}")
-        trees = {} if self._canonical is None else self._canonical.trees
+        published = self._published
+        whole = ending is not None and published is not None and published.size == size
         return Verification(
             faults=tuple(self._faults),
             faults_left_out=self._left_out,
-            complete=self._ending is not None and self._ending.complete and not self._torn,
-            torn=self._torn,
+            complete=ending is not None and ending.complete and not records.torn,
+            torn=records.torn,
+            unopened=None if records.unopened is None else str(records.unopened),
             digest=digest,
-            compared=expected is not None or (published is not None and published.statement.final),
+            compared=expected is not None or whole,
             same_digest=None if expected is None else digest == expected,
-            header=self._header,
-            ending=self._ending,
+            header=header,
+            ending=ending,
             entries=self._entries,
+            size=size,
             messages=self._messages,
             undelivered=sum(len(sender.undelivered) for sender in self._senders.values()),
-            sent_by=tuple((PartyId(name), tree.count) for name, tree in trees.items()),
-            signed_by=() if signatures is None else signatures.signed_by(),
-            checkpoints=0 if signatures is None else signatures.sound,
-            checkpoint=None if signatures is None else signatures.last,
-            extends=None if published is None else signatures is not None and signatures.met,
-            equivocation=None if signatures is None else signatures.equivocation,
+            sent_by=()
+            if header is None
+            else tuple((name, self._canonical.trees[name].count) for name, _ in header.roster),
+            signed_by=() if header is None else signatures.signed_by(),
+            checkpoints=0 if header is None else signatures.sound,
+            checkpoint=last,
+            extends=None if published is None else met,
+            equivocation=None if header is None else signatures.equivocation,
         )
 
 

@@ -9,14 +9,18 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from protocol.audit.proofs.extension import prove_extension
+from protocol.audit.proofs.consistency import prove_consistency
 from protocol.messages import NO_ROUND, Envelope, Message, PartyId
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant
-from protocol.transcript.checkpoints import SignedCheckpoint, Statement
-from protocol.transcript.extension import MAGIC as EXTENSION
-from protocol.transcript.extension import Extension, decode_extension, encode_extension
-from protocol.transcript.extension import problems_of as growth_problems_of
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.consistency import START as CONSISTENCY
+from protocol.transcript.consistency import (
+    Consistency,
+    decode_consistency,
+    encode_consistency,
+)
+from protocol.transcript.consistency import problems_of as inconsistencies_of
 from protocol.transcript.receipts import (
     MAGIC,
     Receipt,
@@ -25,7 +29,6 @@ from protocol.transcript.receipts import (
     is_about,
     problems_of,
 )
-from protocol.wire.codec import decode_envelope
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
     FILE,
@@ -44,9 +47,7 @@ from scenarios.running.errors import UsageError, printable
 from scenarios.running.loading import find_variant, variant_of
 
 SUFFIX = ".receipt"
-EXTENSION_SUFFIX = ".extension"
-
-_CLAIMED = "the kind and round of each message are as the receipt says"
+CONSISTENCY_SUFFIX = ".consistency"
 
 _since_option = click.option(
     "--since",
@@ -56,7 +57,7 @@ _since_option = click.option(
 
 
 class _Said(NamedTuple):
-    """What a receipt or an extension says, as lines and as JSON."""
+    """What a receipt or a consistency proof says, as lines and as JSON."""
 
     lines: list[str]
     values: dict[str, Any]
@@ -74,7 +75,7 @@ class _Said(NamedTuple):
 @click.option(
     "--out",
     type=FILE,
-    help=f"The file to write, by default PARTY{SUFFIX} or checkpoint-0-1{EXTENSION_SUFFIX}.",
+    help=f"The file to write, by default PARTY{SUFFIX} or size-7-14{CONSISTENCY_SUFFIX}.",
 )
 @variant_option
 @json_option
@@ -89,11 +90,11 @@ def prove(
 ) -> None:
     """Write a receipt: the reports of PARTY are counted in the result of TRANSCRIPT.
 
-    With --since instead of PARTY, write an extension: all that members had said by an earlier
-    checkpoint is in a later one too, unchanged and in each member's order.
+    With --since instead of PARTY, write a consistency proof: everything in an earlier checkpoint is
+    in a later one too, unchanged and in the same order.
 
-    Exit 1, with the reason, if that is not so. 'sottovoce check' checks a receipt or an extension
-    with the published checkpoints, without the transcript.
+    Exit 1, with the reason, if that is not so. 'sottovoce check' checks either with the published
+    checkpoints, without the transcript.
     """
     if since is None:
         if party is None or until is not None:
@@ -108,10 +109,9 @@ def prove(
             raise UsageError("--since: takes neither a PARTY nor --variant")
         opened, earlier = open_transcript(transcript), read_checkpoint(since)
         later = None if until is None else read_checkpoint(until)
-        extension, later = prove_extension(opened.chunks, earlier=earlier, later=later)
-        between = earlier.statement, later.statement
-        content, said = encode_extension(extension), _of_extension(extension, *between)
-        file = f"checkpoint-{between[0].number}-{between[1].number}{EXTENSION_SUFFIX}"
+        proof = prove_consistency(opened.chunks, earlier=earlier, later=later)
+        content, said = encode_consistency(proof), _of_consistency(proof)
+        file = f"size-{proof.old}-{proof.later.size}{CONSISTENCY_SUFFIX}"
     path = Path(file) if out is None else out
     write_whole(path, content)
     if as_json:
@@ -127,18 +127,18 @@ def prove(
 @click.option(
     "--checkpoint",
     type=FILE,
-    help="The last checkpoint that the aggregator published; for an extension, the later one.",
+    help="The last checkpoint that was published; for a consistency proof, the later one.",
 )
 @_since_option
 @click.option(
     "--report",
     type=FILE,
-    help="The envelope of a report as it was sent: the receipt must be about it and its round.",
+    help="The envelope of a report as it was sent: the receipt must be about it.",
 )
 @click.option(
     "--variant",
     metavar="PATH.py:Class",
-    help="With --report: the class of a variant of your own, to read the report with.",
+    help="The class of a variant of your own, to read the round of its reports with.",
 )
 @click.option(
     "--member",
@@ -155,25 +155,24 @@ def check(
     member: Path | None,
     as_json: bool,
 ) -> int:
-    """Check a receipt, an extension or evidence without the transcript.
+    """Check a receipt, a consistency proof or evidence without the transcript.
 
-    A receipt needs --checkpoint, an extension --since and --checkpoint; evidence by 'sottovoce
-    verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
+    A receipt needs --checkpoint, a consistency proof --since and --checkpoint; evidence by
+    'sottovoce verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
     """
     content = read_small(receipt)
-    if content.startswith(EXTENSION):
+    if content.startswith(CONSISTENCY):
         if since is None or checkpoint is None or report is not None or variant is not None:
-            raise UsageError("an extension is checked with --since FILE and --checkpoint FILE")
+            raise UsageError("a consistency proof is checked with --since FILE, --checkpoint FILE")
         later = read_checkpoint(checkpoint)
-        problems, said = _check_extension(content, receipt, read_checkpoint(since), later, member)
+        earlier = read_checkpoint(since)
+        problems, said = _check_consistency(content, receipt, earlier, later, member)
     elif since is not None:
-        raise UsageError(f"--since: {receipt} is not an extension")
+        raise UsageError(f"--since: {receipt} is not a consistency proof")
     elif not content.startswith(MAGIC):
         return _check_evidence(content, receipt, as_json)
     elif checkpoint is None:
         raise UsageError("a receipt is checked with --checkpoint FILE")
-    elif variant is not None and report is None:
-        raise UsageError("--variant: expected --report too")
     else:
         cls = None if variant is None else find_variant(variant)
         later = read_checkpoint(checkpoint)
@@ -205,19 +204,22 @@ def _check_receipt(
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     problems, said = [*problems_of(receipt, published)], _of_receipt(receipt)
-    if report is None:
-        said.lines.append(f"{_CLAIMED}; --report compares one")
-    else:
-        problems += _not_about(receipt, report, variant)
-        if len(receipt.reports) > 1:
-            said.lines.append(f"{_CLAIMED}, but for the one given")
+    rounds = [_rounds(each.report.envelope, variant) for each in receipt.counted]
+    for each, found in zip(receipt.counted, rounds, strict=True):
+        if found and each.topic is not None and found != {each.topic[1]}:
+            hint = "; for your own variant, pass --variant PATH.py:Class" if variant is None else ""
+            problems.append(f"a report is not of the round in the receipt{hint}")
+    if not all(rounds):
+        said.lines.append("the round of each report is as the receipt says; --variant reads it")
+    if report is not None and not is_about(receipt, read_small(report)):
+        problems.append(f"{report} is not one of the reports that the receipt is about")
     if member is not None:
         problems += _not_mine(receipt, published, member)
     said.values["compared"] = None if report is None else not problems
     return problems, said
 
 
-def _check_extension(
+def _check_consistency(
     content: bytes,
     path: Path,
     earlier: SignedCheckpoint,
@@ -225,17 +227,19 @@ def _check_extension(
     member: Path | None,
 ) -> tuple[list[str], _Said]:
     try:
-        extension = decode_extension(content)
+        proof = decode_consistency(content)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
-    problems = [*growth_problems_of(extension, earlier, later)]
+    problems = [*inconsistencies_of(proof, earlier)]
+    if proof.later.signed != later.signed:
+        problems.append("the proof leads to another checkpoint than the one given")
     if member is not None:
         charter = read_member(member).charter
-        if later.statement.session != charter.session:
+        if later.session != charter.session:
             problems.append("the checkpoints are of another session")
         if later.key != charter.roster.members[0][1]:
             problems.append("the checkpoints are not the aggregator's")
-    return problems, _of_extension(extension, earlier.statement, later.statement)
+    return problems, _of_consistency(proof)
 
 
 def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
@@ -251,23 +255,13 @@ def _check_evidence(content: bytes, path: Path, as_json: bool) -> int:
     return 1 if twice is None else 0
 
 
-def _not_about(receipt: Receipt, path: Path, variant: type[Variant] | None) -> list[str]:
-    """Why an envelope in a file is not one of the reports that a receipt is about."""
-    encoded = read_small(path)
-    if not is_about(receipt, encoded):
-        return [f"{path} is not one of the reports that the receipt is about"]
-    rounds = _rounds(decode_envelope(encoded), variant)
-    if len(rounds) != 1 or not is_about(receipt, encoded, round_=rounds.pop()):
-        hint = "; for your own variant, pass --variant PATH.py:Class" if variant is None else ""
-        return [f"{path} is not a report of the round in the receipt{hint}"]
-    return []
-
-
-def _rounds(envelope: Envelope, variant: type[Variant] | None) -> set[int]:
+def _rounds(envelope: Envelope | None, variant: type[Variant] | None) -> set[int]:
     """The round of an envelope's message, by every class of its kind.
 
     A receipt does not name its variant; built-in classes of one kind agree on where the round is.
     """
+    if envelope is None:
+        return set()
     classes = [kind for kind in _classes(Message) if kind.kind() == envelope.kind]
     if variant is not None:
         own = [kind for kind in classes if kind.__module__ == variant.__module__]
@@ -293,12 +287,12 @@ def _classes(base: type[Message]) -> Iterator[type[Message]]:
 
 def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> list[str]:
     mine = read_member(folder)
-    roster, name = mine.charter.roster, receipt.standing.member
+    roster, name = mine.charter.roster, receipt.party
     checks = (
-        (receipt.session == mine.charter.session, "the receipt is of another session"),
+        (checkpoint.session == mine.charter.session, "the checkpoint is of another session"),
         (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),
         (checkpoint.key == roster.members[0][1], "the checkpoint is not the aggregator's"),
-        (receipt.key in (None, mine.identity.public), "the receipt's key is not the party's"),
+        (receipt.key == mine.identity.public, "the receipt's key is not the party's"),
         (receipt.members == len(roster), "the receipt's roster has another length"),
         (receipt.head is not None, "what the party said is not signed by the party"),
     )
@@ -306,31 +300,28 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> l
 
 
 def _of_receipt(receipt: Receipt) -> _Said:
-    standing = receipt.standing
-    key = None if receipt.key is None else receipt.key.hex()
+    topics = [each.topic for each in receipt.counted if each.topic is not None]
+    signed, key = receipt.head is not None, receipt.key.hex()
+    by = f"is signed by the key {key}" if signed else "is not signed by it"
     lines = [
-        f"{standing.member}: counted in {_topics(r.topic for r in receipt.reports)}",
+        f"{receipt.party}: counted in {_topics(topics)}",
         f"session {receipt.session.hex()}",
+        f"what it said {by}",
     ]
-    missed = [topic for topic in standing.missed if topic not in standing.counted]
-    if missed:
-        lines.append(f"awaited and not counted in {_topics(missed)}")
-    what = f"what it said ({count(standing.count - (receipt.head is not None), 'message')})"
-    if receipt.head is None:
-        lines.append(f"{what} is not signed by it")
-    elif key is not None:
-        lines.append(f"{what} is signed by the key {key}")
     values = {
-        "party": standing.member,
+        "party": receipt.party,
         "session": receipt.session.hex(),
         "reports": [
-            {"kind": r.topic[0], "round": r.topic[1], "seq": r.seq, "leaf": r.leaf.hex()}
-            for r in receipt.reports
+            {
+                "kind": each.topic[0],
+                "round": each.topic[1],
+                "seq": each.report.envelope.seq,
+                "envelope": each.report.encoded.hex(),
+            }
+            for each in receipt.counted
+            if each.topic is not None and each.report.envelope is not None
         ],
-        "counted": standing.counted,
-        "missed": standing.missed,
-        "messages": standing.count,
-        "signed": receipt.head is not None,
+        "signed": signed,
         "key": key,
     }
     return _Said(lines, values)
@@ -342,20 +333,17 @@ def _topics(topics: Iterable[Topic]) -> str:
     )
 
 
-def _of_extension(extension: Extension, earlier: Statement, later: Statement) -> _Said:
-    grown, session = extension.grown, earlier.session.hex()
-    added = sum(member.added for member in grown)
-    end = ", at the end" if later.final else ""
+def _of_consistency(proof: Consistency) -> _Said:
+    session, hashes = proof.later.session.hex(), len(proof.path)
     lines = [
-        f"from checkpoint {earlier.number} ({earlier.entries:,} entries) "
-        f"to checkpoint {later.number} ({later.entries:,} entries{end})",
+        f"from the checkpoint of size {proof.old:,} to that of size {proof.later.size:,}",
         f"session {session}",
-        f"said between: {count(added, 'message')} of {count(len(grown), 'member')}",
+        f"{count(hashes, 'hash', 'hashes')} in the proof",
     ]
     values = {
         "session": session,
-        "earlier": {"number": earlier.number, "entries": earlier.entries},
-        "later": {"number": later.number, "entries": later.entries, "final": later.final},
-        "added": [{"member": g.member, "messages": g.added} for g in grown],
+        "earlier": {"size": proof.old},
+        "later": {"size": proof.later.size},
+        "hashes": hashes,
     }
     return _Said(lines, values)

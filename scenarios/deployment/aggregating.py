@@ -16,6 +16,7 @@ from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED
 from protocol.session.exchange import Exchange
 from protocol.session.run import outcome_of
 from protocol.transcript.header import header_of
+from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.members import Member, tls_context
@@ -68,7 +69,9 @@ def aggregate_survey(
 
     async def held(record: GrowingTranscript) -> Outcome:
         header = header_of(charter, transport="tls", program=program())
-        recorder = Recorder(record.write, header, signer=member.identity)
+        recorder = Recorder(
+            record.write, header, signer=member.identity, secret=os.urandom(LOG_SECRET_BYTES)
+        )
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
             switch = Switch(exchange, limits)

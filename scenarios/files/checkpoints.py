@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from protocol.transcript.checkpoints import SignedCheckpoint, Statement, decode_statement
-from protocol.transcript.entries import Checkpoint
+from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
-from protocol.transcript.extension import MAGIC as EXTENSION
-from protocol.transcript.reader import TranscriptReader
 from scenarios.files.writing import not_regular, write_whole
 from scenarios.running.errors import UsageError
 
-SUFFIX = ".checkpoint.json"
+SUFFIX = ".checkpoint"
 """The suffix of a checkpoint's name, in place of the transcript's."""
 
-_FORMAT = "sottovoce checkpoint 1"
 _EVIDENCE = "sottovoce evidence 1"
-_NEITHER = "expected a receipt, an extension or evidence"
+_NEITHER = "expected a receipt, a consistency proof or evidence"
 _HEX = re.compile(r"([0-9a-f]{2})*")
-_LARGEST = 1 << 16
-_LARGEST_EXTENSION = 1 << 26
+_LARGEST = 1 << 26
 
 
 def checkpoint_path(transcript: Path) -> Path:
@@ -44,21 +38,18 @@ def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> N
     if checkpoint is None:
         path.unlink(missing_ok=True)
         return
-    write_whole(path, _published(checkpoint), private=True)
+    write_whole(path, checkpoint.note, private=True)
 
 
-def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> tuple[Path, ...]:
-    """Write checkpoints into a folder, named by their numbers.
+def write_checkpoints(notes: Iterable[str], folder: Path) -> tuple[Path, ...]:
+    """Write the checkpoints of a sound transcript into a folder, named by their sizes.
 
     A file that is there already may have been published, so it stays.
 
     Raises:
-        UsageError: the file of one of these numbers has another checkpoint, or is not a file.
+        UsageError: the file of one of these sizes has another checkpoint, or is not a file.
     """
-    contents = {
-        folder / f"checkpoint-{checkpoint.statement.number}.json": _published(checkpoint)
-        for checkpoint in checkpoints
-    }
+    contents = {folder / f"size-{read_note(note).size}{SUFFIX}": note.encode() for note in notes}
     there = [path for path in contents if path.exists()]
     for path in there:
         if not path.is_file():
@@ -75,27 +66,6 @@ def write_checkpoints(checkpoints: Iterable[SignedCheckpoint], folder: Path) -> 
     return tuple(contents)
 
 
-def checkpoints_of(reader: TranscriptReader, count: int) -> Iterator[SignedCheckpoint]:
-    """The first ``count`` checkpoints of a transcript, as many as were verified."""
-    key = reader.header.roster[0][1]
-    found = (entry for entry in reader if isinstance(entry, Checkpoint))
-    for entry in islice(found, count):
-        yield SignedCheckpoint(decode_statement(entry.statement), key, entry.signature)
-
-
-def _published(checkpoint: SignedCheckpoint) -> bytes:
-    encoded = msgspec.json.encode(checkpoint_values(checkpoint))
-    return msgspec.json.format(encoded, indent=1) + b"\n"
-
-
-def checkpoint_values(checkpoint: SignedCheckpoint) -> dict[str, Any]:
-    """A checkpoint as plain values, bytes in hexadecimal."""
-    said = msgspec.structs.asdict(checkpoint.statement)
-    values = {**said, "key": checkpoint.key, "signature": checkpoint.signature}
-    plain = {k: v.hex() if isinstance(v, bytes) else v for k, v in values.items()}
-    return {"format": _FORMAT, **plain}
-
-
 def read_checkpoint(path: Path | str) -> SignedCheckpoint:
     """A published checkpoint. Its signature is not checked.
 
@@ -104,23 +74,9 @@ def read_checkpoint(path: Path | str) -> SignedCheckpoint:
     """
     path = Path(path)
     try:
-        values = _once(read_small(path))
-        if values.pop("format", None) != _FORMAT:
-            raise UsageError(f"{path}: expected a checkpoint")
-        plain = {k: _bytes(v) if isinstance(v, str) else v for k, v in values.items()}
-        key, signature = plain.pop("key"), plain.pop("signature")
-        if set(plain) != set(Statement.__struct_fields__):
-            raise UsageError(f"{path}: the checkpoint has missing or unknown fields")
-        statement = msgspec.convert(
-            [plain[name] for name in Statement.__struct_fields__], Statement
-        )
-        return msgspec.convert(
-            {"statement": statement, "key": key, "signature": signature}, SignedCheckpoint
-        )
-    except KeyError as error:
-        raise UsageError(f"{path}: the checkpoint lacks the field {error.args[0]!r}") from error
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-        raise UsageError(f"{path}: malformed checkpoint: {error}") from error
+        return read_note(read_small(path).decode())
+    except ValueError as error:
+        raise UsageError(f"{path}: not a checkpoint: {error}") from error
 
 
 def write_evidence(evidence: Equivocation, path: Path) -> None:
@@ -168,20 +124,16 @@ def _bytes(digits: str) -> bytes:
 
 
 def read_small(path: Path) -> bytes:
-    """The bytes of a checkpoint, a receipt, an extension or evidence.
+    """The bytes of a checkpoint, a receipt, a proof, a report or evidence.
 
     Raises:
         UsageError: the file cannot be read, or is too large.
     """
-    most = _LARGEST
     try:
         with path.open("rb") as file:
-            content = file.read(most + 1)
-            if content.startswith(EXTENSION):
-                most = _LARGEST_EXTENSION
-                content += file.read(most + 1 - len(content))
+            content = file.read(_LARGEST + 1)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    if len(content) > most:
-        raise UsageError(f"{path}: too large for a checkpoint, a receipt, an extension or evidence")
+    if len(content) > _LARGEST:
+        raise UsageError(f"{path}: too large for a checkpoint, a receipt, a proof or evidence")
     return content

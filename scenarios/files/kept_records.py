@@ -230,7 +230,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
         header = Transcript(transcript).entries().header
         checkpoint = read_checkpoint(path)
         signed = (AGGREGATOR, checkpoint.key) in header.roster
-        own = signed and checkpoint.statement.session == header.session
+        own = signed and checkpoint.session == header.session
     except (TranscriptError, UsageError):
         own = False
     return None if own else f"{path}: is not the checkpoint of {transcript}"

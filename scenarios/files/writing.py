@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.transcript.entries import MAGIC
+from protocol.transcript.wrapper import WRAPPED
 from scenarios.running.errors import UsageError
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """The modes of what only its owner may read."""
 
 _OTHERS = 0o077
+_START = 64
 _TRANSCRIPTS = (".svt", ".svt.partial")
 
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -120,8 +122,12 @@ def _may_be_transcript(path: Path) -> bool:
     if path.name.endswith(_TRANSCRIPTS):
         return True
     with path.open("rb") as file:
-        start = file.read(len(MAGIC))
-    return bool(start) and MAGIC.startswith(start)
+        start = file.read(_START)
+    if MAGIC in start:
+        return True
+    # As much of one as there may be after a crash.
+    short = MAGIC.startswith(start) or WRAPPED.startswith(start) or start.startswith(WRAPPED)
+    return 0 < len(start) < _START and short
 
 
 def make_folder(path: Path) -> None:

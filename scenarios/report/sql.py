@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from protocol.audit.walk import steps
 from protocol.session.roster import Roster
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Checkpoint, Delivered, Departed, Entry, Refused, Sent
+from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
 from scenarios.report.rounds import RoundWriter
@@ -25,8 +25,7 @@ CREATE TABLE delivered (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, sende
 CREATE TABLE refused (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, link TEXT, reason TEXT,
                       excerpt BLOB);
 CREATE TABLE departed (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, member TEXT, reason TEXT);
-CREATE TABLE checkpoint (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, statement BLOB,
-                         signature BLOB);
+CREATE TABLE checkpoint (number INTEGER PRIMARY KEY, note TEXT);
 """
 """Times in seconds since the start; ``round`` counts the aggregator's closings, from 1."""
 
@@ -51,7 +50,6 @@ def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     database.executescript(SCHEMA)
     header = reader.header
     values = {
-        "format": _integer(header.format),
         "variant": header.variant,
         "session": header.session.hex(),
         "transport": header.transport,
@@ -65,6 +63,7 @@ def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     held = Held(lambda: reader.stored, LOADED_BYTES)
     for table, row in _rows(roster, reader, held):
         database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    database.executemany("INSERT INTO checkpoint VALUES (?, ?)", enumerate(reader.notes))
     database.commit()
     database.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
@@ -123,8 +122,6 @@ def _rows(
             case Departed():
                 held.take(len(entry.party) + len(entry.reason))
                 yield "departed", (*about, entry.party, entry.reason)
-            case Checkpoint():
-                yield "checkpoint", (*about, entry.statement, entry.signature)
 
 
 def _integer(value: int) -> int | str:

@@ -191,7 +191,7 @@ def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
 def verification_values(verification: Verification) -> dict[str, Any]:
     """What verifying found."""
     digest = verification.digest
-    names = "intact", "complete", "torn", "compared", "published"
+    names = "intact", "complete", "torn", "unopened", "compared", "published"
     return {
         **_picked(verification, *names, "entries", "messages", "undelivered"),
         "checks": _checks_values(checks_of_file(verification)),

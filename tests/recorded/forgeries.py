@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,25 +11,30 @@ import zstandard
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import Verification
 from tests.recorded.transcripts import sample
-from tests.vectors.make import tree_hash
+from tests.vectors.make import log_leaves, tree_hash
 
 pack = msgspec.msgpack.encode
 
+SECRET = bytes(range(32))
+PART = 1 << 20
+
 
 class Forgery:
-    """A file written afresh, by the format's description alone, with chain and closing consistent.
+    """A file written afresh, by the format's description alone, with its last entry made to fit.
 
     It starts from the given file, or else from ``sample``'s.
 
     ``header`` is the header's map; ``entries`` are lists, the envelope of a ``Sent`` a list too.
-    What is set in ``ending`` replaces the closing record's right values; ``blocks`` are added after
-    the entries, ``after`` after the closing record, as (type, content).
+    What is set in ``ending`` replaces the last entry's right values; ``records`` are added after
+    the entries and ``after`` after the last one, encoded. ``notes`` are checkpoints, by the number
+    of leaves before them; the last entry comes to ``size``.
     """
 
     def __init__(self, file: bytes | None = None) -> None:
         if file is None:
             file = sample().content
         reader = TranscriptReader(file)
+        self.secret = reader.secret
         self.header: dict[str, Any] = msgspec.to_builtins(reader.header, builtin_types=(bytes,))
         self.header["roster"] = [list(member) for member in self.header["roster"]]
         self.header["kinds"] = list(self.header["kinds"])
@@ -38,11 +42,10 @@ class Forgery:
         for entry in self.entries:
             if entry[0] == "Sent":
                 entry[2] = msgspec.msgpack.decode(entry[2])
+        self.notes: dict[int, str] = {int(note.split("\n")[1]): note for note in reader.notes}
         self.ending: dict[str, Any] = {}
-        self.before: list[tuple[bytes, bytes]] = []
-        self.blocks: list[tuple[bytes, bytes]] = []
-        self.after: list[tuple[bytes, bytes]] = []
-        self.frame: Callable[[bytes], bytes] = zstandard.compress
+        self.records: list[bytes] = []
+        self.after: list[bytes] = []
 
     def sent(self, i: int) -> list[Any]:
         """The i-th envelope sent: session, sender, recipient, seq, kind, body."""
@@ -57,56 +60,79 @@ class Forgery:
         )
 
     def digest(self) -> bytes:
-        names = ("format", "variant", "parameters", "survey", "session", "roster", "kinds", "seed")
-        leaves = [pack([self.header[name] for name in names], order="deterministic")]
+        names = ("variant", "parameters", "survey", "session", "roster", "kinds", "seed")
+        leaves = [pack([1, *(self.header[name] for name in names)], order="deterministic")]
         for name, _ in self.header["roster"]:
             said = [pack(e[2]) for e in self.entries if e[0] == "Sent" and e[2][1] == name]
             leaves.append(pack([name, len(said), tree_hash(said)]))
         return tree_hash(leaves)
 
-    def encoded(self) -> list[bytes]:
-        return [pack([e[0], e[1], pack(e[2])]) if e[0] == "Sent" else pack(e) for e in self.entries]
+    def result(self) -> bytes | None:
+        said = [e[2] for e in self.entries if e[0] == "Sent" and e[2][1] == "aggregator"]
+        published = said and said[-1][2] == "record" and said[-1][4] != "Closed"
+        return tree_hash([pack(said[-1])]) if published else None
 
-    def write(self) -> bytes:
-        right = {
-            "entries": len(self.entries),
-            "digest": self.digest(),
-            "complete": True,
-            "reason": "",
-        }
-        ending = pack(["Ending", *(right | self.ending).values()])
-        content = b"".join(len(entry).to_bytes(4, "big") + entry for entry in self.encoded())
+    @property
+    def size(self) -> int:
+        return len(self.entries) + len(self.records) + 2
+
+    def contents(self) -> list[bytes]:
+        """All leaves of the log, the last entry's included."""
         # The fields of the header come in their order, the keys inside them sorted.
         header = bytes([0x80 | len(self.header)]) + b"".join(
             pack(name) + pack(value, order="deterministic") for name, value in self.header.items()
         )
-        return chained(
-            [
-                *self.before,
-                (b"H", header),
-                (b"E", content),
-                *self.blocks,
-                (b"C", ending),
-                *self.after,
-            ],
-            self.frame,
-        )
+        entries = [pack([*e[:2], pack(e[2])]) if e[0] == "Sent" else pack(e) for e in self.entries]
+        contents = [header, *entries, *self.records]
+        right = {
+            "log": self.root(contents),
+            "roster": tree_hash([key + name.encode() for name, key in self.header["roster"]]),
+            "digest": self.digest(),
+            "result": self.result(),
+            "complete": True,
+            "reason": "",
+        }
+        return [*contents, pack(["Ending", *(right | self.ending).values()])]
+
+    def root(self, contents: Sequence[bytes]) -> bytes:
+        """The root of a log."""
+        return tree_hash(log_leaves(self.secret, contents))
+
+    def written(self) -> list[bytes]:
+        """All records."""
+        records: list[bytes] = []
+        for size, content in enumerate(self.contents()):
+            if size in self.notes:
+                records.append(pack(["Checkpoint", self.notes[size]]))
+            records.append(content)
+        if self.size in self.notes:
+            records.append(pack(["Checkpoint", self.notes[self.size]]))
+        return [*records, *self.after]
+
+    def plain(self) -> bytes:
+        """The file without a wrapper."""
+        return plain(self.written(), self.secret)
+
+    def write(self) -> bytes:
+        return wrapped([self.plain()])
 
 
-def chained(
-    blocks: Iterable[tuple[bytes, bytes]],
+def record_of(content: bytes) -> bytes:
+    """A record as it stands in a file."""
+    return len(content).to_bytes(4, "big") + content
+
+
+def plain(records: Iterable[bytes], secret: bytes = SECRET) -> bytes:
+    """The file of these records, without a wrapper."""
+    return b"sottovoce transcript 2\n" + secret + b"".join(map(record_of, records))
+
+
+def wrapped(
+    parts: Iterable[bytes],
     frame: Callable[[bytes], bytes] = zstandard.compress,
 ) -> bytes:
-    """The file of these blocks, given by type and content."""
-    chain = hashlib.blake2b(b"sottovoce transcript 1\n", digest_size=32).digest()
-    parts = [b"sottovoce transcript 1\n"]
-    for kind, content in blocks:
-        stored = frame(content)
-        start = kind + len(stored).to_bytes(4, "big")
-        guard = hashlib.blake2b(chain + start, digest_size=8).digest()
-        chain = hashlib.blake2b(chain + start + stored, digest_size=32).digest()
-        parts += [start, guard, stored, chain]
-    return b"".join(parts)
+    """These bytes in frames, each of a part or a piece of it."""
+    return b"".join(frame(part[i : i + PART]) for part in parts for i in range(0, len(part), PART))
 
 
 def rules(found: Verification) -> set[str]:

@@ -17,10 +17,10 @@ from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.entries import Entry, Header, encode_entry, encode_header
+from protocol.transcript.entries import Entry, Header, encode_header, encode_item
 from protocol.transcript.header import header_of
 from protocol.variants import RRIndependent
-from tests.recorded.forgeries import chained
+from tests.recorded.forgeries import plain, record_of, wrapped
 from tests.scenarios.command import Said, environment
 
 MEMORY = 5 << 28
@@ -61,7 +61,6 @@ def header(
 ) -> Header:
     """A header that need not be one that the variant has."""
     return Header(
-        format=1,
         variant=variant,
         parameters=dict(parameters),
         survey=dict(survey),
@@ -109,7 +108,7 @@ def write(
     *,
     change: Mapping[bytes, bytes] | None = None,
 ) -> Path:
-    """A file of these entries, so many in a block, without a closing record.
+    """A file of these entries, so many in a frame, without a last one.
 
     Args:
         change: what is put in place of what in the header.
@@ -119,12 +118,13 @@ def write(
         assert encoded.count(old) == 1
         encoded = encoded.replace(old, new)
     frame = zstandard.ZstdCompressor(level=1).compress
-    path.write_bytes(chained(chain([(b"H", encoded)], _blocks(entries, each)), frame))
+    parts = chain([plain([encoded])], _parts(entries, each))
+    path.write_bytes(wrapped(parts, frame))
     return path
 
 
-def _blocks(entries: Iterable[Entry | bytes], each: int) -> Iterator[tuple[bytes, bytes]]:
+def _parts(entries: Iterable[Entry | bytes], each: int) -> Iterator[bytes]:
     source = iter(entries)
-    while block := list(islice(source, each)):
-        encoded = [e if isinstance(e, bytes) else encode_entry(e) for e in block]
-        yield b"E", b"".join(len(e).to_bytes(4, "big") + e for e in encoded)
+    while part := list(islice(source, each)):
+        encoded = [e if isinstance(e, bytes) else encode_item(e) for e in part]
+        yield b"".join(map(record_of, encoded))

@@ -195,7 +195,8 @@ def written(
         flushed: before which entries a block ends.
     """
     parts: list[bytes] = []
-    recorder = Recorder(parts.append, header, signer=signer)
+    secret = bytes(32) if header.seed is None else None
+    recorder = Recorder(parts.append, header, signer=signer, secret=secret)
     sent: dict[tuple[str, int], Envelope] = {}
     for place, entry in enumerate(entries):
         if place in flushed:

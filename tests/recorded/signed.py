@@ -11,7 +11,7 @@ from protocol.messages import AGGREGATOR, Head, PartyId
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
-from protocol.transcript.entries import Checkpoint, Delivered, Entry, Sent
+from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -53,13 +53,13 @@ def rewritten(
 ) -> Written:
     """The run as its aggregator could write it afresh, with its own key but no party's.
 
-    Chain, digest and checkpoints are made anew, and envelopes numbered anew; heads stay as they
+    Log, digest and checkpoints are made anew, and envelopes numbered anew; heads stay as they
     are, unless ``change`` takes them out.
     """
     numbers: dict[PartyId, int] = {}
     anew: dict[tuple[PartyId, int], int] = {}
     entries: list[Entry] = []
-    for entry in change([e for e in run.entries if not isinstance(e, Checkpoint)]):
+    for entry in change(run.entries):
         if isinstance(entry, Sent):
             envelope = decode_envelope(entry.envelope)
             seq = numbers.get(envelope.sender, 0)

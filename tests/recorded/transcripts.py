@@ -19,7 +19,6 @@ SESSION = bytes(range(16))
 ANNA, BERT = PartyId("anna"), PartyId("bert")
 ROSTER = ((AGGREGATOR, b"\xaa" * 32), (ANNA, b"\x01" * 32), (BERT, b"\x02" * 32))
 HEADER = Header(
-    format=1,
     variant="rr-independent",
     parameters={"epsilon": 1.5, "quorum": 2},
     survey={"attributes": [{"name": "smokes", "categories": ["no", "yes"]}]},

@@ -7,6 +7,7 @@ else in plain integers. ``docs/vectors.md`` says how to read the files.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import itertools
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import CTR
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 from cryptography.hazmat.primitives.hashes import SHA256, SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
@@ -835,6 +836,31 @@ def flipped(content: bytes) -> bytes:
     return bytes([content[0] ^ 1]) + content[1:]
 
 
+def log_leaves(secret: bytes, contents: Sequence[bytes]) -> list[bytes]:
+    """The leaves of a transcript's log: a salt, then the content, or 0 and its hash."""
+    leaves = []
+    for index, content in enumerate(contents):
+        # One block of the cipher, of the place.
+        place = index.to_bytes(16, "big")
+        salt = Cipher(AES256(secret), ECB()).encryptor().update(place)
+        leaves.append(salt + (content if len(content) <= 1024 else b"\0" + sha256(content)))
+    return leaves
+
+
+def based(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def checkpoint_note(secret: bytes, session: bytes, size: int, root: bytes) -> str:
+    """A signed note (C2SP) of an aggregator's Ed25519 key."""
+    key = Ed25519PrivateKey.from_private_bytes(secret)
+    public = key.public_key().public_bytes_raw()
+    name = f"sottovoce/{session.hex()}/{public.hex()}"
+    text = f"{name}\n{size}\n{based(root)}\n"
+    key_id = sha256(name.encode() + b"\n\1" + public)[:4]
+    return f"{text}\n\u2014 {name} {based(key_id + key.sign(text.encode()))}\n"
+
+
 def merkle() -> Iterator[Case]:
     for n in (0, 1, 2, 3, 4, 5, 7, 8, 9):
         leaves = [b"leaf %d" % i for i in range(n)]
@@ -947,6 +973,112 @@ def merkle() -> Iterator[Case]:
     ):
         claim = {"leaves": {}, "count": 7, "path": [], **change}
         yield good(f"jointly, {name}", "joint root", {"root": None}, **claim)
+
+
+# --- the log of a transcript: salted leaves, signed notes, consistency proofs
+
+
+def consistency_text(contents: Sequence[bytes], secret: bytes, first: int, note: str) -> str:
+    lines = [f"old {first}", *map(based, proof_of(first, log_leaves(secret, contents)))]
+    return "\n".join([*lines, "", note])
+
+
+def logs() -> Iterator[Case]:
+    secret, session, signer = some("log", 32), some("session", 16), some("aggregator", 32)
+    for first, count in ((0, 3), (1, 2), (255, 2), (2**32 - 1, 2)):
+        place = first.to_bytes(16, "big")
+        stream = Cipher(AES256(secret), CTR(place)).encryptor().update(bytes(16 * count))
+        salts = [stream[i : i + 16] for i in range(0, len(stream), 16)]
+        given = {"secret": secret, "first": number(first), "count": count}
+        yield good(f"{count} from {first}", "salts", {"salts": salts}, **given)
+    lengths = (1, 16, 1023, 1024, 1025, 3000)
+    for length in lengths:
+        content = b"\x90" + some("content", length - 1)
+        [leaf] = log_leaves(secret, [content])
+        given = {"salt": leaf[:16], "content": content}
+        yield good(f"a content of {length} bytes", "leaf", {"leaf": leaf}, **given)
+    contents = [b"\x90" + some(f"content {i}", 10 * i) for i in range(1, 10)]
+    contents[4] += some("more", 1024)
+    roots = {}
+    for size in (0, 1, 2, 3, 5, 8, 9):
+        roots[size] = tree_hash(log_leaves(secret, contents[:size]))
+        given = {"secret": secret, "contents": contents[:size]}
+        yield good(f"a log of {size}", "log root", {"root": roots[size]}, **given)
+    notes = {size: checkpoint_note(signer, session, size, root) for size, root in roots.items()}
+    for size, root in roots.items():
+        given = {"signer": signer, "session": session, "size": size, "root": root}
+        yield good(f"a log of {size}", "sign", {"note": notes[size]}, **given)
+    yield from read_notes(notes[9], session, roots[9], signer)
+    for first, last in ((1, 2), (1, 9), (3, 5), (5, 8), (8, 9), (9, 9)):
+        text = consistency_text(contents[:last], secret, first, notes[last])
+        claim = {"earlier": notes[first], "proof": text}
+        yield good(f"{first} to {last}", "is consistent", True, **claim)
+    text = consistency_text(contents, secret, 3, notes[9])
+    fork = checkpoint_note(signer, session, 3, sha256(b"fork"))
+    another = checkpoint_note(some("another", 32), session, 3, roots[3])
+    for name, claim in (
+        ("a fork", {"earlier": fork, "proof": text}),
+        ("another key", {"earlier": another, "proof": text}),
+        ("another size", {"earlier": notes[5], "proof": text}),
+        ("another proof", {"earlier": notes[3], "proof": text.replace("old 3", "old 5")}),
+        ("not signed", {"earlier": resigned(notes[3]), "proof": text}),
+        ("later not signed", {"earlier": notes[3], "proof": text[:-93] + notes[5][-93:]}),
+        ("a hash too few", {"earlier": notes[3], "proof": without_line(text, 1)}),
+    ):
+        yield good(name, "is consistent", False, **claim)
+    for name, wrong in (
+        ("no size", text.replace("old 3", "old")),
+        ("a zero before", text.replace("old 3", "old 03")),
+        ("no checkpoint", text[: text.index("\n\n")]),
+        ("a short hash", text.replace("old 3", f"old 3\n{based(bytes(31))}")),
+    ):
+        yield bad(name, "is consistent", "malformed", earlier=notes[3], proof=wrong)
+
+
+def resigned(note: str) -> str:
+    """The note with another signature in the right form."""
+    at = note.rindex(" ") + 1
+    signature = base64.b64decode(note[at:])
+    return note[:at] + based(signature[:4] + bytes(64)) + "\n"
+
+
+def without_line(text: str, place: int) -> str:
+    lines = text.split("\n")
+    return "\n".join([*lines[:place], *lines[place + 1 :]])
+
+
+def read_notes(note: str, session: bytes, root: bytes, signer: bytes) -> Iterator[Case]:
+    key = Ed25519PrivateKey.from_private_bytes(signer).public_key().public_bytes_raw()
+    said = {"session": session, "key": key, "size": 9, "root": root, "valid": True}
+    witness = f"\u2014 witness.example/w {based(bytes(76))}\n"
+    text, _, line = note.partition("\n\n")
+    for name, other, valid in (
+        ("as it is", note, True),
+        ("with a witness's signature", note + witness, True),
+        ("with a witness's signature before", f"{text}\n\n{witness}{line}", True),
+        ("with another signature", resigned(note), False),
+    ):
+        yield good(name, "read note", {**said, "valid": valid}, note=other)
+    for name, wrong in (
+        ("nothing", ""),
+        ("no signature", f"{text}\n\n"),
+        ("a witness's signature alone", f"{text}\n\n{witness}"),
+        ("its own signature twice", note + line),
+        ("no line end", note[:-1]),
+        ("an empty line more", note.replace("\n\n", "\n\n\n")),
+        ("a line more", note.replace("\n\n", "\nmore\n\n")),
+        ("a zero before the size", note.replace("\n9\n", "\n09\n")),
+        ("no size", note.replace("\n9\n", "\n\n")),
+        ("a size of 2**63", note.replace("\n9\n", f"\n{2**63}\n")),
+        ("a root without padding", note.replace("=\n\n", "\n\n")),
+        ("a short root", note.replace(based(root), based(root[:31]))),
+        ("another origin", note.replace("sottovoce/", "elsewhere/")),
+        ("digits in upper case", note.replace(key.hex(), key.hex().upper())),
+        ("a hyphen for the dash", note.replace("\u2014", "-")),
+        ("another key's number", note.replace(line.split()[2][:5], "AAAAA")),
+        ("too many signatures", note + witness * 64),
+    ):
+        yield bad(name, "read note", "malformed", note=wrong)
 
 
 # --- Shamir over GF(256)
@@ -1393,6 +1525,22 @@ FILES: dict[str, tuple[str, dict[str, Any], Callable[[], Iterable[Case]]]] = {
             "from the leaves upward, each from left to right",
         },
         merkle,
+    ),
+    "log": (
+        "The log of a transcript: salted leaves, signed notes (C2SP), consistency proofs as text.",
+        {
+            "salts": "AES-256(secret, place), the place as 16 bytes, big-endian; one for each leaf "
+            "from the first on",
+            "leaf": "salt content, or salt 00 SHA-256(content) if that has more than 1024 bytes",
+            "log root": "the Merkle tree hash of the leaves (merkle.json)",
+            "sign": "text 0a 'EM DASH' name ' ' base64(SHA-256(name 0a 01 key)[:4] signature) 0a; "
+            "the text is name 0a size 0a base64(root) 0a, the name 'sottovoce/' session '/' key in "
+            "hexadecimal digits; Ed25519 over the text, by the key that 'signer' is the secret of",
+            "read note": "valid says whether the signature is right",
+            "is consistent": "whether the proof, which ends with the later note, leads there from "
+            "the earlier one, both signed by one key",
+        },
+        logs,
     ),
     "shamir": (
         "Shamir's secret sharing, byte by byte over GF(256) with x^8 + x^4 + x^3 + x + 1.",

@@ -39,6 +39,9 @@ from protocol.sharing.masks import (
     sum_modulo,
     zero_shares,
 )
+from protocol.transcript import log
+from protocol.transcript.checkpoints import read_note, sign_checkpoint
+from protocol.transcript.consistency import decode_consistency, problems_of
 from protocol.wire.arrays import Array, ArraySpec, Bounds, encode_message
 from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
 from protocol.wire.framing import FrameReader, frames
@@ -51,7 +54,7 @@ FILES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob(
 ERRORS = {
     "unknown kind": "is not a kind of this variant",
     "too long": "B, at most .* allowed",
-    "malformed": "truncated|trailing|malformed|Expected|utf-8|invalid",
+    "malformed": "truncated|trailing|malformed|Expected|utf-8|invalid|expected 1|at most 64",
     "wrong type": "Expected",
     "malformed array": "an array as|unknown dtype|malformed shape|do not fill",
     "dtype": "dtype .*, expected",
@@ -339,6 +342,41 @@ def joint_root(given: Given) -> Any:
     return {"root": found and found.hex()}
 
 
+# --- Log
+
+
+def log_salts(given: Given) -> Any:
+    salts = log.salts(*raw(given, "secret"), int(given["first"]), given["count"])
+    return {"salts": [salts[i : i + 16].hex() for i in range(0, len(salts), 16)]}
+
+
+def log_root(given: Given) -> Any:
+    grown = log.Log(*raw(given, "secret"))
+    for content in given["contents"]:
+        grown.add(bytes.fromhex(content))
+    return {"root": grown.root().hex()}
+
+
+def sign_note(given: Given) -> Any:
+    secret, session, root = raw(given, "signer", "session", "root")
+    signer = Identity(AGGREGATOR, secret)
+    return {"note": sign_checkpoint(signer, session=session, size=given["size"], root=root).note}
+
+
+def noted(given: Given) -> Any:
+    found = read_note(given["note"])
+    said = msgspec.structs.asdict(found)
+    del said["signature"]
+    return {k: v.hex() if isinstance(v, bytes) else v for k, v in said.items()} | {
+        "valid": found.valid
+    }
+
+
+def leads(given: Given) -> bool:
+    proof = decode_consistency(given["proof"].encode())
+    return not problems_of(proof, read_note(given["earlier"]))
+
+
 # --- Shamir
 
 
@@ -501,6 +539,14 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
             "path": hexes(merkle.joint_path(merkle.levels_of(hashed(g)), g["indices"]))
         },
         "joint root": joint_root,
+    },
+    "log": {
+        "salts": log_salts,
+        "leaf": lambda g: {"leaf": log.log_leaf(*raw(g, "salt", "content")).hex()},
+        "log root": log_root,
+        "sign": sign_note,
+        "read note": noted,
+        "is consistent": leads,
     },
     "shamir": {"share": share, "reconstruct": reconstruct},
     "masks": {

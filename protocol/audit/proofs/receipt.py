@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from protocol.accounting.events import Derived, Public
 from protocol.audit.audit import Chunks
 from protocol.audit.hearing import Hearing
+from protocol.audit.proofs.logged import Logged
 from protocol.audit.walk import Step, steps
-from protocol.crypto.merkle import (
-    consistency_path,
-    inclusion_path,
-    joint_path,
-    leaf_hash,
-    levels_of,
-)
+from protocol.crypto.merkle import inclusion_path, joint_path, leaf_hash, levels_of
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
     NO_ROUND,
-    RECORD,
-    Closed,
     Declined,
     Envelope,
     Head,
@@ -29,16 +20,13 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.heads import head_of
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant, event_of
 from protocol.surveys.limits import Held
-from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import CanonicalDigest, Delivered, Departed, Sent
+from protocol.transcript.entries import Delivered, Departed, Sent, encode_item
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import Counted, Receipt
-from protocol.transcript.standing import Standings
+from protocol.transcript.receipts import Counted, Receipt, closed_of
 from protocol.transcript.verification import Verification, verify
 
 
@@ -69,61 +57,58 @@ def prove(chunks: Chunks, variant: type[Variant], party: PartyId) -> Receipt:
     if party not in charter.roster or party == AGGREGATOR:
         parties = len(charter.roster.parties)
         raise SurveyError(f"{party!r:.80} is not on the roster of {parties} parties")
-    checkpoint = _checkpoint_of(verification, party)
+    _check(verification, party)
     reader = TranscriptReader(chunks())
     held = Held(lambda: reader.stored)
-    reading = _Reading(charter, CanonicalDigest(header), party, held)
+    reading = _Reading(charter, Logged(reader), party, held)
     for step in steps(charter.codec, reader, held):
         reading.add(step)
-    return reading.receipt(checkpoint)
+    return reading.receipt()
 
 
-def _checkpoint_of(verification: Verification, party: PartyId) -> SignedCheckpoint:
+def _check(verification: Verification, party: PartyId) -> None:
+    """Refuse a record that proves nothing."""
     if verification.faults:
         raise NotCountedError(party, f"the record is not sound: {verification.faults[0]}")
-    checkpoint = verification.final
-    if checkpoint is None:
+    if verification.final is None or verification.ending is None:
         raise NotCountedError(party, "the record has no last checkpoint that is signed")
-    if checkpoint.statement.result is None:
+    if verification.ending.result is None:
         raise NotCountedError(party, "nothing was published")
-    return checkpoint
 
 
 class _Reading:
-    """What one pass over the entries collects."""
+    """What one pass over the entries collects; of entries, their indices and contents."""
 
-    def __init__(
-        self, charter: Charter, canonical: CanonicalDigest, party: PartyId, held: Held
-    ) -> None:
+    def __init__(self, charter: Charter, logged: Logged, party: PartyId, held: Held) -> None:
         self._charter = charter
-        self._canonical = canonical
+        self._logged = logged
         self._party = party
-        self._standings = Standings([name for name, _ in charter.roster.members])
         self._hearing = Hearing(charter, held)
-        self._leaves: list[bytes] = []
-        self._sent: dict[int, Counted] = {}
-        self._came: dict[Topic, Counted] = {}
+        self._said: list[bytes] = []
+        # By seq: reports under way. By topic: the first that came, and the closing that counted it.
+        self._sent: dict[int, tuple[Topic, int, bytes]] = {}
+        self._came: dict[Topic, tuple[int, int, bytes]] = {}
+        self._closed: dict[Topic, tuple[int, bytes]] = {}
         self._reported = False
-        self._head: Head | None = None
+        self._head: tuple[int, bytes] | None = None
         self._declined: str | None = None
         self._departed: str | None = None
 
     def add(self, step: Step) -> None:
         entry, envelope = step.entry, step.envelope
+        content = encode_item(entry)
+        index = self._logged.add(content)
         match entry:
             case Sent() if envelope is not None:
-                self._canonical.trees[envelope.sender].append(entry.envelope)
-                if envelope.kind == Head.kind():
-                    self._standings.sign(envelope.sender)
                 if envelope.sender == self._party:
-                    self._said(envelope, step.message, entry.envelope)
-                elif _is_closing(envelope):
-                    self._standings.add(envelope.body)
+                    self._take(envelope, step.message, entry.envelope, (index, content))
+                else:
+                    self._close(envelope, (index, content))
             case Delivered() if entry.sender == self._party:
                 report = self._sent.pop(entry.seq, None)
                 # Of one kind and round a machine counts the first that comes.
                 if report is not None:
-                    self._came.setdefault(report.topic, report)
+                    self._came.setdefault(report[0], (entry.seq, *report[1:]))
             case Departed():
                 if entry.party == self._party:
                     self._departed = entry.reason
@@ -132,42 +117,56 @@ class _Reading:
             if self._party == (envelope.sender if said else envelope.recipient):
                 self._hearing.add(step)
 
-    def _said(self, envelope: Envelope, message: Message | None, encoded: bytes) -> None:
-        self._leaves.append(leaf_hash(encoded))
+    def _take(
+        self, envelope: Envelope, message: Message | None, encoded: bytes, at: tuple[int, bytes]
+    ) -> None:
         if isinstance(message, Head):
-            self._head = head_of(envelope)
-        elif isinstance(message, Declined):
+            self._head = at
+            return
+        self._said.append(leaf_hash(encoded))
+        if isinstance(message, Declined):
             self._declined = message.reason
         elif message is not None and envelope.recipient == AGGREGATOR:
             event = event_of(self._charter.variant, message, self._hearing.of(self._party))
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             if not isinstance(event, Public | Derived):
                 self._reported = True
-                self._sent[envelope.seq] = Counted(envelope.seq, topic, self._leaves[-1])
+                self._sent[envelope.seq] = topic, *at
 
-    def receipt(self, checkpoint: SignedCheckpoint) -> Receipt:
-        roster, trees = self._charter.roster, self._canonical.trees
-        place = roster.position[self._party]
-        standing = self._standings.of(place, trees[self._party])
-        reports = tuple(r for topic, r in self._came.items() if topic in standing.counted)
-        if not reports:
+    def _close(self, envelope: Envelope, at: tuple[int, bytes]) -> None:
+        closed, roster = closed_of(envelope), self._charter.roster
+        if closed is None:
+            return
+        try:
+            counted = self._party in roster.members_in(closed.counted)
+        except ValueError:
+            return
+        # The report of a topic has to come before it is counted.
+        if counted and (topic := (closed.of, closed.round)) in self._came:
+            self._closed.setdefault(topic, at)
+
+    def receipt(self) -> Receipt:
+        roster, logged = self._charter.roster, self._logged
+        counted = {t: report for t, report in self._came.items() if t in self._closed}
+        if not counted:
             raise NotCountedError(self._party, self._reason())
-        signed = self._leaves if self._head is None else self._leaves[:-1]
+        place = roster.position[self._party]
+        ending = logged.end()
         return Receipt(
-            session=self._charter.session,
-            members=len(roster),
+            party=self._party,
+            key=roster.key(self._party),
             place=place,
-            standing=standing,
-            reports=reports,
-            path=joint_path(levels_of(signed), [report.seq for report in reports]),
-            key=None if self._head is None else roster.key(self._party),
-            head=None if self._head is None else (self._head.root, self._head.signature),
-            extension=()
+            members=len(roster),
+            roster=inclusion_path(roster.leaves, place),
+            counted=tuple(
+                Counted(logged.shown(*report[1:]), logged.shown(*self._closed[topic]))
+                for topic, report in counted.items()
+            ),
+            head=None if self._head is None else logged.shown(*self._head),
+            path=()
             if self._head is None
-            else consistency_path(self._leaves, len(self._leaves) - 1),
-            digest_path=_path(self._canonical.leaves(), place + 1),
-            standing_path=_path(self._standings.leaves(trees), place),
-            checkpoint=checkpoint.signature,
+            else joint_path(levels_of(self._said), [report[0] for report in counted.values()]),
+            ending=logged.shown(*ending),
         )
 
     def _reason(self) -> str:
@@ -178,12 +177,3 @@ class _Reading:
         if self._departed not in (None, LINK_CLOSED):
             return f"it reported nothing: {self._departed}"
         return "it reported nothing"
-
-
-def _is_closing(envelope: Envelope) -> bool:
-    said = envelope.sender, envelope.recipient, envelope.kind
-    return said == (AGGREGATOR, RECORD, Closed.kind())
-
-
-def _path(leaves: Iterable[bytes], index: int) -> tuple[bytes, ...]:
-    return inclusion_path([leaf_hash(leaf) for leaf in leaves], index)

@@ -31,15 +31,20 @@ def whole(verification: Verification) -> Answer:
     faults, ending = len(verification.faults) + verification.faults_left_out, verification.ending
     if faults:
         return "bad", f"{count(faults, 'fault')} in the file: it is not what was recorded."
+    if verification.unopened is not None:
+        return (
+            "bad",
+            f"Could not finish: the file cannot be unpacked: {verification.unopened}.",
+        )
     if verification.complete:
         entries = count(verification.entries, "entry", "entries")
         return "good", f"The file is intact: its {entries} fit together, to the end."
     if verification.torn:
-        why = "the file breaks off inside a block"
+        why = "the file breaks off inside an entry"
     elif verification.header is None:
         why = "the file ends before its header"
     elif ending is None:
-        why = "the file has no closing record"
+        why = "the file has no last entry"
     else:
         return "bad", f"Incomplete: the run did not come to its end: {ending.reason}."
     return "bad", f"Incomplete: {why}, as after a crash, so anything may be missing."
@@ -55,8 +60,8 @@ _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
         "fits": ("good", "It fits the digest or the checkpoint that was published."),
         "begins": (
             "care",
-            "It extends the checkpoint that was published, but that is not the last one: what came "
-            "after it may have been rewritten.",
+            "It extends the checkpoint that was published, but that is not over the whole record: "
+            "what came after it may have been rewritten.",
         ),
         "differs": ("bad", "It does not fit the digest or the checkpoint that was published."),
     }
@@ -92,13 +97,12 @@ def signed_by_aggregator(verification: Verification) -> Answer:
         )
     if last is None:
         return "care", "The aggregator has signed nothing."
-    number, key = last.statement.number, last.key.hex()
-    if last.statement.final:
-        return "good", f"Checkpoint {number:,}, at the end, is signed by the key {key}."
+    key = last.key.hex()
+    if verification.final is not None:
+        return "good", f"The whole record is signed by the key {key}."
     return (
         "care",
-        f"Checkpoint {number:,}, up to entry {last.statement.entries:,} and not to the end, is "
-        f"signed by the key {key}.",
+        f"The record is signed up to entry {last.size - 1:,}, not to the end, by the key {key}.",
     )
 
 

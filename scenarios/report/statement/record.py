@@ -163,7 +163,7 @@ def integrity(judged: Judged, lead: str) -> Section:
             ("Session", header.session.hex()),
             ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
             ("Carried by", cut(header.transport or "not said")),
-            ("Format", f"{header.format}, recorded by program {cut(header.program)}"),
+            ("Recorded by", f"program {cut(header.program)}"),
         ),
         grids=tuple(grid for grid in grids if grid.rows),
     )

@@ -57,6 +57,21 @@ def test_known_answers(count: int) -> None:
 
 
 @settings(deadline=None, max_examples=60)
+@given(leaf_lists, st.lists(st.integers(0, 12), max_size=12))
+def test_a_tree_grows_by_one_or_by_many(leaves: list[bytes], cuts: list[int]) -> None:
+    tree, rest = Tree(), list(leaves)
+    for cut in cuts:
+        more, rest = rest[:cut], rest[cut:]
+        if cut % 3:
+            tree.extend(map(leaf_hash, more))
+        else:
+            for leaf in more:
+                tree.append(leaf)
+        assert tree.count == len(leaves) - len(rest)
+        assert tree.root() == tree_hash(leaves[: tree.count])
+
+
+@settings(deadline=None, max_examples=60)
 @given(leaf_lists)
 def test_streaming_equals_definition_after_every_leaf(leaves: list[bytes]) -> None:
     tree = Tree()

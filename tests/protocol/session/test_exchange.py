@@ -28,7 +28,7 @@ class Hub:
 
     def __init__(self, *members: PartyId) -> None:
         self.parts: list[bytes] = []
-        self.recorder = Recorder(self.parts.append, header_of(CHARTER))
+        self.recorder = Recorder(self.parts.append, header_of(CHARTER, seed=1))
         self.fates: dict[int, Fate] = {}
         self.exchange = Exchange(
             CHARTER, recorder=self.recorder, fate=lambda e: self.fates.get(e.seq, PASS)

@@ -139,7 +139,7 @@ class Hub:
         self.where = setting()
         self.charter = self.where.charter
         self.parts: list[bytes] = []
-        self.recorder = Recorder(self.parts.append, header_of(self.charter))
+        self.recorder = Recorder(self.parts.append, header_of(self.charter, seed=1))
         self.exchange = Exchange(
             self.charter, recorder=self.recorder, check_signatures=check_signatures
         )

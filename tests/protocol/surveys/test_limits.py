@@ -38,7 +38,7 @@ from protocol.surveys.limits import (
     workload_of_groups,
 )
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.entries import Departed, Refused, Sent, decode_entry, encode_entry
+from protocol.transcript.entries import Departed, Refused, Sent, decode_item, encode_item
 from protocol.transcript.header import charter_of as charter_from
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
@@ -226,7 +226,7 @@ def test_texts_of_entries_are_short() -> None:
         Refused(at=0, link="", reason="x" * 1025, excerpt=b""),
     ):
         with pytest.raises(TranscriptError, match=r"length <= (255|1024)"):
-            decode_entry(encode_entry(entry))
+            decode_item(encode_item(entry))
     for change in ({"sender": long}, {"recipient": long}, {"kind": long}, {"session": bytes(256)}):
         fields: dict[str, Any] = {"session": SESSION, "sender": "a", "recipient": "b", "kind": "K"}
         envelope = Envelope(**{**fields, **change}, seq=0, body=b"")

@@ -2,92 +2,64 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from protocol.crypto.merkle import EMPTY_ROOT, Tree
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.roster import Identity
-from protocol.transcript.checkpoints import (
-    FIRST,
-    Progress,
-    SignedCheckpoint,
-    Statement,
-    decode_statement,
-    encode_statement,
-    ended,
-    sign_statement,
-    statement_hash,
-)
-from protocol.transcript.entries import Checkpoint, Entry, Refused, Sent, encode_header
+from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
+from protocol.transcript.entries import Entry
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import Verification, verify
-from protocol.wire.codec import decode_envelope
+from tests.recorded.checkpointed import checkpoints_of, resigned
 from tests.recorded.forgeries import Forgery, rules
-from tests.recorded.runs import written
+from tests.recorded.runs import Written, written
 from tests.recorded.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
 from tests.recorded.transcripts import HEADER, envelope, sent
-from tests.vectors.make import tree_hash
+from tests.vectors.make import checkpoint_note, log_leaves, tree_hash
 
-pack = msgspec.msgpack.encode
 AGGREGATORS = setting().identities[AGGREGATOR]
 
 
-def statements(run: Run) -> list[tuple[int, Statement]]:
-    return [
-        (i, decode_statement(entry.statement))
-        for i, entry in enumerate(run.entries)
-        if isinstance(entry, Checkpoint)
-    ]
-
-
 def test_a_checkpoint_says_what_the_format_says() -> None:
-    """All of the last checkpoint, from the entries and the description alone."""
+    """All of both, from the contents and the description alone."""
     run = signed_run()
-    entries = run.entries
-    at, last = statements(run)[-1]
-    header = TranscriptReader(run.content).header
-    assert at == len(entries) - 1 == last.entries
-    assert last.session == header.session
-    log = hashlib.blake2b(encode_header(header), digest_size=32)
-    for entry in entries[:at]:
-        encoded = pack(entry)
-        log.update(len(encoded).to_bytes(4, "big") + encoded)
-    assert last.log == log.digest()
-    (_, before), _ = statements(run)
-    signed = b"sottovoce checkpoint 1\0" + pack(list(msgspec.structs.astuple(before)))
-    assert last.previous == hashlib.sha256(signed).digest()
-    assert (before.number, before.previous) == (0, FIRST)
-    assert msgspec.structs.astuple(before)[6:] == (None,) * 4
-    said: dict[str, list[bytes]] = {str(name): [] for name, _ in header.roster}
-    for entry in entries:
-        if isinstance(entry, Sent):
-            said[decode_envelope(entry.envelope).sender].append(entry.envelope)
-    party = [[["Report", -1]], [], True]
-    leaves = [
-        pack([name, len(of), tree_hash(of), *([[], [], False] if name == AGGREGATOR else party)])
-        for name, of in said.items()
-    ]
-    assert last.standing == tree_hash(leaves)
-    assert last.result == hashlib.sha256(b"\0" + said["aggregator"][-1]).digest()
-    assert (last.complete, last.reason) == (True, hashlib.sha256(b"").digest())
-    assert last.digest == verify(run.content).digest
-    assert SignedCheckpoint(last, AGGREGATORS.public, run.checkpoint.signature).valid
+    forgery = Forgery(run.content)
+    contents = forgery.contents()
+    assert len(contents) == len(run.entries) + 2
+    first, last = checkpoints_of(run.content)
+    assert (first.size, last.size) == (len(contents) - 3, len(contents))
+    for checkpoint in (first, last):
+        assert checkpoint.session == forgery.header["session"]
+        leaves = log_leaves(forgery.secret, contents[: checkpoint.size])
+        assert checkpoint.root == tree_hash(leaves)
+        assert checkpoint.key == AGGREGATORS.public
+        assert checkpoint.valid
+    assert last == run.checkpoint
+
+
+def test_a_note_is_what_c2sp_says() -> None:
+    secret, session, root = bytes(range(32)), b"\1" * 16, b"\2" * 32
+    note = checkpoint_note(secret, session, 5, root)
+    signed = sign_checkpoint(Identity(AGGREGATOR, secret), session=session, size=5, root=root)
+    assert signed.note == note
+    assert read_note(note) == signed
+    cosigned = f"{note}\u2014 witness.example/w1 {'A' * 96}\n"
+    assert read_note(cosigned) == signed
 
 
 def test_checkpoints_are_found_sound() -> None:
-    run = signed_run()
-    found = verify(run.content)
+    found = verify(signed_run().content)
     assert found.intact
     assert found.checkpoints == 2
-    assert found.final == run.checkpoint
+    assert found.final == signed_run().checkpoint
+    assert found.size == signed_run().checkpoint.size
     assert not found.compared
     assert found.extends is None
 
@@ -103,144 +75,101 @@ def test_nobody_but_the_aggregator_signs(name: str) -> None:
         Recorder(lambda _: None, header, signer=Identity(PartyId(name), b"\1" * 32))
 
 
-def closings(count: int, gap: int, members: int) -> list[int]:
-    """The entries at which checkpoints are, of a run of closings with so many entries between."""
-    names = [PartyId(f"party-{i}") for i in range(1, members)]
+def test_there_is_one_after_every_closing_and_at_the_end() -> None:
     signer = Identity(AGGREGATOR, bytes(32))
-    header = msgspec.structs.replace(
-        HEADER,
-        roster=(
-            (AGGREGATOR, signer.public),
-            *((n, i.to_bytes(32, "little")) for i, n in enumerate(names, 2)),
-        ),
-    )
-    noise = [Refused(at=0, link="", reason="x", excerpt=b"")] * gap
+    roster = ((AGGREGATOR, signer.public), *HEADER.roster[1:])
+    header = msgspec.structs.replace(HEADER, roster=roster)
     entries = [
-        entry
-        for i in range(count)
-        for entry in (*noise, sent(0, envelope(AGGREGATOR, RECORD, i, kind="Closed")))
+        sent(0, envelope(AGGREGATOR, RECORD, i, kind="Ask" if i == 1 else "Closed"))
+        for i in range(4)
     ]
     made = written(header, entries, signer=signer)
     assert verify(made.content).intact
-    return [i for i, e in enumerate(made.entries) if isinstance(e, Checkpoint)]
+    assert [checkpoint.size for checkpoint in checkpoints_of(made.content)] == [2, 4, 5, 6]
 
 
-def test_a_checkpoint_costs_no_more_than_the_entries_before_it() -> None:
-    """One after every closing if there were as many entries as members; the last one always."""
-    assert closings(4, 9, members=10) == [10, 21, 32, 43, 44]
-    assert closings(4, 8, members=10) == [18, 37, 38]
-    assert closings(20, 0, members=10) == [10, 21, 22]
-    assert closings(0, 0, members=10) == [0]
-    assert closings(3, 0, members=1) == [1, 3, 5, 6]
+def failed(reason: str = "QuorumError", entries: int = 0) -> Written:
+    """The beginning of the run, as one that failed."""
+    header, early = header_of(setting().charter), signed_run().entries[:entries]
+    return written(header, early, signer=AGGREGATORS, complete=False, reason=reason)
 
 
 def test_a_run_that_fails_is_signed_for_too() -> None:
-    header = header_of(setting().charter)
-    failed = written(header, (), signer=AGGREGATORS, complete=False, reason="QuorumError")
-    found = verify(failed.content)
+    found = verify(failed().content, checkpoint=failed().checkpoint)
     assert not found.faults
+    assert (found.complete, found.extends, found.published) == (False, True, "fits")
     assert found.final is not None
-    assert found.final.statement.result is None
-
-
-def test_a_result_is_the_aggregators_last_word_to_the_record() -> None:
-    progress = Progress(session=bytes(16), members=(AGGREGATOR,), header=b"")
-    trees = {"aggregator": Tree()}
-
-    def result() -> bytes | None:
-        ending = ended(complete=True, reason="")
-        said = progress.statement(trees, entries=0, digest=lambda: EMPTY_ROOT, ending=ending)
-        return said.result
-
-    def say(recipient: PartyId, kind: str, encoded: bytes) -> None:
-        progress.said(envelope(AGGREGATOR, recipient, 0, kind=kind), encoded)
-
-    assert result() is None
-    say(RECORD, "Pooled", b"word")
-    assert result() == hashlib.sha256(b"\0word").digest()
-    say(ONE, "Ask", b"another")
-    assert result() is None
-    say(RECORD, "Closed", b"closing")
-    assert result() is None
+    assert found.ending is not None
+    assert (found.ending.result, found.ending.reason) == (None, "QuorumError")
 
 
 Change = Callable[[Forgery], Any]
+REFUSED = ["Refused", 0, "x", "x", b""]
 
 
-def place(forgery: Forgery, number: int = -1) -> int:
-    """Where a checkpoint is."""
-    return [i for i, e in enumerate(forgery.entries) if e[0] == "Checkpoint"][number]
+def edited(old: str, new: str) -> Change:
+    """Another text in the last note."""
 
-
-def resigned(forgery: Forgery, which: int = -1, /, **changes: Any) -> None:
-    """Another statement, with the aggregator's own signature."""
-    entry = forgery.entries[place(forgery, which)]
-    statement = msgspec.structs.replace(decode_statement(entry[2]), **changes)
-    entry[2:] = [encode_statement(statement), sign_statement(AGGREGATORS, statement)]
-
-
-def edited(place_: int, value: object) -> Change:
     def change(forgery: Forgery) -> None:
-        forgery.entries[place(forgery)][place_] = value
+        assert old in forgery.notes[forgery.size]
+        forgery.notes[forgery.size] = forgery.notes[forgery.size].replace(old, new, 1)
 
     return change
 
 
-def resigning(name: str, value: object) -> Change:
-    return lambda forgery: resigned(forgery, **{name: value})
+def moved(forgery: Forgery) -> None:
+    size = min(forgery.notes)
+    forgery.notes[size - 1] = forgery.notes.pop(size)
+
+
+def resized(forgery: Forgery) -> None:
+    """A checkpoint that is signed for another size."""
+    checkpoint = read_note(forgery.notes[forgery.size])
+    other = msgspec.structs.replace(checkpoint, size=checkpoint.size - 1)
+    forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
+
+
+def rerooted(forgery: Forgery) -> None:
+    checkpoint = read_note(forgery.notes[forgery.size])
+    other = msgspec.structs.replace(checkpoint, root=bytes(32))
+    forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
+
+
+def of_another_session(forgery: Forgery) -> None:
+    checkpoint = read_note(forgery.notes[forgery.size])
+    other = msgspec.structs.replace(checkpoint, session=bytes(16))
+    forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
 
 
 CHANGES: dict[str, tuple[Change, str]] = {
-    "signature": (edited(3, bytes(64)), "not signed by the aggregator"),
-    "noise": (edited(2, b"\xc1"), "malformed checkpoint"),
-    "trailing": (
-        lambda f: f.entries[place(f)].__setitem__(2, f.entries[place(f)][2] + b"\0"),
-        "malformed checkpoint",
+    "signature": (
+        lambda f: f.notes.update(
+            {f.size: msgspec.structs.replace(signed_run().checkpoint, signature=bytes(64)).note}
+        ),
+        "not signed by the aggregator",
     ),
-    "removed last": (lambda f: f.entries.pop(), "closed without a valid last checkpoint"),
-    "removed first": (lambda f: f.entries.pop(place(f, 0)), "number, "),
-    "moved first": (
-        lambda f: f.entries.insert(place(f, 0) + 1, f.entries.pop(place(f, 0))),
-        "entries, log",
+    "another's key": (
+        lambda f: f.notes.update(
+            {f.size: resigned(signed_run().checkpoint, setting().identities[ONE]).note}
+        ),
+        "not by the roster's aggregator",
     ),
-    "doubled first": (
-        lambda f: f.entries.insert(place(f, 0), list(f.entries[place(f, 0)])),
-        "it comes 0 entries after the one before",
-    ),
-    "doubled last": (
-        lambda f: f.entries.append(list(f.entries[-1])),
-        "an entry after the last checkpoint",
-    ),
-    "entry after": (
-        lambda f: f.entries.append(["Refused", 0, "x", "x", b""]),
-        "an entry after the last checkpoint",
-    ),
+    "no signature": (edited("\n\n", "\n"), "expected a text, an empty line and signatures"),
+    "a line more": (edited("\n\n", "\nmore\n\n"), "expected origin, size and root"),
+    "another origin": (edited("sottovoce/", "sottovoce."), "unknown origin"),
+    "a zero before": (edited("\n4", "\n04"), "not a number"),
+    "session": (of_another_session, "not of this session"),
+    "size": (resized, "leaves of the log, there are "),
+    "root": (rerooted, "not that of the log"),
+    "removed last": (lambda f: f.notes.pop(f.size), "without a checkpoint of all of it"),
+    "moved first": (moved, "leaves of the log, there are "),
     "entry dropped": (
-        lambda f: f.entries.pop(next(i for i, e in enumerate(f.entries) if e[0] == "Departed")),
-        "entries, log not as in the record",
+        lambda f: f.entries.remove(next(e for e in f.entries if e[0] == "Departed")),
+        "without a checkpoint of all of it",
     ),
-    "time": (lambda f: f.entries[0].__setitem__(1, 1), "log not as in the record"),
-    **{
-        name: (resigning(name, value), f"{name} not as in the record")
-        for name, value in (
-            ("session", b"\1" * 16),
-            ("number", 2),
-            ("log", bytes(32)),
-            ("digest", bytes(32)),
-            ("previous", bytes(32)),
-            ("standing", bytes(32)),
-            ("result", bytes(32)),
-        )
-    },
-    "nothing published": (lambda f: resigned(f, result=None), "result not as in the record"),
-    "last one is none": (
-        lambda f: resigned(f, standing=None, result=None),
-        "it comes 2 entries after the one before",
-    ),
-    "first one is last": (
-        lambda f: resigned(f, 0, standing=bytes(32)),
-        "standing, ",
-    ),
+    "time": (lambda f: f.entries[0].__setitem__(1, 1), "its root is not that of the log"),
+    "last entry": (lambda f: f.ending.update(complete=False, reason="x"), "not that of the log"),
+    "secret": (lambda f: setattr(f, "secret", bytes(32)), "its root is not that of the log"),
 }
 
 
@@ -252,7 +181,7 @@ def test_a_checkpoint_that_does_not_fit_is_found(what: str) -> None:
     found = verify(forgery.write())
     assert rules(found) == {"checkpoint"}, found.faults
     assert any(says in fault.message for fault in found.faults), found.faults
-    assert found.final is None or what in ("entry after", "doubled last", "doubled first")
+    assert (found.final is None) == (what != "moved first")
 
 
 def test_another_key_signs_no_checkpoint() -> None:
@@ -260,42 +189,22 @@ def test_another_key_signs_no_checkpoint() -> None:
     forgery = Forgery(signed_run().content)
     forgery.header["roster"][0][1] = Identity(AGGREGATOR, b"\1" * 32).public
     found = verify(forgery.write())
-    assert any("not signed by the aggregator" in fault.message for fault in found.faults)
+    assert any("not by the roster's aggregator" in fault.message for fault in found.faults)
 
 
-def test_hostile_checkpoints_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes too soon, is not signed, or comes after the last is refused before any hashing."""
-    made: list[object] = []
-    original = Progress.statement
-
-    def counted(progress: Progress, *args: Any, **terms: Any) -> Statement:
-        made.append(terms)
-        return original(progress, *args, **terms)
-
-    monkeypatch.setattr(Progress, "statement", counted)
-    forgery = Forgery(signed_run().content)
-    first = forgery.entries[place(forgery, 0)]
-    forgery.entries[place(forgery, 0)] = [*first[:3], bytes(64)]
-    forgery.entries += [list(forgery.entries[-1]) for _ in range(50)]
-    assert not verify(forgery.write()).intact
-    assert len(made) == 1
-
-
-def given(run: Run, checkpoint: SignedCheckpoint) -> Verification:
+def given(run: Run | Written, checkpoint: SignedCheckpoint | None) -> Verification:
     return verify(run.content, checkpoint=checkpoint)
 
 
 def test_a_record_extends_what_was_published_of_it() -> None:
     run = signed_run()
-    for entry in run.entries:
-        if isinstance(entry, Checkpoint):
-            statement = decode_statement(entry.statement)
-            published = SignedCheckpoint(statement, AGGREGATORS.public, entry.signature)
-            found = given(run, published)
-            assert found.intact
-            assert found.extends is True
-            assert found.compared == statement.final
-            assert found.equivocation is None
+    for checkpoint in checkpoints_of(run.content):
+        found = given(run, checkpoint)
+        assert found.intact
+        assert found.extends is True
+        assert found.compared == (checkpoint == run.checkpoint)
+        assert found.published == ("fits" if found.compared else "begins")
+        assert found.equivocation is None
 
 
 def test_another_record_does_not() -> None:
@@ -306,26 +215,64 @@ def test_another_record_does_not() -> None:
     found = given(other, run.checkpoint)
     assert rules(found) == {"published"}
     assert found.extends is False
-    assert found.equivocation is not None
-    assert found.equivocation.check() == "checkpoint 1"
+    # The log is shorter, so there is no second signature for its size.
+    assert found.equivocation is None
+    assert "the checkpoint is over" in str(found.faults)
+
+
+def later(entries: list[Entry]) -> list[Entry]:
+    return [msgspec.structs.replace(entry, at=entry.at + 1) for entry in entries]
 
 
 def test_times_are_bound_by_what_was_published() -> None:
     run = signed_run()
-
-    def later(entries: list[Entry]) -> list[Entry]:
-        return [msgspec.structs.replace(entry, at=entry.at + 1) for entry in entries]
-
     other = rewritten(run, later)
-    assert verify(other.content, digest=run.checkpoint.statement.digest).intact
-    assert "log, previous not as in the record" in str(given(other, run.checkpoint).faults)
+    assert verify(other.content, digest=run.digest).intact
+    found = given(other, run.checkpoint)
+    assert "its log has another root" in str(found.faults)
+    assert found.equivocation is not None
+    assert found.equivocation.check() == f"the checkpoint of size {run.checkpoint.size}"
+
+
+def test_an_end_that_is_relabelled_is_found() -> None:
+    """With the checkpoint taken out, by whoever holds the file."""
+    forgery = Forgery(failed().content)
+    forgery.notes.clear()
+    for ending in ({}, {"complete": False, "reason": "fire"}):
+        forgery.ending = ending
+        assert verify(forgery.write()).faults == ()
+        found = verify(forgery.write(), checkpoint=failed().checkpoint)
+        assert rules(found) == {"published"}
+    forgery.ending = {"complete": False, "reason": "QuorumError"}
+    assert verify(forgery.write(), checkpoint=failed().checkpoint).faults == ()
+
+
+def test_nothing_follows_the_end_that_was_published() -> None:
+    whole = Forgery(signed_run().content)
+    whole.notes.clear()
+    found = verify(whole.write(), checkpoint=failed(entries=3).checkpoint)
+    assert rules(found) == {"published"}
+    assert found.extends is False
+
+
+def test_a_second_checkpoint_of_one_size_is_a_fault_even_if_the_record_extends_the_published() -> (
+    None
+):
+    run = signed_run()
+    forgery = Forgery(run.content)
+    rerooted(forgery)
+    found = verify(forgery.write(), checkpoint=run.checkpoint)
+    assert found.equivocation is not None
+    assert rules(found) == {"checkpoint", "published"}
+    assert "signed another checkpoint in its place" in str(found.faults)
+    assert (found.extends, found.published) == (False, "differs")
 
 
 def test_a_file_that_breaks_off_before_is_no_extension() -> None:
     run = signed_run()
     found = verify(run.content[: len(run.content) // 2], checkpoint=run.checkpoint)
     assert rules(found) == {"published"}
-    assert "the record has 0" in str(found.faults)
+    assert "the log has 1" in str(found.faults)
     assert verify(b"", checkpoint=run.checkpoint).extends is False
 
 
@@ -334,11 +281,7 @@ def test_a_published_checkpoint_has_to_be_signed_by_the_rosters_aggregator() -> 
     for forged in (
         msgspec.structs.replace(run.checkpoint, signature=bytes(64)),
         msgspec.structs.replace(run.checkpoint, key=b"\1" * 32),
-        SignedCheckpoint(
-            run.checkpoint.statement,
-            setting().identities[ONE].public,
-            sign_statement(setting().identities[ONE], run.checkpoint.statement),
-        ),
+        resigned(run.checkpoint, setting().identities[ONE]),
     ):
         found = given(run, forged)
         assert rules(found) == {"published"}
@@ -347,31 +290,33 @@ def test_a_published_checkpoint_has_to_be_signed_by_the_rosters_aggregator() -> 
 
 def test_a_checkpoint_of_another_session() -> None:
     other = run_of(setting(seed=2))
-    found = given(signed_run(), other.checkpoint)
-    assert rules(found) == {"published"}
+    assert rules(given(signed_run(), other.checkpoint)) == {"published"}
 
 
-def test_a_statement_has_one_encoding() -> None:
-    statement = signed_run().checkpoint.statement
-    encoded = encode_statement(statement)
-    assert len(encoded) <= 300
-    assert decode_statement(encoded) == statement
-    assert statement_hash(encoded) == hashlib.sha256(b"sottovoce checkpoint 1\0" + encoded).digest()
-    fields = list(msgspec.structs.astuple(statement))
-    for i, value in ((0, b"short"), (1, -1), (2, "3"), (3, bytes(31)), (6, b""), (7, 1)):
-        with pytest.raises(ValueError, match="malformed"):
-            decode_statement(pack([*fields[:i], value, *fields[i + 1 :]]))
-    for forged in (pack(fields[:-1]), pack([*fields, 1]), encoded + b"\0", b"", b"\xc1"):
-        with pytest.raises(ValueError, match="malformed"):
-            decode_statement(forged)
-    longer = encoded.replace(b"\x01\x2e", b"\x01\xcc\x2e", 1)
-    assert msgspec.msgpack.decode(longer) == fields
-    with pytest.raises(ValueError, match="canonical"):
-        decode_statement(longer)
+def test_what_was_published_is_one_verdict() -> None:
+    run, other = signed_run(), failed()
+    digest = run.digest
+    assert verify(run.content).published == "not given"
+    assert verify(run.content, digest=digest).published == "fits"
+    assert verify(run.content, digest=digest, checkpoint=run.checkpoint).published == "fits"
+    assert verify(run.content, digest=bytes(32)).published == "differs"
+    assert verify(run.content, checkpoint=other.checkpoint).published == "differs"
+    assert verify(run.content, digest=bytes(32), checkpoint=run.checkpoint).published == "differs"
+    assert verify(run.content, digest=digest, checkpoint=other.checkpoint).published == "differs"
+    assert verify(b"", digest=digest).published == "differs"
+    assert verify(b"", checkpoint=run.checkpoint).published == "differs"
+
+
+def test_what_was_published_is_read_before_it_is_compared() -> None:
+    run: Any = signed_run()
+    with pytest.raises(TypeError, match="digest: expected 32 bytes, got str"):
+        verify(run.content, digest=run.digest.hex())
+    with pytest.raises(TypeError, match="checkpoint: expected a SignedCheckpoint, got str"):
+        verify(run.content, checkpoint=run.checkpoint.note)
 
 
 def test_no_repr_shows_much() -> None:
-    run = signed_run()
-    shown = repr([e for e in run.entries if isinstance(e, Checkpoint)]) + repr(run.checkpoint)
+    reader = TranscriptReader(signed_run().content)
+    shown = repr(signed_run().checkpoint) + repr(reader)
     assert len(shown) < 500
     assert TWO not in shown

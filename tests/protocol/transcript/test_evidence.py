@@ -7,13 +7,8 @@ import pytest
 
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.heads import HEAD_PURPOSE, head_statement
-from protocol.transcript.checkpoints import (
-    CHECKPOINT_PURPOSE,
-    SignedCheckpoint,
-    Statement,
-    encode_statement,
-    sign_statement,
-)
+from protocol.session.roster import Identity
+from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.evidence import Equivocation, contradiction, two_checkpoints
 from tests.recorded.signed import ONE, TWO, setting
 
@@ -78,50 +73,32 @@ def test_both_have_to_be_signed_by_the_key() -> None:
         assert evidence(first, second, **changes).check() is None
 
 
-def checkpoint(number: int = 1, *, final: bool = False, entries: int = 5) -> Statement:
-    return Statement(
-        session=SESSION,
-        number=number,
-        entries=entries,
-        log=bytes(32),
-        digest=bytes(32),
-        previous=bytes(32),
-        standing=bytes(32) if final else None,
-        result=None,
-        complete=True if final else None,
-        reason=bytes(32) if final else None,
-    )
+def checkpoint(
+    size: int = 5, root: int = 0, session: bytes = SESSION, signer: Identity = SIGNER
+) -> SignedCheckpoint:
+    return sign_checkpoint(signer, session=session, size=size, root=bytes([root]) * 32)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "says"),
+    ("second", "says"),
     [
-        (checkpoint(), checkpoint(entries=6), "checkpoint 1"),
-        (checkpoint(), checkpoint(final=True), "checkpoint 1"),
-        (checkpoint(2, final=True), checkpoint(3, final=True), "the last checkpoint"),
-        (checkpoint(), checkpoint(), None),
-        (checkpoint(), checkpoint(2), None),
-        (checkpoint(), checkpoint(2, final=True), None),
-        (
-            checkpoint(),
-            msgspec.structs.replace(checkpoint(entries=6), session=b"\1" * 16),
-            None,
-        ),
+        (checkpoint(root=1), "the checkpoint of size 5"),
+        (checkpoint(), None),
+        (checkpoint(6, 1), None),
+        (checkpoint(root=1, session=b"\1" * 16), None),
+        (checkpoint(root=1, signer=setting().identities[AGGREGATOR]), None),
+        (msgspec.structs.replace(checkpoint(root=1), signature=bytes(64)), None),
     ],
 )
-def test_two_checkpoints(first: Statement, second: Statement, says: str | None) -> None:
-    signed = [
-        SignedCheckpoint(s, SIGNER.public, sign_statement(SIGNER, s)) for s in (first, second)
-    ]
-    found = two_checkpoints(signed[0], signed[1])
-    assert (found is None) == (says is None)
-    assert found is None or found.check() == says
-    other = setting().identities[AGGREGATOR]
-    foreign = SignedCheckpoint(second, other.public, sign_statement(other, second))
-    assert two_checkpoints(signed[0], foreign) is None
+def test_two_checkpoints(second: SignedCheckpoint, says: str | None) -> None:
+    for pair in ((checkpoint(), second), (second, checkpoint())):
+        found = two_checkpoints(*pair)
+        assert (found is None) == (says is None)
+        assert found is None or found.check() == says
 
 
 def test_a_head_does_not_contradict_a_checkpoint() -> None:
-    signed = CHECKPOINT_PURPOSE + encode_statement(checkpoint())
+    signed = checkpoint().signed
     assert contradiction(statement(), signed) is None
-    assert contradiction(signed, CHECKPOINT_PURPOSE + b"\xc1") is None
+    assert contradiction(signed, signed + b"more\n") is None
+    assert contradiction(signed, b"\xff") is None

@@ -13,10 +13,12 @@ import pytest
 
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, SWITCH, Envelope, PartyId
-from protocol.transcript.entries import Refused
-from protocol.transcript.reader import Block, Torn, TranscriptReader, read
+from protocol.transcript.entries import MAGIC, Refused
+from protocol.transcript.log import log_secret_of
+from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
 from protocol.transcript.verification import verify
+from protocol.transcript.wrapper import PART_BYTES, Unwrapped
 from tests.recorded.transcripts import (
     ANNA,
     BERT,
@@ -26,8 +28,22 @@ from tests.recorded.transcripts import (
     ROSTER,
     digest_of,
     envelope,
+    sample,
     sent,
 )
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A map in a map, so deep."""
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"x": value}
+    return value
+
+
+def test_a_header_may_be_nested_so_deep() -> None:
+    deep = msgspec.structs.replace(HEADER, survey=nested(64), parameters={"x": [nested(62)]})
+    assert TranscriptReader(sample(deep).content).header == deep
 
 
 def test_digest_is_known_at_any_time() -> None:
@@ -65,10 +81,13 @@ def test_blocks_are_bounded() -> None:
     for seq in range(9):
         recorder.sent(envelope(BERT, AGGREGATOR, seq, body=bytes(1 << 17)), now=0.0)
     recorder.close()
-    found = [item.content(header) for item in read(out.getvalue()) if isinstance(item, Block)]
-    assert [content.count(b"anna") > 2000 for content in found[1:3]] == [True, False]
-    assert BLOCK_BYTES <= len(found[3]) < BLOCK_BYTES + (1 << 18)
-    assert len(found) == 6
+    start, _, many, one, *large, rest = Unwrapped(out.getvalue())
+    assert start == MAGIC + log_secret_of(7)
+    assert [part.count(b"anna") for part in (many, one)] == [2 * BLOCK_ENTRIES, 2]
+    # What is longer than a part of the wrapper is cut.
+    assert len(large[0]) == PART_BYTES
+    assert BLOCK_BYTES <= sum(map(len, large[:2])) < BLOCK_BYTES + (1 << 18)
+    assert b"Ending" in rest
     assert verify(out.getvalue()).intact
 
 
@@ -113,7 +132,8 @@ def test_recorder_refuses_a_delivery_of_what_was_not_sent(unsent: Envelope) -> N
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2},
+        {"survey": nested(65)},
+        {"parameters": {"x": [nested(64)]}},
         {"session": b"short"},
         {"roster": ROSTER[1:]},
         {"roster": (*ROSTER, ROSTER[1])},
@@ -147,18 +167,20 @@ def test_nothing_follows_the_closing_record() -> None:
 def test_nothing_follows_a_block_that_could_not_be_written() -> None:
     out = io.BytesIO()
 
-    def sink(block: bytes) -> None:
-        out.write(block[:20] if block.startswith(b"E") else block)
-        if block.startswith(b"E"):
+    def sink(part: bytes) -> None:
+        out.write(part[: -1 if full else None])
+        if full:
             raise OSError("disk full")
 
+    full = False
     recorder = Recorder(sink, HEADER)
+    full = True
     recorder.sent(REPORTS[0], now=0.0)
     with pytest.raises(OSError, match="disk full"):
         recorder.flush()
     with pytest.raises(LocalProtocolError, match="closed"):
         recorder.close()
-    assert isinstance(list(read(out.getvalue()))[-1], Torn)
+    assert verify(out.getvalue()).torn
 
 
 def test_foreign_text_and_long_excerpts_are_recorded() -> None:
@@ -218,3 +240,10 @@ def test_memory_of_verifying_does_not_grow_with_messages() -> None:
         record_many(count, blocks.append, deliver=True)
         peaks.append(peak(functools.partial(verify, blocks)))
     assert peaks[1] < peaks[0] + 50_000
+
+
+@pytest.mark.parametrize("secret", [None, bytes(31)])
+def test_a_record_that_is_not_a_simulations_needs_a_secret(secret: bytes | None) -> None:
+    header = msgspec.structs.replace(HEADER, seed=None)
+    with pytest.raises(LocalProtocolError, match="expected a secret of 32 bytes for the log"):
+        Recorder(lambda _: None, header, secret=secret)

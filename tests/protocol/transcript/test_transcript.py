@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.transcript.entries import MAGIC, Ending
-from protocol.transcript.reader import Block, TranscriptReader, read
+from protocol.transcript.entries import Ending
+from protocol.transcript.log import log_secret_of
+from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
+from protocol.transcript.wrapper import Unwrapped
+from tests.recorded.forgeries import Forgery
 from tests.recorded.transcripts import (
     ANNA,
     ASKS,
@@ -34,16 +37,14 @@ from tests.recorded.transcripts import (
 )
 from tests.vectors.make import tree_hash
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-1.hex"
+GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-2.hex"
 GOLDEN_DIGEST = "46061cc21e88e086d9dc4ccc36295b8226ae4af37fde0a552bb290ba76e06196"
-SIGNED = GOLDEN.with_name("transcript-1-signed.hex")
+SIGNED = GOLDEN.with_name("transcript-2-signed.hex")
 
 
-def contents(file: bytes) -> list[tuple[bytes, bytes]]:
-    """Type and expanded content of every block."""
-    blocks = list(read(file))
-    assert all(isinstance(block, Block) for block in blocks)
-    return [(b.kind, b.content(HEADER)) for b in blocks if isinstance(b, Block)]
+def contents(file: bytes) -> bytes:
+    """What is in the wrapper."""
+    return b"".join(Unwrapped(file))
 
 
 def test_what_was_recorded_is_read() -> None:
@@ -51,9 +52,17 @@ def test_what_was_recorded_is_read() -> None:
     reader = TranscriptReader(file)
     assert reader.header == HEADER
     assert tuple(reader) == ENTRIES
-    assert reader.ending == Ending(entries=13, digest=digest, complete=True, reason="")
+    assert reader.ending == Ending(
+        log=Forgery().root(Forgery().contents()[:-1]),
+        roster=tree_hash([key + name.encode() for name, key in ROSTER]),
+        digest=digest,
+        result=None,
+        complete=True,
+        reason="",
+    )
+    assert reader.secret == log_secret_of(7)
     assert reader.fault is None
-    assert reader.torn is None
+    assert not reader.torn
 
 
 def test_a_sound_file_is_intact() -> None:
@@ -145,7 +154,8 @@ def test_digest_binds_session_body_order_and_number() -> None:
 
 def test_a_crash_at_any_byte_leaves_a_readable_prefix() -> None:
     file, digest = sample().content, sample().digest
-    boundaries = {len(MAGIC), *(item.offset for item in read(file) if isinstance(item, Block))}
+    unwrapped = Unwrapped(file)
+    boundaries = {unwrapped.stored for _ in unwrapped}
     for size in range(len(file)):
         found = verify(file[:size])
         assert found.faults == (), size
@@ -160,7 +170,7 @@ def test_a_crash_at_any_byte_leaves_a_readable_prefix() -> None:
         entries = tuple(reader)
         assert entries == ENTRIES[: len(entries)]
         assert len(entries) == found.entries
-        assert (reader.torn is not None) == found.torn
+        assert reader.torn == found.torn
         assert reader.fault is None
         assert reader.ending is None
     assert verify(file, digest=digest).intact
@@ -197,7 +207,7 @@ def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
 def test_no_repr_shows_a_seed_or_a_body() -> None:
     seeded = msgspec.structs.replace(HEADER, seed=987_654_321)
     file = sample(seeded).content
-    shown = repr((seeded, ENTRIES, verify(file), list(read(file))))
+    shown = repr((seeded, ENTRIES, verify(file)))
     assert "987654321" not in shown
     assert "anna 0" not in shown
     assert "GET /" not in shown
@@ -211,7 +221,7 @@ def test_golden_file_is_read_and_written_the_same() -> None:
     assert verify(file, digest=digest).intact
     assert tuple(TranscriptReader(file)) == ENTRIES
     assert contents(written) == contents(file)
-    assert written[: len(MAGIC)] == file[: len(MAGIC)] == b"sottovoce transcript 1\n"
+    assert written[9:].startswith(b"sottovoce transcript 2\n")
 
 
 def test_golden_signed_file_is_read_and_written_the_same() -> None:

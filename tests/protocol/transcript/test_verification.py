@@ -1,4 +1,4 @@
-"""Every rule of verification against planted violations, with chain and closing made to fit."""
+"""Every rule of verification against planted violations, with the last entry made to fit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import zstandard
 
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript import verification
-from protocol.transcript.reader import RULES, Block, read
+from protocol.transcript.reader import RULES
 from protocol.transcript.verification import verify
+from protocol.transcript.wrapper import Unwrapped
 from tests.recorded.forgeries import Forgery, pack, rules
 from tests.recorded.runs import written
 from tests.recorded.transcripts import HEADER, SESSION, delivered, envelope, sample, sent
@@ -57,32 +57,14 @@ def send(sender: str, seq: int) -> Plant:
     return insert("Sent", 9, [SESSION, sender, "aggregator", seq, "Report", b"x"])
 
 
-def content_of(*entries: bytes) -> bytes:
-    return b"".join(len(entry).to_bytes(4, "big") + entry for entry in entries)
+def add(content: bytes, *, where: str = "records") -> Plant:
+    return lambda f: getattr(f, where).append(content)
 
 
-def set_frame(frame: Callable[[bytes], bytes]) -> Plant:
-    return lambda f: setattr(f, "frame", frame)
+def end(**changes: object) -> Plant:
+    return lambda f: f.ending.update(changes)
 
 
-def add_block(kind: bytes, content: bytes, *, where: str = "blocks", counted: int = 0) -> Plant:
-    def plant(f: Forgery) -> None:
-        getattr(f, where).append((kind, content))
-        f.ending["entries"] = len(f.entries) + counted
-
-    return plant
-
-
-def unsized(content: bytes) -> bytes:
-    return zstandard.ZstdCompressor(write_content_size=False).compress(content)
-
-
-def with_bomb(f: Forgery) -> None:
-    """70 MB of zeros in a few kB: over the cap of any block of this transcript."""
-    f.blocks.append((b"E", bytes(70_000_000)))
-
-
-CLOSING = pack(["Ending", 13, bytes(32), True, ""])
 LATE = pack(["Refused", 1, "link", "late", b""])
 
 PLANTED: dict[str, tuple[Plant, set[str]]] = {
@@ -98,7 +80,7 @@ PLANTED: dict[str, tuple[Plant, set[str]]] = {
     "foreign kind": (set_sent(4, 4, "Confession"), {"kind"}),
     "oversize body": (set_sent(4, 5, bytes(65)), {"body-size"}),
     "negative seq": (set_sent(4, 3, -1), {"entries"}),
-    "envelope of a wrong type": (set_sent(4, 3, "1"), {"entries", "closing-digest"}),
+    "envelope of a wrong type": (set_sent(4, 3, "1"), {"entries", "ending"}),
     "sent after departing": (send("bert", 1), {"departed"}),
     "foreign departing": (insert("Departed", 9, "carl", "gone"), {"departed"}),
     "delivered without sent": (
@@ -126,33 +108,23 @@ PLANTED: dict[str, tuple[Plant, set[str]]] = {
     "entry with too many fields": (insert("Departed", 9, "bert", "gone", 1), {"entries"}),
     "negative time": (insert("Departed", -9, "bert", "gone"), {"entries"}),
     "long excerpt": (insert("Refused", 9, "link", "why", bytes(257)), {"entries"}),
-    "ending among entries": (insert("Ending", 13, bytes(32), True, ""), {"entries"}),
-    "uncanonical entry": (
-        add_block(b"E", content_of(LATE.replace(b"\x01\xa4link", b"\xcc\x01\xa4link")), counted=1),
-        {"entries"},
+    "uncanonical entry": (add(LATE.replace(b"\x01\xa4link", b"\xcc\x01\xa4link")), {"entries"}),
+    "empty entry": (add(b""), {"entries"}),
+    "time beyond reading": (insert("Departed", 1 << 63, "bert", "gone"), {"entries"}),
+    "seq beyond reading": (set_sent(4, 3, 1 << 63), {"entries"}),
+    "long entry": (add(bytes((1 << 16) + 65)), {"length"}),
+    "entry after the last": (add(LATE, where="after"), {"ending"}),
+    "second last entry": (
+        lambda f: f.after.append(f.contents()[-1]),
+        {"ending"},
     ),
-    "entry cut short": (add_block(b"E", content_of(LATE)[:-1]), {"entries"}),
-    "length cut short": (add_block(b"E", content_of(LATE) + b"\0\0", counted=1), {"entries"}),
-    "block without entries": (add_block(b"E", b""), {"frame"}),
-    "unknown block": (add_block(b"X", b"x"), {"block-type"}),
-    "second header": (add_block(b"H", b"x"), {"header-first", "header"}),
-    "header not first": (
-        add_block(b"E", content_of(LATE), where="before", counted=1),
-        {"header-first"},
-    ),
-    "entries after closing": (
-        add_block(b"E", content_of(LATE), where="after"),
-        {"closing"},
-    ),
-    "second closing": (
-        add_block(b"C", CLOSING, where="after"),
-        {"closing", "closing-digest"},
-    ),
-    "malformed closing": (add_block(b"C", b"x"), {"closing"}),
-    "wrong count": (lambda f: f.ending.update(entries=12), {"closing-count"}),
-    "wrong digest": (lambda f: f.ending.update(digest=bytes(32)), {"closing-digest"}),
-    "short digest": (lambda f: f.ending.update(digest=bytes(31)), {"closing"}),
-    "format 2": (set_header(format=2), {"header"}),
+    "malformed last entry": (end(log=bytes(31)), {"entries"}),
+    "long reason": (end(complete=False, reason="x" * 1025), {"entries"}),
+    "wrong log": (end(log=bytes(32)), {"ending"}),
+    "wrong roster": (end(roster=bytes(32)), {"ending"}),
+    "wrong digest": (end(digest=bytes(32)), {"ending"}),
+    "wrong result": (end(result=bytes(32)), {"ending"}),
+    "no note": (add(pack(["Checkpoint", "hello"]), where="after"), {"checkpoint"}),
     "short session": (set_header(session=b"short"), {"header", "session"}),
     "no aggregator": (
         lambda f: f.header["roster"].pop(0),
@@ -169,16 +141,6 @@ PLANTED: dict[str, tuple[Plant, set[str]]] = {
     "unknown profile": (set_header(recording="some"), {"header"}),
     "negative seed": (set_header(seed=-1), {"header"}),
     "no kernel": (set_header(kinds=["Ask", "Report"]), {"header", "kind"}),
-    "unsized frames": (set_frame(unsized), {"frame"}),
-    "skippable frames": (
-        set_frame(lambda c: b"\x50\x2a\x4d\x18" + len(c).to_bytes(4, "little") + c),
-        {"frame"},
-    ),
-    "two frames": (
-        set_frame(lambda c: zstandard.compress(c) + zstandard.compress(b"more")),
-        {"frame"},
-    ),
-    "bomb": (with_bomb, {"frame"}),
 }
 
 
@@ -187,11 +149,7 @@ def test_the_sound_forgery_is_what_the_recorder_writes() -> None:
     forgery = Forgery()
     assert forgery.digest() == digest
     assert verify(forgery.write(), digest=digest).intact
-    ours, theirs = (
-        b"".join(item.content(HEADER) for item in read(f) if isinstance(item, Block))
-        for f in (file, forgery.write())
-    )
-    assert ours == theirs
+    assert b"".join(Unwrapped(file)) == forgery.plain()
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -219,9 +177,9 @@ def test_faults_say_where(name: str, entry: int) -> None:
 
 def test_faults_of_one_file_are_all_found() -> None:
     forgery = Forgery()
-    for name in ("wrong session", "oversize body", "sent after departing", "wrong count"):
+    for name in ("wrong session", "oversize body", "sent after departing", "wrong digest"):
         PLANTED[name][0](forgery)
-    expected = {"session", "body-size", "departed", "closing-count"}
+    expected = {"session", "body-size", "departed", "ending"}
     assert rules(verify(forgery.write())) == expected
 
 
@@ -275,7 +233,7 @@ def test_every_rule_is_listed_and_has_a_planted_violation() -> None:
     page = Path(__file__).parents[3] / "docs" / "transcript-format.md"
     described = re.findall(r"^\| \d+ +\| `([a-z-]+)`", page.read_text("utf-8"), re.MULTILINE)
     assert tuple(described) == RULES
-    by_bytes = {"magic", "guard", "chain", "digest"}
+    by_bytes = {"magic", "digest"}
     # Of a signed record: test_tampering_signed and test_checkpoints.
-    by_bytes |= {"head", "checkpoint", "published"}
+    by_bytes |= {"head", "published"}
     assert by_bytes.union(*(expected for _, expected in PLANTED.values())) == set(RULES)

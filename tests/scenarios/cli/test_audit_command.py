@@ -333,7 +333,7 @@ def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
 def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     said = sottovoce("run", "quickstart", "--set", "residents=20", "--out", tmp_path)
     assert said.code == 0, said.err
-    path, published = tmp_path / "transcript.svt", tmp_path / "transcript.checkpoint.json"
+    path, published = tmp_path / "transcript.svt", tmp_path / "transcript.checkpoint"
     said = sottovoce("audit", path, "--checkpoint", published)
     assert said.code == 0
     assert "All 20 parties signed what they said." in said.out

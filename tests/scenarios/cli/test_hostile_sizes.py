@@ -15,7 +15,7 @@ from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.sharing.messages import Join, Upload
 from protocol.surveys.limits import MAX_RECORDS
-from protocol.transcript.entries import Departed, Header, Refused, Sent, encode_entry
+from protocol.transcript.entries import Departed, Header, Refused, Sent, encode_item
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import encode_envelope
 from tests.recorded.hostile import (
@@ -85,7 +85,7 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
         ),
     ),
     "members": (
-        "expands to",
+        "a header of more than 4194304 B",
         lambda: header(
             "rr-joint",
             asked(1),
@@ -93,7 +93,10 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
             roster=tuple((PartyId("a"), b"\xaa" * 32) for _ in range(1_200_000)),
         ),
     ),
-    "nothing but maps": ("expands to", lambda: header("rr-joint", asked(1), {"maps": []})),
+    "nothing but maps": (
+        "a header of more than 4194304 B",
+        lambda: header("rr-joint", asked(1), {"maps": []}),
+    ),
 }
 MAPS = b"\xa4maps\xdd" + (50_000_000).to_bytes(4) + b"\x80" * 50_000_000
 """An array of empty maps, in place of the empty one."""
@@ -133,7 +136,7 @@ def sent(
     to: PartyId = AGGREGATOR,
 ) -> bytes:
     envelope = Envelope(head.session, sender, to, seq, kind, body)
-    return encode_entry(Sent(at=seq, envelope=encode_envelope(envelope)))
+    return encode_item(Sent(at=seq, envelope=encode_envelope(envelope)))
 
 
 def undelivered(path: Path) -> Path:
@@ -160,7 +163,7 @@ def reasons(path: Path) -> Path:
 
 def alike(path: Path) -> Path:
     """Five million entries of one kind, which take no room in the file."""
-    entry = encode_entry(Refused(at=0, link=PARTY, reason="", excerpt=b""))
+    entry = encode_item(Refused(at=0, link=PARTY, reason="", excerpt=b""))
     return write(path, hostile_header(small_variant()), [entry] * 5_000_000, 500_000)
 
 

@@ -75,7 +75,7 @@ def test_verify_with_a_digest(quick: Recorded) -> None:
 def doctored(content: bytes) -> bytes:
     """A file with another result, by whoever holds it: parties' words are signed, and stay."""
     forgery = Forgery(content)
-    forgery.entries = [entry for entry in forgery.entries if entry[0] != "Checkpoint"]
+    forgery.notes.clear()
     [result] = [e[2] for e in forgery.entries if e[0] == "Sent" and e[2][4] == "Pooled"]
     codes, counts = msgspec.msgpack.decode(result[5])
     # The last part of an array is its content, here little-endian numbers.
@@ -95,7 +95,7 @@ def test_rewritten_words_of_a_party_are_told_by_its_signature(
     quick: Recorded, tmp_path: Path
 ) -> None:
     forgery = Forgery(quick.path.read_bytes())
-    forgery.entries = [entry for entry in forgery.entries if entry[0] != "Checkpoint"]
+    forgery.notes.clear()
     forgery.entries[forgery.place("party-01", 0)][2][5] = b"\x90"
     path = tmp_path / "forged.svt"
     path.write_bytes(forgery.write())
@@ -111,19 +111,31 @@ def test_a_torn_file_is_incomplete(left: int, quick: Recorded, tmp_path: Path) -
     path.write_bytes(quick.path.read_bytes()[:left])
     said = sottovoce("verify", path)
     assert said.code == 1
-    assert "Incomplete: the file breaks off inside a block, as after a crash" in said.out
+    assert "Incomplete: the file breaks off inside an entry, as after a crash" in said.out
     assert "fault:" not in said.out
 
 
-def test_a_changed_byte_is_a_fault(quick: Recorded, tmp_path: Path) -> None:
-    content = bytearray(quick.path.read_bytes())
-    content[-40] ^= 1
+def test_a_changed_byte_of_the_log_is_a_fault(quick: Recorded, tmp_path: Path) -> None:
+    content = bytearray(Forgery(quick.path.read_bytes()).plain())
+    content[-800] ^= 1
     path = tmp_path / "changed.svt"
     path.write_bytes(content)
     said = sottovoce("verify", path)
     assert said.code == 1
     assert "fault: byte " in said.out
     assert sottovoce("audit", path).code == 1
+
+
+def test_a_changed_byte_of_the_wrapper_has_no_verdict(quick: Recorded, tmp_path: Path) -> None:
+    content = bytearray(quick.path.read_bytes())
+    content[-40] ^= 1
+    path = tmp_path / "changed.svt"
+    path.write_bytes(content)
+    said = sottovoce("verify", path, "--digest", quick.digest)
+    assert said.code == 1
+    assert "Could not finish: the file cannot be unpacked: byte " in said.out
+    assert "fault:" not in said.out
+    assert "could not finish: byte " in sottovoce("audit", path).out
 
 
 def test_audit(quick: Recorded) -> None:

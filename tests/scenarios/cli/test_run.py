@@ -65,7 +65,7 @@ def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) ->
         assert said.out == (out / "result.json").read_text()
         assert {path.name for path in out.iterdir()} == {
             "transcript.svt",
-            "transcript.checkpoint.json",
+            "transcript.checkpoint",
             "result.json",
         }
         result = said.json

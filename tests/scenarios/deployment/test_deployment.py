@@ -120,7 +120,7 @@ def test_a_party_gets_a_receipt_for_what_it_signed(
     keys: Path, surveys: list[Path], tmp_path: Path
 ) -> None:
     transcript, checkpoint = (
-        surveys[0] / name for name in ("transcript.svt", "transcript.checkpoint.json")
+        surveys[0] / name for name in ("transcript.svt", "transcript.checkpoint")
     )
     found = sottovoce("verify", transcript, "--checkpoint", checkpoint, "--json").json
     assert found["signed"]["parties"] == "all"
@@ -145,7 +145,7 @@ def test_a_party_gets_a_receipt_for_what_it_signed(
 
 def test_a_session_that_is_run_twice_has_two_ends(surveys: list[Path], tmp_path: Path) -> None:
     """To everybody else, a survey that is done again in its session is a fork of it."""
-    other = surveys[1] / "transcript.checkpoint.json"
+    other = surveys[1] / "transcript.checkpoint"
     evidence = tmp_path / "evidence.json"
     said = sottovoce(
         *("verify", surveys[0] / "transcript.svt", "--checkpoint", other, "--evidence", evidence)

@@ -17,7 +17,8 @@ import pytest
 from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import header_of
-from protocol.transcript.reader import Block, TranscriptReader, read
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.wrapper import Unwrapped
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope
 from scenarios import simulate
@@ -27,6 +28,7 @@ from scenarios.deployment.remembered import KEY_BYTES, remembering
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
 from scenarios.files.kept_records import growing, make_way, partial_path
 from scenarios.running.errors import UsageError
+from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.runs import written
 from tests.recorded.signed import signed_run
 from tests.scenarios.command import OWN, Said, complaint, sottovoce
@@ -35,7 +37,7 @@ from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
 EXAMPLE = ("run", "ind-joint-example", "--set", "runs=2")
-FILES = {"transcript.svt", "transcript.checkpoint.json", "result.json"}
+FILES = {"transcript.svt", "transcript.checkpoint", "result.json"}
 PARTIAL = "transcript.svt.partial"
 RECORDS = town(12, seed=2)
 VARIANT = RRIndependent.with_keep(RECORDS.survey, 0.6)
@@ -169,7 +171,7 @@ def test_force_moves_a_record_aside_and_both_verify(keys: Path, out: Path) -> No
     assert contents(aside) == before
     assert modes(aside) == {0o700}
     for folder in (out, aside):
-        checkpoint = folder / "transcript.checkpoint.json"
+        checkpoint = folder / "transcript.checkpoint"
         said = sottovoce("verify", folder / "transcript.svt", "--checkpoint", checkpoint)
         assert said.code == 0, said.out
     assert (out / "transcript.svt").read_bytes() != before["transcript.svt"]
@@ -247,7 +249,7 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
             "transcript.svt", b"notes of mine", "cannot be read", id="something else as transcript"
         ),
         pytest.param(
-            "transcript.checkpoint.json",
+            "transcript.checkpoint",
             b"{}",
             "is the checkpoint of a transcript that is not here",
             id="a checkpoint alone",
@@ -324,7 +326,7 @@ def test_a_record_that_was_moved_takes_no_other_ones_name(gone: bool, tmp_path: 
     assert contents(tmp_path) == {
         moved: SIMULATED,
         "here/t.svt.partial": REAL,
-        "here/t.checkpoint.json": b"the second one's",
+        "here/t.checkpoint": b"the second one's",
     }
 
 
@@ -352,7 +354,7 @@ def test_two_surveys_in_a_folder_that_was_renamed(keys: Path, tmp_path: Path) ->
             everybody_answers(keys, elsewhere)
             assert second.wait(timeout=60) == 0
     assert contents(out).keys() == FILES
-    checkpoint = out / "transcript.checkpoint.json"
+    checkpoint = out / "transcript.checkpoint"
     for path, more in (
         (out / "transcript.svt", ("--checkpoint", checkpoint)),
         (there / PARTIAL, ()),
@@ -394,11 +396,16 @@ def test_a_survey_held_while_a_simulation_computes_keeps_its_result(
     assert ("result.json" in contents(out)) == ("result.json" in there)
 
 
-RECORD, FIRST = "transcript.svt", "checkpoint-0.json"
+def first_checkpoint(transcript: Path) -> str:
+    """The name that the first checkpoint of a record gets."""
+    return f"size-{checkpoints_of(transcript.read_bytes())[0].size}.checkpoint"
+
+
+RECORD, FIRST = "transcript.svt", "first.checkpoint"
 OUTPUTS = {
     "audit": ("audit", RECORD, "--html"),
     "receipt": ("prove", RECORD, "anna", "--out"),
-    "extension": ("prove", RECORD, "--since", FIRST, "--out"),
+    "consistency": ("prove", RECORD, "--since", FIRST, "--out"),
     "synthetic": (*QUICK, "--synthetic"),
     "plot": (*QUICK, "--plot"),
 }
@@ -411,8 +418,9 @@ def test_no_output_replaces_what_is_kept(
 ) -> None:
     monkeypatch.chdir(out)
     assert sottovoce("verify", RECORD, "--checkpoints", ".").code == 0
+    shutil.copy(first_checkpoint(out / RECORD), FIRST)
     kept = tmp_path / "kept"
-    shutil.copytree(out, kept / "out", ignore=shutil.ignore_patterns("checkpoint-*"))
+    shutil.copytree(out, kept / "out", ignore=shutil.ignore_patterns("size-*", FIRST))
     shutil.copy(RECORD, kept / "out" / PARTIAL)
     shutil.copytree(keys / "anna", kept / "anna")
     if output == "plot":
@@ -472,8 +480,10 @@ def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> 
 
 
 def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path: Path) -> None:
-    blocks = [b for b in read((held / "transcript.svt").read_bytes()) if isinstance(b, Block)]
-    most = blocks[1].offset + 20
+    unwrapped = Unwrapped((held / "transcript.svt").read_bytes())
+    ends = [unwrapped.stored for _ in unwrapped]
+    # Inside the first entries, after the header.
+    most = ends[1] + 20
     out = tmp_path / "out"
     # The limit holds for what is started here, too.
     with small_files(most), aggregating(keys, out) as (aggregator, where, _):
@@ -485,8 +495,7 @@ def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path:
     assert (out / PARTIAL).stat().st_size == most
     reader = TranscriptReader((out / PARTIAL).read_bytes())
     assert list(reader) == []
-    assert reader.torn is not None
-    assert reader.torn.offset == blocks[1].offset
+    assert reader.torn
     assert PARTIAL in complaint(aggregate(keys, out))
 
 
@@ -567,10 +576,10 @@ def test_a_full_disk_leaves_nothing_under_a_final_name(
     plan = plan_file(tmp_path)
     new = tmp_path / "new"
     new.mkdir()
-    transcript, checkpoint = out / "transcript.svt", out / "transcript.checkpoint.json"
+    transcript, checkpoint = out / "transcript.svt", out / "transcript.checkpoint"
     fork = new / "fork.json"
     write_checkpoint(signed_run().checkpoint, new / "fork.svt")
-    (new / "fork.checkpoint.json").rename(fork)
+    (new / "fork.checkpoint").rename(fork)
     before = contents(new)
     with small_files(300):
         for path, command in (
@@ -578,7 +587,10 @@ def test_a_full_disk_leaves_nothing_under_a_final_name(
             (new / "a.html", ("audit", transcript, "--html", new / "a.html")),
             (new / "s.csv", (*QUICK, "--synthetic", new / "s.csv")),
             (new / "p.svg", (*QUICK, "--plot", new / "p.svg")),
-            (new / "checkpoint-0.json", ("verify", transcript, "--checkpoints", new)),
+            (
+                new / first_checkpoint(transcript),
+                ("verify", transcript, "--checkpoints", new),
+            ),
             (new / "result.json", (*EXAMPLE, "--out", new)),
             (new / "keys", ("keys", plan, "--count", 3, "--out", new / "keys")),
         ):
@@ -609,7 +621,7 @@ def test_two_aggregators_do_not_share_a_record(keys: Path, tmp_path: Path) -> No
         everybody_answers(keys, where)
         assert aggregator.wait(timeout=60) == 0
     assert contents(tmp_path).keys() == FILES
-    checkpoint = tmp_path / "transcript.checkpoint.json"
+    checkpoint = tmp_path / "transcript.checkpoint"
     said = sottovoce("verify", tmp_path / "transcript.svt", "--checkpoint", checkpoint)
     assert said.code == 0, said.out
 
@@ -689,7 +701,7 @@ def test_another_records_checkpoint_beside_a_simulation_is_kept(
 @pytest.mark.parametrize("content", [b"", b"{", b"{}"])
 def test_what_is_no_checkpoint_beside_a_simulation(content: bytes, tmp_path: Path) -> None:
     assert sottovoce(*QUICK, "--out", tmp_path).code == 0
-    beside = tmp_path / "transcript.checkpoint.json"
+    beside = tmp_path / "transcript.checkpoint"
     beside.write_bytes(content)
     said = sottovoce(*QUICK, "--out", tmp_path)
     if content:
@@ -701,7 +713,7 @@ def test_what_is_no_checkpoint_beside_a_simulation(content: bytes, tmp_path: Pat
 
 def test_a_pipe_in_the_place_of_a_companion_is_kept(tmp_path: Path) -> None:
     assert sottovoce(*QUICK, "--out", tmp_path).code == 0
-    for name in ("transcript.checkpoint.json", "result.json"):
+    for name in ("transcript.checkpoint", "result.json"):
         path = tmp_path / name
         path.unlink()
         os.mkfifo(path)
@@ -715,7 +727,7 @@ def test_a_link_beside_a_simulation_is_replaced(tmp_path: Path) -> None:
     out, target = tmp_path / "out", tmp_path / "target"
     target.write_bytes(b"kept")
     assert sottovoce(*QUICK, "--out", out).code == 0
-    checkpoint = out / "transcript.checkpoint.json"
+    checkpoint = out / "transcript.checkpoint"
     checkpoint.unlink()
     checkpoint.symlink_to(target)
     assert sottovoce(*QUICK, "--out", out).code == 0
@@ -759,7 +771,7 @@ def test_a_pipe_in_a_partys_folder_is_refused(name: str, keys: Path, tmp_path: P
 
 
 def test_a_pipe_among_checkpoints_is_refused(held: Path, tmp_path: Path) -> None:
-    path = tmp_path / FIRST
+    path = tmp_path / first_checkpoint(held / RECORD)
     piped(path)
     code, complained = said_alone("verify", held / RECORD, "--checkpoints", tmp_path)
     assert (code, complained) == (2, f"sottovoce: {path}: is not a regular file\n")

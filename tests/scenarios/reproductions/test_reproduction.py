@@ -281,7 +281,7 @@ def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path
     assert sottovoce(*arguments, "--transport", "local", "--json").json["runs"] == 1
     assert {path.name for path in tmp_path.iterdir()} == {
         "result.json",
-        "transcript.checkpoint.json",
+        "transcript.checkpoint",
         "transcript.svt",
     }
     assert sottovoce("verify", tmp_path / "transcript.svt").code == 0

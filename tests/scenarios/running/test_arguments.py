@@ -172,7 +172,7 @@ def test_a_transcript_is_named_by_text(tmp_path: Path, transport: Any) -> None:
         assert transcript.verify(digest=outcome.digest).intact
         assert transcript.path == Path(path)
         assert repr(transcript) == f"Transcript({path})"
-    published = read_checkpoint(str(tmp_path / "below" / "t.checkpoint.json"))
+    published = read_checkpoint(str(tmp_path / "below" / "t.checkpoint"))
     assert outcome.transcript.verify(checkpoint=published).published == "fits"
     with pytest.raises(UsageError, match="nosuch: no such transcript"):
         open_transcript("nosuch")

@@ -136,7 +136,7 @@ def test_a_growing_file_replaces_nothing_before_its_end(tmp_path: Path) -> None:
     path, partial = tmp_path / "t.svt", tmp_path / "t.svt.partial"
     simulate(VARIANT, RECORDS, path=path)
     earlier = path.read_bytes()
-    checkpoint = tmp_path / "t.checkpoint.json"
+    checkpoint = tmp_path / "t.checkpoint"
 
     def failing(error: Exception, *, begun: bool) -> None:
         with growing(path) as file:

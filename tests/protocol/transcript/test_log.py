@@ -1,0 +1,55 @@
+"""The log: leaves by the description, roots as they grow, salts that are all different."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from protocol.transcript.log import LARGEST_LEAF, Log, log_leaf, log_secret_of, salts
+from tests.vectors.make import log_leaves, tree_hash
+
+SECRET = bytes(range(32))
+
+
+def test_a_log_has_the_root_that_the_format_says_at_every_size() -> None:
+    contents = [b"\x90" * (i * 97 % 2000) for i in range(130)]
+    log = Log(SECRET)
+    for size, content in enumerate(contents):
+        assert log.size == size
+        if size % 7 == 0 or size > 120:
+            assert log.root() == tree_hash(log_leaves(SECRET, contents[:size]))
+        log.add(content)
+
+
+def test_batches_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = [b"\x90%d" % i for i in range(50)]
+    roots = set()
+    for batch in (1, 2, 7, 64):
+        monkeypatch.setattr("protocol.transcript.log._BATCH", batch)
+        log = Log(SECRET, proving=True)
+        for content in contents:
+            log.add(content)
+        roots.add(log.root())
+        assert len(log.hashes) == 50
+    assert roots == {tree_hash(log_leaves(SECRET, contents))}
+
+
+def test_salts_are_cut_from_one_stream_anywhere() -> None:
+    whole = salts(SECRET, 0, 300)
+    assert whole[16 * 7 : 16 * 20] == salts(SECRET, 7, 13)
+    assert len({whole[i : i + 16] for i in range(0, len(whole), 16)}) == 300
+
+
+def test_a_long_content_stands_in_its_leaf_by_its_hash() -> None:
+    short, long = b"\x90" * LARGEST_LEAF, b"\x90" * (LARGEST_LEAF + 1)
+    salt = bytes(16)
+    assert log_leaf(salt, short) == salt + short
+    assert len(log_leaf(salt, long)) == 16 + 1 + 32
+    assert len({log_leaf(salt, content) for content in (short, long, short[:33], b"")}) == 4
+
+
+def test_secrets_of_simulations_differ() -> None:
+    found = [log_secret_of(seed) for seed in range(20)]
+    assert all(a != b for a, b in itertools.combinations(found, 2))
+    assert repr(Log(SECRET)) == "Log(0 leaves)"
