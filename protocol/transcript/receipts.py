@@ -23,7 +23,7 @@ from protocol.session.heads import head_of, is_signed
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, roster_leaf
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import Count, Ending, Hash, Item, Sent, decode_item
+from protocol.transcript.entries import MAX_NUMBER, Count, Ending, Hash, Item, Sent, decode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope
@@ -169,9 +169,10 @@ def closed_of(envelope: Envelope | None) -> Closed | None:
     ):
         return None
     try:
-        return canonical(envelope.body, _closings, what="closing")
+        closed = canonical(envelope.body, _closings, what="closing")
     except ValueError:
         return None
+    return closed if closed.round <= MAX_NUMBER else None
 
 
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
@@ -230,14 +231,15 @@ def _is_counted(receipt: Receipt, counted: Counted) -> bool:
     report, closed = counted.report.envelope, closed_of(counted.closing.envelope)
     if report is None or closed is None or len(closed.counted) != (receipt.members + 7) // 8:
         return False
-    place = receipt.place
+    counted_bits = int.from_bytes(closed.counted, "little")
     return (
         (report.sender, report.recipient) == (receipt.party, AGGREGATOR)
         and report.kind == closed.of
         and report.kind not in _KERNEL
         and counted.report.index < counted.closing.index
-        and place < receipt.members
-        and bool(closed.counted[place >> 3] >> (place & 7) & 1)
+        and receipt.place < receipt.members
+        and counted_bits >> receipt.members == 0
+        and bool(counted_bits >> receipt.place & 1)
     )
 
 

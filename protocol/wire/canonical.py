@@ -1,4 +1,4 @@
-"""Reads what is stored on its own and has one encoding alone: statements, receipts, extensions."""
+"""Reads what is stored on its own and has one encoding alone: entries, heads, receipts."""
 
 from __future__ import annotations
 

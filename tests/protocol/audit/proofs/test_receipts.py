@@ -233,8 +233,8 @@ def lying(place: int, **changes: Any) -> Change:
     return change
 
 
-def closing(of: str = "Report", counted: bytes = b"\xfe") -> Change:
-    return lying(CLOSING, body=msgspec.msgpack.encode([of, -1, b"\xfe", counted]))
+def closing(of: str = "Report", counted: bytes = b"\xfe", round_: int = -1) -> Change:
+    return lying(CLOSING, body=msgspec.msgpack.encode([of, round_, b"\xfe", counted]))
 
 
 def of_kernel_kind(contents: list[bytes]) -> None:
@@ -257,6 +257,7 @@ LIES: dict[str, tuple[Change, str]] = {
     "a kernel kind": (of_kernel_kind, NOT_COUNTED),
     "of another kind": (closing("More"), NOT_COUNTED),
     "not counted": (closing(counted=b"\xfc"), NOT_COUNTED),
+    "a round beyond reading": (closing(round_=1 << 63), NOT_COUNTED),
     "a bitmap too long": (closing(counted=b"\xfe\0"), NOT_COUNTED),
     "closed by a party": (lying(CLOSING, sender=TWO), NOT_COUNTED),
     "closed in place of the report": (swapped, NOT_COUNTED),
@@ -277,6 +278,13 @@ def test_what_an_aggregator_makes_up_is_found(what: str) -> None:
     change, says = LIES[what]
     problems = problems_of(*made_up(change))
     assert any(says in problem for problem in problems), problems
+
+
+def test_a_bitmap_names_nobody_beyond_the_roster() -> None:
+    receipt, checkpoint = made_up()
+    for members, sound in ((8, True), (7, False)):
+        forged = msgspec.structs.replace(receipt, members=members)
+        assert (NOT_COUNTED not in problems_of(forged, checkpoint)) == sound
 
 
 def test_a_closing_before_the_report_does_not_count_it() -> None:
