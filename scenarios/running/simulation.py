@@ -145,12 +145,14 @@ async def simulate_async(
     transport = _carrier(transport, "memory", workers)
     if transport == "local":
         raise UsageError("transport 'local' is not asynchronous: call simulate")
-    keys = None if workers is None else keys_by(engine_for(workers, engine))
+    keys = None
+    if workers is not None:
+        # Before the engine starts them.
+        most = len(records) if parties is None else parties
+        if workers > most:
+            raise UsageError(f"{workers} workers: expected at most {most}, one for each party")
+        keys = keys_by(engine_for(workers, engine))
     setting = setting_of(variant, records, seed=seed, parties=parties, keys=keys)
-    if workers is not None and workers > len(setting.holdings):
-        raise UsageError(
-            f"{workers} workers: expected at most {len(setting.holdings)}, one for each party"
-        )
     with (
         _recorded(setting, records, transport, rules, path, here=workers is None) as recorded,
         collector_paused(),

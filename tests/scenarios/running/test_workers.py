@@ -277,6 +277,20 @@ def test_what_does_not_fit_together(options: dict[str, Any], line: str) -> None:
         simulate(VARIANT, RECORDS, **{"engine": Threads(), **options})
 
 
+class Unused(Threads):
+    """Is handed nothing."""
+
+    jobs = window = 99
+
+    def submit(self, key: int, kernel: Any, argument: Any, *, again: bool = True) -> None:
+        raise AssertionError("a worker was started")
+
+
+def test_more_workers_than_parties_are_refused_before_any_is_started() -> None:
+    with pytest.raises(UsageError, match=f"expected at most {len(RECORDS)}, one for each party"):
+        simulate(VARIANT, RECORDS, workers=len(RECORDS) + 1, engine=Unused())
+
+
 QUICK = ("run", "quickstart", "--set", "residents=60", "--seed", 3)
 
 
