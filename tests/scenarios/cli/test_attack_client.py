@@ -178,6 +178,9 @@ class Careless(KeepUniform, frozen=True):
     def law(self, first, second):
         return super().law(first, second)
 
+    def row(self, code):
+        return super().row(code)
+
     @property
     def epsilon(self):
         return super().epsilon
