@@ -175,21 +175,36 @@ def _check_heard(
     Raises:
         UsageError: names it.
     """
-    for name in given:
-        rest = {other: value for other, value in given.items() if other != name}
-        if name == "project" or scenario.configure(rest) == scenario.configure(given):
-            continue
+
+    def is_heard(others: dict[str, Any]) -> bool:
         try:
-            without = surveyed(scenario, scenario.configure(rest), context)
+            other = surveyed(scenario, scenario.configure(others), context)
         except UsageError:
+            return True
+        own = asked.variant, asked.population.digest
+        return (other.variant, other.population.digest) != own
+
+    for name, value in given.items():
+        rest = {other: kept for other, kept in given.items() if other != name}
+        if name == "project" or is_heard(rest):
             continue
-        if (without.variant, without.population.digest) == (
-            asked.variant,
-            asked.population.digest,
-        ):
+        if scenario.configure(rest) == scenario.configure(given):
+            continue
+        # What it is by default may follow from others.
+        if not any(is_heard({**rest, name: near}) for near in _near(value)):
             raise UsageError(
                 f"parameter {name!r} changes nothing by law: neither what is asked nor who"
             )
+
+
+def _near(value: Any) -> tuple[int | float, ...]:
+    """Another value of a parameter that is a number; none of another one."""
+    text = str(value)
+    with contextlib.suppress(ValueError):
+        return (int(text) + 1,)
+    with contextlib.suppress(ValueError):
+        return (float(text) * 0.9,)
+    return ()
 
 
 @contextlib.contextmanager

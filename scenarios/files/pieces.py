@@ -161,7 +161,11 @@ def _framed(record: bytes) -> bytes:
 
 
 def _check_about(path: Path, record: bytes, about: Mapping[str, Any]) -> None:
-    found, wanted = (msgspec.json.decode(one) for one in (record, msgspec.json.encode(about)))
+    try:
+        found = msgspec.json.decode(record, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise _damaged(path, error) from error
+    wanted = msgspec.json.decode(msgspec.json.encode(about))
     if found != wanted:
         differing = [key for key in wanted if found.get(key) != wanted[key]]
         raise UsageError(
@@ -174,8 +178,12 @@ def _numbered(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:
     try:
         number, content = msgspec.msgpack.decode(record, type=tuple[tuple[int, int], bytes])
     except msgspec.MsgspecError as error:
-        raise UsageError(f"{path}: is damaged ({error}); delete it to begin anew") from error
+        raise _damaged(path, error) from error
     return number, msgspec.Raw(content)
+
+
+def _damaged(path: Path, error: Exception) -> UsageError:
+    return UsageError(f"{path}: is damaged ({error}); delete it to begin anew")
 
 
 def _named(kernel: Callable[..., Any]) -> str:

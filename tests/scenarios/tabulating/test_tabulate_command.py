@@ -127,6 +127,14 @@ def test_parameters_that_change_something_are_taken(tmp_path: Path) -> None:
     assert said["estimate"]["projection"] == "clip"
 
 
+@pytest.mark.parametrize("setting", ["p=0.7", "drop=0"])
+def test_what_is_so_by_default_may_be_set(setting: str) -> None:
+    options = ("adult-independent", "--n", "1000", "--set", "records=50")
+    said = sottovoce("tabulate", *options, "--set", setting, "--json")
+    assert said.code == 0, said.err
+    assert said.json["digest"] == sottovoce("tabulate", *options, "--json").json["digest"]
+
+
 def test_the_result_is_written_where_no_real_survey_is(tmp_path: Path) -> None:
     out = tmp_path / "out"
     said = sottovoce("tabulate", f"{LAWS}:warner", "--n", "1000", "--out", out)
