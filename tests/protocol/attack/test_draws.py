@@ -48,6 +48,9 @@ class Careless(KeepUniform, frozen=True):
     def law(self, first: int, second: int) -> Any:
         return super().law(first, second)
 
+    def row(self, code: int) -> Any:
+        return super().row(code)
+
     @property
     def epsilon(self) -> float:
         return super().epsilon
