@@ -17,6 +17,7 @@ import trio
 
 from parties.session import LINGER, lead_session, start_parties
 from protocol.crypto.randomness import Streams
+from protocol.errors import QuorumError
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
@@ -217,6 +218,11 @@ async def run_in_workers(
             hub.dismiss()
             with trio.move_on_after(linger):
                 await watched.all_back.wait()
+    failure = aggregator.failure
+    if failure is not None and not isinstance(failure, QuorumError):
+        # For want of a quorum the endings say it.
+        for why in watched.lost.values():
+            failure.add_note(why)
     return run_of(aggregator, watched.endings(exchange.departed))
 
 
@@ -255,6 +261,7 @@ class _Watched:
 
     Attributes:
         all_back: set when every task has returned or is lost.
+        lost: why each lost worker is, by its number.
     """
 
     def __init__(self, engine: Engine, charter: Charter, shards: Sequence[Shard]) -> None:
@@ -263,7 +270,7 @@ class _Watched:
         self._members = charter.roster.members
         self._shards = {shard.number: shard for shard in shards}
         self._ended: dict[int, ShardEnded] = {}
-        self._lost: dict[int, str] = {}
+        self.lost: dict[int, str] = {}
 
     async def run(self, tasks: Sequence[ShardTask], hub: ShardHub) -> None:
         """Have the tasks carried out; the parties of a task that is lost are gone."""
@@ -283,8 +290,8 @@ class _Watched:
                 if failure is None:
                     self._ended[number] = ended
                 else:
-                    self._lost[number] = f"lost with worker {number}: {failure}"
-                    hub.lose(self._shards[number], self._lost[number])
+                    self.lost[number] = f"lost with worker {number}: {failure}"
+                    hub.lose(self._shards[number], self.lost[number])
         self.all_back.set()
 
     def endings(self, departed: Mapping[PartyId, str]) -> dict[PartyId, str]:
@@ -302,9 +309,9 @@ class _Watched:
                     endings[name] = self._ended[number].endings.get(place, DONE)
                 elif left == LINK_CLOSED:
                     late = f"worker {number} did not return in time"
-                    endings[name] = f"had closed its link; {self._lost.get(number, late)}"
-                elif number in self._lost:
-                    endings[name] = self._lost[number]
+                    endings[name] = f"had closed its link; {self.lost.get(number, late)}"
+                elif number in self.lost:
+                    endings[name] = self.lost[number]
                 else:
                     endings[name] = "did not end in time" if left is None else left
         return endings

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import QuorumError
+from protocol.errors import ProtocolError, QuorumError
 from protocol.messages import DONE, LINK_CLOSED, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
 from protocol.session.roles import Me
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
-from protocol.variants import RRIndependent
+from protocol.variants import RRBA, RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios import Outcome, simulate
 from scenarios.datasets.town import TOWN, town
@@ -216,6 +216,13 @@ def test_a_worker_that_dies_at_once() -> None:
     assert outcome.trouble == {"lost with worker 1: its worker was killed": 12}
     with pytest.raises(QuorumError, match="lost with worker 1: its worker was killed"):
         simulate(VARIANT, RECORDS, workers=1, engine=Dying())
+
+
+def test_a_survey_that_fails_says_which_worker_was_lost() -> None:
+    variant = RRBA(survey=TOWN, p=0.6, block=4)
+    with pytest.raises(ProtocolError, match="parties sent valid answers") as raised:
+        simulate(variant, RECORDS, workers=1, engine=Dying())
+    assert raised.value.__notes__ == ["lost with worker 1: its worker was killed"]
 
 
 async def test_workers_that_never_come() -> None:
