@@ -1,12 +1,16 @@
-"""A bounded queue for one reader that tells its writers when there is room again."""
+"""A bounded queue for one reader that tells its writers when there is room again, and its link."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import trio
+
+from protocol.messages import Envelope, PartyId
+from transports.base import Link
 
 T = TypeVar("T")
 
@@ -117,3 +121,60 @@ class Mailbox(Generic[T]):
             self.takes += 1
             if self._writers:
                 self._writers.unpark(count=max(0, self._capacity - len(self._items)))
+
+
+class MailboxLink(Link, Generic[T]):
+    """The receiving side of a link, and its end.
+
+    Args:
+        member: whose link it is.
+        mail: what comes for it.
+    """
+
+    def __init__(self, member: PartyId, mail: Mailbox[T]) -> None:
+        self.mail = mail
+        self._member = member
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._member!r})"
+
+    async def receive(self) -> Envelope:
+        await self._wait()
+        return self._take(1)[0]
+
+    async def receive_many(self) -> list[Envelope]:
+        await self._wait()
+        return self._take(None)
+
+    def receive_nowait(self) -> list[Envelope]:
+        self._check()
+        return self._take(None)
+
+    async def aclose(self) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close at once, without waiting."""
+
+    @abstractmethod
+    def _take(self, most: int | None) -> list[Envelope]:
+        """What is in the mailbox, or the first ``most`` envelopes of it."""
+
+    async def _wait(self) -> None:
+        self._check()
+        if len(self.mail):
+            await trio.lowlevel.checkpoint()
+        try:
+            # Whoever else reads this link may have taken it all meanwhile.
+            if not len(self.mail):
+                await self.mail.wait()
+        except trio.EndOfChannel:
+            self._check()
+            raise
+
+    def _check(self) -> None:
+        if self._closed:
+            raise trio.ClosedResourceError(f"the link of {self._member!r} is closed")

@@ -12,21 +12,16 @@ from protocol.messages import LINK_CLOSED, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from transports.background import running
 from transports.base import Link
-from transports.mailbox import Mailbox
+from transports.mailbox import MailboxLink
 from transports.switch import Switch
 
 
-class MemoryLink(Link):
+class MemoryLink(MailboxLink[Delivery]):
     """A member's link to a switch in the same process."""
 
     def __init__(self, switch: Switch, member: PartyId) -> None:
+        super().__init__(member, switch.attach(member))
         self._switch = switch
-        self._member = member
-        self._port: Mailbox[Delivery] = switch.attach(member)
-        self._closed = False
-
-    def __repr__(self) -> str:
-        return f"MemoryLink({self._member!r})"
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         self._check()
@@ -50,49 +45,16 @@ class MemoryLink(Link):
             self._check()
             raise
 
-    async def receive(self) -> Envelope:
-        await self._wait()
-        return self._take(1)[0]
-
-    async def receive_many(self) -> list[Envelope]:
-        await self._wait()
-        return self._take(None)
-
-    def receive_nowait(self) -> list[Envelope]:
-        self._check()
-        return self._take(None)
-
-    async def aclose(self) -> None:
-        self.close()
-        await trio.lowlevel.checkpoint()
-
     def close(self) -> None:
         """Close at once; the others are told that this member is gone."""
         if not self._closed:
             self._closed = True
             self._switch.detach(self._member, LINK_CLOSED)
 
-    async def _wait(self) -> None:
-        self._check()
-        port = self._port
-        if len(port):
-            await trio.lowlevel.checkpoint()
-        try:
-            # Whoever else reads this link may have taken it all meanwhile.
-            if not len(port):
-                await port.wait()
-        except trio.EndOfChannel:
-            self._check()
-            raise
-
     def _take(self, most: int | None) -> list[Envelope]:
-        deliveries = self._port.take_nowait(most)
+        deliveries = self.mail.take_nowait(most)
         self._switch.taken(deliveries)
         return [delivery.envelope for delivery in deliveries]
-
-    def _check(self) -> None:
-        if self._closed:
-            raise trio.ClosedResourceError(f"the link of {self._member!r} is closed")
 
 
 class MemoryHub:

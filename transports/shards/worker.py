@@ -18,7 +18,7 @@ from transports.background import running
 from transports.base import Limits, Link
 from transports.connection import Connection
 from transports.dialing import dial, say
-from transports.mailbox import Mailbox
+from transports.mailbox import Mailbox, MailboxLink
 from transports.shards.shard import (
     ALL,
     COUNT_BYTES,
@@ -36,23 +36,18 @@ WAITING_BYTES = 64 * 1024 * 1024
 _ENDS = (trio.BrokenResourceError, trio.EndOfChannel)
 
 
-class ShardLink(Link):
+class ShardLink(MailboxLink[bytes]):
     """The link of one party of a shard."""
 
     def __init__(self, shard: WorkerShard, member: PartyId, place: int, room: int) -> None:
-        self.mail: Mailbox[bytes] = Mailbox(0)
+        super().__init__(member, Mailbox(0))
         self.given = False
         self._shard = shard
-        self._member = member
         self._prefix = place.to_bytes(PLACE_BYTES, "big")
         self._room = room
         self._enough = max(1, room // 2)
         self._read = 0
-        self._closed = False
         self._writers = trio.lowlevel.ParkingLot()
-
-    def __repr__(self) -> str:
-        return f"ShardLink({self._member!r})"
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         self._check()
@@ -77,22 +72,6 @@ class ShardLink(Link):
                 self._shard.choked_links.append(self)
             await self._writers.park()
 
-    async def receive(self) -> Envelope:
-        await self._wait()
-        return self._take(1)[0]
-
-    async def receive_many(self) -> list[Envelope]:
-        await self._wait()
-        return self._take(None)
-
-    def receive_nowait(self) -> list[Envelope]:
-        self._check()
-        return self._take(None)
-
-    async def aclose(self) -> None:
-        self.close()
-        await trio.lowlevel.checkpoint()
-
     def close(self) -> None:
         """Say goodbye; it is said after all that was sent."""
         if not self._closed:
@@ -116,19 +95,6 @@ class ShardLink(Link):
         """Have those who wait to send look again."""
         self._writers.unpark_all()
 
-    async def _wait(self) -> None:
-        self._check()
-        mail = self.mail
-        if len(mail):
-            await trio.lowlevel.checkpoint()
-        try:
-            # Whoever else reads this link may have taken it all meanwhile.
-            if not len(mail):
-                await mail.wait()
-        except trio.EndOfChannel:
-            self._check()
-            raise
-
     def _take(self, most: int | None) -> list[Envelope]:
         taken = self.mail.take_nowait(most)
         self._read += len(taken)
@@ -139,10 +105,6 @@ class ShardLink(Link):
             return [decode_envelope(content) for content in taken]
         except RemoteProtocolError as error:
             raise trio.BrokenResourceError(f"the hub sent a malformed envelope: {error}") from error
-
-    def _check(self) -> None:
-        if self._closed:
-            raise trio.ClosedResourceError(f"the link of {self._member!r} is closed")
 
 
 class WorkerShard:
