@@ -185,6 +185,24 @@ def test_rounds_ask_the_same_people_and_blocks_others() -> None:
     assert not np.array_equal(first, people(Stage("a", 1000), cohort=1))
 
 
+def test_no_two_parts_have_the_same_people_or_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cohorts, "PART", PART)
+    job = Job(RRIndependent.with_keep(BITS, 0.5), TableLaw(BITS, LAW), SEED)
+    parts = [
+        part
+        for group in range(2)
+        for cohort in range(2)
+        for part in parts_of(job, Stage("a", 1000, group=group), cohort, 3 * PART)
+    ]
+    assert len(parts) == 12
+    for alike in (
+        {part.me.id for part in parts},
+        {part.records.codes.tobytes() for part in parts},
+        {part.me.stream.bytes(32) for part in parts},
+    ):
+        assert len(alike) == len(parts)
+
+
 def test_what_people_tell_is_what_the_ledger_says() -> None:
     for example in BY_LAW:
         job = Job(example.variant, Resampled(example.records), SEED)
