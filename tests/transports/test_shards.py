@@ -234,6 +234,24 @@ async def test_who_does_not_read_holds_up_nobody_else() -> None:
     assert not nursery.cancel_scope.cancelled_caught
 
 
+async def test_a_worker_that_says_more_than_there_is_room_for() -> None:
+    post = Post(Limits(mailbox=4, stall=float("inf")))
+    async with (
+        workers(post.switch, 1) as hub,
+        hub.connect(A) as a,
+        hub.connect(C),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.cancel_scope.deadline = trio.current_time() + 10.0
+        # It does not count what is under way, and C does not read.
+        a.more_room(1000)
+        assert a.send_nowait(post.parcels(A, C, range(100))) == 100
+        with pytest.raises(trio.EndOfChannel):
+            await a.receive()
+        assert "more envelopes than there is room for" in post.switch.exchange.departed[A]
+    assert not nursery.cancel_scope.cancelled_caught
+
+
 async def test_a_connection_that_breaks_takes_its_parties_along() -> None:
     post = Post(None)
     async with workers(post.switch, 2) as hub:
