@@ -105,7 +105,11 @@ def sole(path: Path) -> Generator[None]:
         lock(descriptor, own, busy)
         if not is_named(descriptor, own):
             raise UsageError(busy)
-        yield
+        try:
+            yield
+        finally:
+            if not path.exists() and is_named(descriptor, own):
+                own.unlink()
     finally:
         os.close(descriptor)
 

@@ -16,7 +16,7 @@ import pytest
 from protocol import CannotTabulateError, Records, SurveyError, TableLaw
 from protocol.populations.cohorts import Counted
 from protocol.session.tabulation import Totals
-from protocol.variants import RRIndependent
+from protocol.variants import PairCounts, RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.variants.keyvalue.records import key_survey
 from scenarios import Tabulated, UsageError, tabulate
@@ -327,6 +327,13 @@ def test_a_full_disk_leaves_the_last_file(tmp_path: Path, monkeypatch: pytest.Mo
 def test_arguments_out_of_range_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         tabulated(**options)
+
+
+def test_what_cannot_be_tabulated_leaves_nothing(tmp_path: Path) -> None:
+    variant = PairCounts(survey=BITS)
+    with pytest.raises(CannotTabulateError):
+        tabulate(variant, LAW, n=10, path=tmp_path / "cohorts.part")
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_population_of_another_survey_is_refused() -> None:
