@@ -21,8 +21,11 @@ MAX_SIGNATURES = 64
 _ORIGIN = re.compile(r"sottovoce/([0-9a-f]{32})/([0-9a-f]{64})")
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
 _SIGNED = re.compile(r"\u2014 ([^\s+\x00-\x1f]+) ([A-Za-z0-9+/=]+)")
-_ED25519 = b"\x01"
-_KEY_ID_BYTES = 4
+
+ED25519 = 1
+"""The type of an Ed25519 signature of a note."""
+
+KEY_ID_BYTES = 4
 
 
 class SignedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +64,8 @@ class SignedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     def note(self) -> str:
         """The note, signed by the aggregator alone."""
         name = origin_of(self.session, self.key)
-        signature = to_base64(_key_id(name, self.key) + self.signature)
-        return f"{self.signed.decode()}\n\u2014 {name} {signature}\n"
+        line = signature_line(name, key_id(name, ED25519, self.key) + self.signature)
+        return f"{self.signed.decode()}\n{line}"
 
 
 def origin_of(session: bytes, key: bytes) -> str:
@@ -108,30 +111,57 @@ def read_note(note: str) -> SignedCheckpoint:
     Raises:
         ValueError: malformed, or without exactly one signature line of the aggregator's key.
     """
-    text, blank, lines = note.partition("\n\n")
-    if not blank or not lines.endswith("\n"):
-        raise ValueError("malformed note: expected a text, an empty line and signatures")
-    session, key, size, root = read_text(text + "\n")
+    text, lines = split_note(note)
+    session, key, size, root = read_text(text)
     name = origin_of(session, key)
-    own = []
-    signed = lines[:-1].split("\n")
-    if len(signed) > MAX_SIGNATURES:
-        raise ValueError(f"{len(signed)} signatures, at most {MAX_SIGNATURES} allowed")
-    for line in signed:
-        found = _SIGNED.fullmatch(line)
-        if found is None:
-            raise ValueError("malformed note: not a line of a signature")
-        signature = from_base64(found[2])
-        if found[1] == name and signature[:_KEY_ID_BYTES] == _key_id(name, key):
-            own.append(signature[_KEY_ID_BYTES:])
+    number = key_id(name, ED25519, key)
+    own = [
+        signature.removeprefix(number)
+        for signer, signature in lines
+        if signer == name and signature.startswith(number)
+    ]
     if len(own) != 1:
         raise ValueError(f"{len(own)} signatures of the key that is to sign, expected 1")
     values = {"session": session, "key": key, "size": size, "root": root, "signature": own[0]}
     return msgspec.convert(values, SignedCheckpoint)
 
 
-def _key_id(name: str, key: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + b"\n" + _ED25519 + key).digest()[:_KEY_ID_BYTES]
+def split_note(note: str) -> tuple[str, tuple[tuple[str, bytes], ...]]:
+    """The text of a signed note, and of every signature line the name, and key id and signature.
+
+    Raises:
+        ValueError: malformed.
+    """
+    text, blank, lines = note.partition("\n\n")
+    if not blank or not lines.endswith("\n"):
+        raise ValueError("malformed note: expected a text, an empty line and signatures")
+    signed = lines[:-1].split("\n")
+    if len(signed) > MAX_SIGNATURES:
+        raise ValueError(f"{len(signed)} signatures, at most {MAX_SIGNATURES} allowed")
+    return text + "\n", tuple(map(_read_line, signed))
+
+
+def signature_line(name: str, signature: bytes) -> str:
+    """The line of a signature, with its line end; key id and signature are given joined."""
+    return f"\u2014 {name} {to_base64(signature)}\n"
+
+
+def _read_line(line: str) -> tuple[str, bytes]:
+    found = _SIGNED.fullmatch(line)
+    if found is None:
+        raise ValueError("malformed note: not a line of a signature")
+    return found[1], from_base64(found[2])
+
+
+def key_id(name: str, kind: int, key: bytes) -> bytes:
+    """The 4 bytes by which a note's signature names its key (C2SP, signed-note).
+
+    Args:
+        name: the key's.
+        kind: the type of its signatures, a byte.
+        key: the public key, 32 bytes.
+    """
+    return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + key).digest()[:KEY_ID_BYTES]
 
 
 def to_base64(content: bytes) -> str:

@@ -20,6 +20,7 @@ from protocol.errors import ProtocolError, SurveyError, TranscriptError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.session.roster import roster_leaf
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import (
     MAX_NUMBER,
     CanonicalDigest,
@@ -76,6 +77,7 @@ class Verification:
         checkpoint: the last of them.
         extends: whether the record extends the checkpoint given from outside; None if none was.
         equivocation: evidence that the aggregator signed a contradiction to that checkpoint.
+        cosigned: which witnesses have cosigned that checkpoint; None if none was demanded.
     """
 
     faults: tuple[Fault, ...]
@@ -98,6 +100,7 @@ class Verification:
     checkpoint: SignedCheckpoint | None
     extends: bool | None
     equivocation: Equivocation | None
+    cosigned: Cosigned | None = None
 
     def checked_header(self) -> Header:
         """The header.
@@ -155,6 +158,7 @@ def verify(
     *,
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
+    cosigned: Cosigned | None = None,
 ) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
@@ -165,6 +169,7 @@ def verify(
         chunks: the file's bytes, or its parts in order.
         digest: the canonical digest as signed or published elsewhere.
         checkpoint: as published elsewhere, at the end of the run or earlier.
+        cosigned: which of the witnesses that were asked for have cosigned that checkpoint.
 
     Raises:
         TypeError: a digest that is not bytes, or a checkpoint that has not been read.
@@ -173,13 +178,16 @@ def verify(
         raise TypeError(f"digest: expected 32 bytes, got {type(digest).__name__}")
     if not isinstance(checkpoint, SignedCheckpoint | None):
         raise TypeError(f"checkpoint: expected a SignedCheckpoint, got {type(checkpoint).__name__}")
-    return _Verifier(Records(chunks), checkpoint).run(digest)
+    return _Verifier(Records(chunks), checkpoint, cosigned).run(digest)
 
 
 class _Verifier:
-    def __init__(self, records: Records, published: SignedCheckpoint | None) -> None:
+    def __init__(
+        self, records: Records, published: SignedCheckpoint | None, cosigned: Cosigned | None
+    ) -> None:
         self._records = records
         self._published = published
+        self._cosigned = cosigned
         self._faults: list[Fault] = []
         self._left_out = 0
         self._header: Header | None = None
@@ -388,7 +396,9 @@ class _Verifier:
             found = "none" if digest is None else digest.hex()
             hint = "" if ending is not None else "; the file breaks off"
             self.report("digest", f"it is {found}, expected {expected.hex()}{hint}")
-        published = self._published
+        published, cosigned = self._published, self._cosigned
+        if cosigned is not None and not cosigned.enough:
+            self.report("published", _short_of(cosigned))
         whole = ending is not None and published is not None and published.size == size
         return Verification(
             faults=tuple(self._faults),
@@ -413,7 +423,15 @@ class _Verifier:
             checkpoint=last,
             extends=None if published is None else met,
             equivocation=None if header is None else signatures.equivocation,
+            cosigned=cosigned,
         )
+
+
+def _short_of(cosigned: Cosigned) -> str:
+    found, needed = len(cosigned.by), cosigned.needed
+    wrong = ", ".join(map(_shown, cosigned.invalid))
+    forged = f"; not a valid cosignature: {wrong}" if wrong else ""
+    return f"the checkpoint has valid cosignatures of {found} witnesses, expected {needed}{forged}"
 
 
 def _shown(text: str) -> str:

@@ -34,6 +34,7 @@ COMMANDS = {
     "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
     "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
     "verify": Place("inspect", "Check that a transcript is what was recorded."),
+    "witness": Place("witness", "Cosign checkpoints that extend the one before."),
 }
 """Where every command is, and what it does."""
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from protocol.messages import AGGREGATOR
+from protocol.transcript.checkpoints import MAX_SIGNATURES, origin_of
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -23,8 +25,9 @@ from scenarios.deployment.members import Member, make_keys, read_member
 from scenarios.deployment.survey_plan import Plan, read_plan
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
-from scenarios.running.errors import UsageError
+from scenarios.running.errors import UsageError, printable
 from scenarios.running.outcomes import Outcome
+from scenarios.witnessing.asking import cosign_checkpoint, witness_at
 
 _folder = click.argument("folder", type=FOLDER)
 
@@ -70,6 +73,9 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     read: Plan = read_plan(plan)
     made = make_keys(read, parties, out, days=days)
     click.echo(f"{made} folders in {out}; each holds one member's private key")
+    charter = read_member(out / AGGREGATOR).charter
+    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    click.echo(f"for a witness: --trust {origin}")
 
 
 @click.command()
@@ -95,11 +101,29 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     show_default=True,
     help="Seconds to wait for all parties to connect before the survey begins without the others.",
 )
+@click.option(
+    "--witness",
+    "witnesses",
+    nargs=2,
+    multiple=True,
+    metavar="URL NAME+ID+KEY",
+    help="A witness, and its verifier key, to be asked to cosign the last checkpoint; repeat for "
+    "each. One that does not answer in time is named, and the survey goes on.",
+)
 @json_option
 def aggregate(
-    folder: Path, listen: str, out: Path, force: bool, joining: float, as_json: bool
+    folder: Path,
+    listen: str,
+    out: Path,
+    force: bool,
+    joining: float,
+    witnesses: tuple[tuple[str, str], ...],
+    as_json: bool,
 ) -> None:
     """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result."""
+    asked = [witness_at(url, key) for url, key in witnesses]
+    if len(asked) >= MAX_SIGNATURES:
+        raise UsageError(f"--witness: {len(asked)} given, at most {MAX_SIGNATURES - 1} allowed")
     member: Member = read_member(folder)
     host, port = _address(listen)
     check_aggregator(member)
@@ -107,6 +131,9 @@ def aggregate(
 
     def publish(outcome: Outcome) -> None:
         write_whole(out / RESULT, json_text(outcome.summary()) + "\n", private=True)
+        for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
+            said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
+            click.echo(printable(f"witness {answer.witness.key.name} {said}"), err=True)
 
     outcome = aggregate_survey(
         member,

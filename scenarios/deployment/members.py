@@ -208,19 +208,27 @@ def tls_context(folder: Path, make: Callable[..., ssl.SSLContext]) -> ssl.SSLCon
 
 def _identity_in(folder: Path, roster: Roster) -> Identity:
     path = folder / KEY
-    content = _content_of(path)
+    secret = key_secret(_content_of(path), path)
+    anonymous = Identity(AGGREGATOR, secret)
+    for name, public in roster.members:
+        if public == anonymous.public:
+            return Identity(name, secret)
+    raise UsageError(f"{path}: its public key is not on the roster")
+
+
+def key_secret(content: bytes, path: Path) -> bytes:
+    """The secret of a private Ed25519 key in PEM, 32 bytes.
+
+    Raises:
+        UsageError: it is not such a key; the message names the file.
+    """
     try:
         key = load_pem_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UsageError(f"{path}: expected a private key in PEM without a password") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise UsageError(f"{path}: expected an Ed25519 key")
-    secret = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-    anonymous = Identity(AGGREGATOR, secret)
-    for name, public in roster.members:
-        if public == anonymous.public:
-            return Identity(name, secret)
-    raise UsageError(f"{path}: its public key is not on the roster")
+    return key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
 
 
 def _content_of(path: Path) -> bytes:

@@ -72,11 +72,22 @@ def read_checkpoint(path: Path | str) -> SignedCheckpoint:
     Raises:
         UsageError: the file cannot be read, or is not a checkpoint.
     """
+    return read_note(checkpoint_note(path))
+
+
+def checkpoint_note(path: Path | str) -> str:
+    """The note of a published checkpoint, with everybody's signatures. None is checked.
+
+    Raises:
+        UsageError: the file cannot be read, or is not a checkpoint.
+    """
     path = Path(path)
     try:
-        return read_note(read_small(path).decode())
+        note = read_small(path).decode()
+        read_note(note)
     except ValueError as error:
         raise UsageError(f"{path}: not a checkpoint: {error}") from error
+    return note
 
 
 def write_evidence(evidence: Equivocation, path: Path) -> None:

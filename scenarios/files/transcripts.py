@@ -16,6 +16,7 @@ from protocol.audit.walk import Fold
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Receipt
 from protocol.transcript.verification import Verification, verify
@@ -88,10 +89,14 @@ class Transcript(msgspec.Struct, frozen=True):
         return TranscriptReader(self.chunks())
 
     def verify(
-        self, *, digest: bytes | None = None, checkpoint: SignedCheckpoint | None = None
+        self,
+        *,
+        digest: bytes | None = None,
+        checkpoint: SignedCheckpoint | None = None,
+        cosigned: Cosigned | None = None,
     ) -> Verification:
         """Check that this is what was recorded."""
-        return verify(self.chunks(), digest=digest, checkpoint=checkpoint)
+        return verify(self.chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned)
 
     def prove(self, variant: type[Variant], party: PartyId) -> Receipt:
         """A receipt for a party's counted reports."""

@@ -15,6 +15,7 @@ from protocol.audit.replay import Replay
 from protocol.estimators.estimate import Estimate
 from protocol.messages import PartyId
 from protocol.session.variant import Claim
+from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
 from scenarios.report.statement.checks import checks_of_file
 from scenarios.report.statement.judged import Judged
@@ -190,7 +191,7 @@ def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
 
 def verification_values(verification: Verification) -> dict[str, Any]:
     """What verifying found."""
-    digest = verification.digest
+    digest, found = verification.digest, verification.cosigned
     names = "intact", "complete", "torn", "unopened", "compared", "published"
     return {
         **_picked(verification, *names, "entries", "messages", "undelivered"),
@@ -206,7 +207,16 @@ def verification_values(verification: Verification) -> dict[str, Any]:
         },
         "extends_checkpoint": verification.extends,
         "equivocation": verification.equivocation is not None,
+        **({} if found is None else {"cosigned": _cosigned_values(found)}),
         "faults": verification.faults,
+    }
+
+
+def _cosigned_values(found: Cosigned) -> dict[str, Any]:
+    return {
+        "enough": found.enough,
+        **_picked(found, "needed", "missing", "invalid"),
+        "by": [{"name": name, "time": time} for name, time in found.by],
     }
 
 

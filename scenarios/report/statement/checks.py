@@ -106,6 +106,26 @@ def signed_by_aggregator(verification: Verification) -> Answer:
     )
 
 
+def cosigned(verification: Verification) -> Answer | None:
+    """Which of the witnesses that were demanded have cosigned the published checkpoint."""
+    found = verification.cosigned
+    if found is None:
+        return None
+    asked = len(found.by) + len(found.missing) + len(found.invalid)
+    names = some((cut(name) for name, _ in found.by), len(found.by), _NAMES)
+    says = (
+        f"{len(found.by):,} of {count(asked, 'witness', 'witnesses')} "
+        f"{'has' if len(found.by) == 1 else 'have'} cosigned the checkpoint that was published"
+        f"{f': {names}' if names else ''}"
+    )
+    if found.invalid:
+        forged = some(map(cut, found.invalid), len(found.invalid), _NAMES)
+        return "bad", f"{says}. Not a valid cosignature: {forged}."
+    if not found.enough:
+        return "bad", f"{says}. {found.needed:,} demanded."
+    return "good", f"{says}."
+
+
 # The survey
 
 
@@ -347,15 +367,16 @@ class Question(NamedTuple):
     answer: Callable[[Judged], Answer | None]
 
 
-OF_THE_FILE: Mapping[str, Callable[[Verification], Answer]] = MappingProxyType(
+OF_THE_FILE: Mapping[str, Callable[[Verification], Answer | None]] = MappingProxyType(
     {
         "The record": whole,
         "What was published": published,
         "Signed by parties": signed_by_parties,
         "Signed by the aggregator": signed_by_aggregator,
+        "Witnesses": cosigned,
     }
 )
-"""What is asked of the file alone, by what it is about."""
+"""What is asked of the file alone, by what it is about; None if it is moot."""
 
 OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
     {
@@ -378,7 +399,9 @@ def checks_of_file(verification: Verification) -> tuple[Check, ...]:
     """What is asked of the file alone, and how it came out."""
     answers = ((about, ask(verification)) for about, ask in OF_THE_FILE.items())
     return tuple(
-        Check(about, state, cut(says, _LENGTH), "integrity") for about, (state, says) in answers
+        Check(about, answer[0], cut(answer[1], _LENGTH), "integrity")
+        for about, answer in answers
+        if answer is not None
     )
 
 

@@ -15,7 +15,10 @@ import pytest
 from protocol.audit.proofs.consistency import prove_consistency
 from protocol.audit.proofs.receipt import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, root_of
-from protocol.transcript.checkpoints import origin_of
+from protocol.messages import PartyId
+from protocol.session.roster import Identity
+from protocol.transcript.checkpoints import SignedCheckpoint, origin_of
+from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.log import log_leaf
 from protocol.variants import RRIndependent
 from tests.recorded.checkpointed import checkpoints_of
@@ -32,7 +35,9 @@ PROGRAM = """
 package main
 
 import (
+    "crypto/ed25519"
     "encoding/base64"
+    "encoding/binary"
     "encoding/json"
     "fmt"
     "os"
@@ -48,7 +53,8 @@ type hashed struct {
 }
 
 type given struct {
-    Note, Key string
+    Note, Key, Cosigner, CosignerKey string
+    CosignerId uint32
     Inclusion, Consistency []hashed
 }
 
@@ -66,6 +72,18 @@ func path(texts []string) []tlog.Hash {
     return found
 }
 
+// A verifier of tlog-cosignature, which sumdb/note does not know by itself.
+type cosigner struct { name string; id uint32; key ed25519.PublicKey }
+
+func (c cosigner) Name() string { return c.name }
+func (c cosigner) KeyHash() uint32 { return c.id }
+func (c cosigner) Verify(text, signature []byte) bool {
+    if len(signature) != 72 { return false }
+    time := binary.BigEndian.Uint64(signature[:8])
+    said := fmt.Sprintf("cosignature/v1\\ntime %d\\n%s", time, text)
+    return ed25519.Verify(c.key, []byte(said), signature[8:])
+}
+
 func main() {
     var g given
     if err := json.NewDecoder(os.Stdin).Decode(&g); err != nil { panic(err) }
@@ -73,6 +91,12 @@ func main() {
     if err != nil { panic(err) }
     opened, err := note.Open([]byte(g.Note), note.VerifierList(verifier))
     fmt.Println(err == nil && len(opened.Sigs) == 1)
+    if g.Cosigner != "" {
+        key := hash(g.CosignerKey)
+        witness := cosigner{g.Cosigner, g.CosignerId, ed25519.PublicKey(key[:])}
+        opened, err = note.Open([]byte(g.Note), note.VerifierList(verifier, witness))
+        fmt.Println(err == nil && len(opened.Sigs) == 2)
+    }
     for _, p := range g.Inclusion {
         leaf := hash(p.Leaf)
         fmt.Println(tlog.CheckRecord(path(p.Path), p.Size, hash(p.Root), p.Index, leaf) == nil)
@@ -105,18 +129,19 @@ def test_pymerkle_has_the_same_roots_and_inclusion_proofs() -> None:
         assert set(theirs.path[1:]) == set(inclusion_path(hashes, first - 1))
 
 
-@pytest.mark.skipif(
+WITH_GO = pytest.mark.skipif(
     shutil.which("go") is None or not X_MOD.is_dir(),
     reason="needs Debian's golang-go and golang-golang-x-mod-dev",
 )
+
+
+@WITH_GO
 def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
     run = signed_run()
     earlier, later = checkpoints_of(run.content)
     receipt = prove(lambda: (run.content,), RRIndependent, ONE)
     grown = prove_consistency(lambda: (run.content,), earlier=earlier)
     [counted] = receipt.counted
-    name = origin_of(later.session, later.key)
-    number = hashlib.sha256(name.encode() + b"\n\1" + later.key).digest()[:4]
     proved = [
         {
             "Index": shown.index,
@@ -136,13 +161,38 @@ def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
     }
     given = {
         "Note": later.note,
-        "Key": f"{name}+{number.hex()}+{based(bytes([1]) + later.key)}",
+        "Key": verifier_of(later),
         "Inclusion": [*proved, {**proved[0], "Index": proved[0]["Index"] + 1}],
         "Consistency": [joined, {**joined, "Path": joined["Path"][::-1]}],
     }
     assert go(tmp_path, given) == [True] * 4 + [False, True, False]
     forged = {**given, "Note": later.note.replace(f"\n{later.size}\n", f"\n{later.size + 1}\n")}
     assert not go(tmp_path, forged)[0]
+
+
+@WITH_GO
+def test_go_opens_a_note_with_cosignatures(tmp_path: Path) -> None:
+    last = checkpoints_of(signed_run().content)[-1]
+    identity = Identity(PartyId("w"), bytes([7]) * 32)
+    key = WitnessKey("witness.example/w1", identity.public)
+    line = cosign(identity, name=key.name, text=last.signed, time=1679315147)
+    given = {
+        "Note": with_lines(last.note, [line]),
+        "Key": verifier_of(last),
+        "Cosigner": key.name,
+        "CosignerKey": based(key.key),
+        "CosignerId": int.from_bytes(key.id, "big"),
+    }
+    assert go(tmp_path, given) == [True, True]
+    other = cosign(identity, name=key.name, text=b"another\n", time=1679315147)
+    assert go(tmp_path, {**given, "Note": with_lines(last.note, [other])}) == [True, False]
+
+
+def verifier_of(checkpoint: SignedCheckpoint) -> str:
+    """The verifier key of a checkpoint's signer."""
+    name = origin_of(checkpoint.session, checkpoint.key)
+    number = hashlib.sha256(name.encode() + b"\n\1" + checkpoint.key).digest()[:4]
+    return f"{name}+{number.hex()}+{based(bytes([1]) + checkpoint.key)}"
 
 
 def go(folder: Path, given: object) -> list[bool]:
