@@ -24,6 +24,7 @@ from protocol.session.charter import Charter
 from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import Header, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
@@ -79,6 +80,7 @@ def audit(
     observer: PartyId = AGGREGATOR,
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
+    cosigned: Cosigned | None = None,
     disclosed: Iterable[Disclosure] = (),
     reader: TranscriptReader | None = None,
     folds: Iterable[Fold] = (),
@@ -91,6 +93,7 @@ def audit(
         observer: whose knowledge to account for: a member, or ``record`` for the file's holder.
         digest: the canonical digest as published elsewhere.
         checkpoint: the aggregator's, as published elsewhere.
+        cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have: their words are replayed with it. The
             aggregator's are in any case, as far as that goes.
         reader: of this transcript, if its header has been read already.
@@ -100,7 +103,7 @@ def audit(
         SurveyError: the header cannot be read or is of another variant, or a member named is not
             on the roster.
     """
-    verification = verify(chunks(), digest=digest, checkpoint=checkpoint)
+    verification = verify(chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned)
     header = verification.checked_header()
     charter = charter_of(header, variant)
     known = _disclosed(charter, header, disclosed)

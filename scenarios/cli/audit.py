@@ -21,11 +21,13 @@ from scenarios.cli.options import (
     json_option,
     print_json,
     print_report,
+    published_checkpoint,
     transcript_argument,
     variant_option,
+    witness_key_option,
+    witnesses_option,
 )
 from scenarios.deployment.disclosures import disclosures
-from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.judging import DELTA, judge
@@ -114,6 +116,8 @@ _ALONE = "--tap and --key are ignored by --worst"
 )
 @digest_option
 @checkpoint_option
+@witness_key_option
+@witnesses_option
 @json_option
 def audit(
     transcript: Path,
@@ -132,6 +136,8 @@ def audit(
     html: Path | None,
     digest: bytes | None,
     checkpoint: Path | None,
+    witness_keys: tuple[str, ...],
+    witnesses: int | None,
     as_json: bool,
 ) -> int:
     """Audit TRANSCRIPT: who was counted, what was learned, and whether the result follows.
@@ -149,6 +155,7 @@ def audit(
     conspirators = coalition_of(charter.roster, coalition, taps, keys)
     if trail is not None and trail not in charter.roster:
         raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
+    published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
     disclosed = list(disclosures(charter, seed=header.seed, folders=members, records=records))
     judged, rounds = judge(
         opened,
@@ -162,7 +169,8 @@ def audit(
         delta=delta,
         second_opinion=pld,
         digest=digest,
-        checkpoint=None if checkpoint is None else read_checkpoint(checkpoint),
+        checkpoint=published,
+        cosigned=by,
         disclosed=disclosed,
         with_rounds=html is not None,
     )

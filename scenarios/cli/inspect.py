@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from protocol.errors import TranscriptError
 from protocol.session.roster import Roster
-from protocol.transcript.checkpoints import read_note
-from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
 from protocol.transcript.reader import TranscriptReader
 from scenarios.cli.options import (
     FILE,
@@ -22,10 +19,12 @@ from scenarios.cli.options import (
     json_option,
     print_json,
     print_report,
+    published_checkpoint,
     transcript_argument,
+    witness_key_option,
+    witnesses_option,
 )
 from scenarios.files.checkpoints import (
-    checkpoint_note,
     write_checkpoints,
     write_evidence,
 )
@@ -47,19 +46,8 @@ from scenarios.running.errors import UsageError, printable
     type=FOLDER,
     help="Where to write every checkpoint of the transcript, to be published, if it has no fault.",
 )
-@click.option(
-    "--witness-key",
-    "witness_keys",
-    multiple=True,
-    metavar="NAME+ID+KEY",
-    help="The verifier key of a witness that must have cosigned --checkpoint; repeat for each.",
-)
-@click.option(
-    "--witnesses",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many of the witnesses are enough, by default all.",
-)
+@witness_key_option
+@witnesses_option
 @json_option
 def verify(
     transcript: Path,
@@ -77,17 +65,9 @@ def verify(
     """
     if evidence is not None and checkpoint is None:
         raise UsageError("--evidence: expected --checkpoint too")
-    if witness_keys and checkpoint is None:
-        raise UsageError("--witness-key: expected --checkpoint too, the cosigned one")
-    if witnesses is not None and not witness_keys:
-        raise UsageError("--witnesses: expected --witness-key too")
     opened = open_transcript(transcript)
-    note = None if checkpoint is None else checkpoint_note(checkpoint)
-    verification = opened.verify(
-        digest=digest,
-        checkpoint=None if note is None else read_note(note),
-        cosigned=_cosigned(note, witness_keys, witnesses) if note and witness_keys else None,
-    )
+    published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
+    verification = opened.verify(digest=digest, checkpoint=published, cosigned=by)
     if evidence is not None and verification.equivocation is not None:
         write_evidence(verification.equivocation, evidence)
     if checkpoints is not None and verification.header is not None and not verification.faults:
@@ -103,13 +83,6 @@ def verify(
 
         print_report(verification_report(verification))
     return 0 if verification.intact else 1
-
-
-def _cosigned(note: str, keys: Iterable[str], needed: int | None) -> Cosigned:
-    try:
-        return cosigned(note, [read_witness_key(key) for key in keys], needed=needed)
-    except ValueError as error:
-        raise UsageError(f"--witness-key: {error}") from error
 
 
 @click.command()

@@ -12,6 +12,9 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from protocol.transcript.checkpoints import SignedCheckpoint, read_note
+from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
+from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.kept_records import TRANSCRIPT, make_way
 from scenarios.running.errors import UsageError, printable
 
@@ -84,6 +87,19 @@ checkpoint_option = click.option(
     type=FILE,
     help="A checkpoint published elsewhere: the transcript must extend it.",
 )
+witness_key_option = click.option(
+    "--witness-key",
+    "witness_keys",
+    multiple=True,
+    metavar="NAME+ID+KEY",
+    help="The verifier key of a witness that must have cosigned --checkpoint; repeat for each.",
+)
+witnesses_option = click.option(
+    "--witnesses",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many of the witnesses are enough, by default all.",
+)
 variant_option = click.option(
     "--variant",
     metavar="PATH.py:Class",
@@ -123,6 +139,30 @@ def clear(out: Path, *, force: bool) -> None:
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
         click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
+
+
+def published_checkpoint(
+    path: Path | None, witness_keys: Sequence[str], witnesses: int | None
+) -> tuple[SignedCheckpoint | None, Cosigned | None]:
+    """The checkpoint of ``--checkpoint``, and which of the witnesses demanded have cosigned it.
+
+    Raises:
+        UsageError: the options do not fit together, or one is malformed.
+    """
+    if witness_keys and path is None:
+        raise UsageError("--witness-key: expected --checkpoint too, the cosigned one")
+    if witnesses is not None and not witness_keys:
+        raise UsageError("--witnesses: expected --witness-key too")
+    if path is None:
+        return None, None
+    note = checkpoint_note(path)
+    if not witness_keys:
+        return read_note(note), None
+    try:
+        keys = [read_witness_key(key) for key in witness_keys]
+        return read_note(note), cosigned(note, keys, needed=witnesses)
+    except ValueError as error:
+        raise UsageError(f"--witness-key: {error}") from error
 
 
 def values_in(config: Path) -> dict[str, Any]:

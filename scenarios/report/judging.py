@@ -17,6 +17,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
@@ -43,6 +44,7 @@ def judge(
     second_opinion: bool = False,
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
+    cosigned: Cosigned | None = None,
     disclosed: Iterable[Disclosure] = (),
     with_rounds: bool = False,
 ) -> tuple[Judged, list[Round]]:
@@ -59,6 +61,7 @@ def judge(
         delta: the probability with which the tighter epsilon may not hold.
         second_opinion: whether ``dp-accounting`` is asked too.
         digest, checkpoint: as published elsewhere.
+        cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have.
         with_rounds: whether to tell the rounds; else there are none.
 
@@ -81,6 +84,7 @@ def judge(
         observer=observer,
         digest=digest,
         checkpoint=checkpoint,
+        cosigned=cosigned,
         disclosed=disclosed,
         reader=reader,
         folds=[each for each in (known, searched, silent, rounds) if each is not None],

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from protocol.messages import AGGREGATOR, Message
+from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.fates import Fate, Verdict, deliver_all
+from protocol.session.roster import Identity
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate
@@ -85,6 +87,17 @@ def last_of(file: bytes) -> SignedCheckpoint:
     return checkpoints_of(file)[-1]
 
 
+def witnessed(checkpoint: SignedCheckpoint, demanded: int) -> list[str]:
+    """The note, cosigned by one witness, and the keys of so many."""
+    who = [Identity(PartyId("w"), bytes([i + 1]) * 32) for i in range(demanded)]
+    keys = [WitnessKey(f"witness.example/{i}", each.public) for i, each in enumerate(who)]
+    lines = [
+        cosign(each, name=key.name, text=checkpoint.signed, time=1)
+        for each, key in zip(who[:1], keys, strict=False)
+    ]
+    return [with_lines(checkpoint.note, lines), *(key.text for key in keys)]
+
+
 def forged(change: Callable[[Forgery], object]) -> bytes:
     """A record that somebody has written afresh."""
     forgery = Forgery(file_of(signed=False))
@@ -122,6 +135,7 @@ class Case(NamedTuple):
         file: the record.
         differs: the checks that come out otherwise than those of a sound simulation.
         digest, checkpoint: what was published.
+        witnesses: how many are demanded; one has cosigned the checkpoint.
         records: everybody's, to replay with.
         variant: its class, in this file.
         options: more of the command's.
@@ -131,6 +145,7 @@ class Case(NamedTuple):
     differs: dict[str, str]
     digest: str | None = None
     checkpoint: Callable[[], SignedCheckpoint] | None = None
+    witnesses: int = 0
     records: str | None = None
     variant: str | None = None
     options: tuple[str, ...] = ()
@@ -190,6 +205,18 @@ CASES = {
         file_of,
         {**DIFFERS, "Signed by the aggregator": "bad"},
         checkpoint=lambda: last_of(later()),
+    ),
+    "a checkpoint that a witness has cosigned": Case(
+        file_of,
+        {"What was published": "good", "Witnesses": "good"},
+        checkpoint=lambda: last_of(file_of()),
+        witnesses=1,
+    ),
+    "a checkpoint that one of two witnesses has cosigned": Case(
+        file_of,
+        {**BROKEN, "What was published": "good", "Witnesses": "bad"},
+        checkpoint=lambda: last_of(file_of()),
+        witnesses=2,
     ),
     "a flipped bit of the wrapper": Case(
         lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
@@ -402,8 +429,10 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
         asked += ["--digest", verified["digest"] if case.digest == "own" else case.digest]
     if case.checkpoint is not None:
         published = tmp_path / "published.json"
-        published.write_text(case.checkpoint().note)
+        note, *keys = witnessed(case.checkpoint(), case.witnesses)
+        published.write_text(note)
         asked += ["--checkpoint", published]
+        asked += [word for key in keys for word in ("--witness-key", key)]
     if case.records is not None:
         records = answers(BITS, PARTIES if case.records == "true" else 2 * PARTIES)
         csv = tmp_path / "records.csv"
@@ -422,7 +451,7 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     figures = {about: state for about, state in by_figures(found).items() if state}
     assert figures.items() <= expected.items()
     assert words.code == values.code == (0 if expected["accepted"] == "good" else 1)
-    of_the_file = {about: said[about] for about in OF_THE_FILE}
+    of_the_file = {about: said[about] for about in OF_THE_FILE if about in said}
     assert checks_in_json(found["verification"]["checks"]) == of_the_file
 
 
@@ -431,7 +460,7 @@ def test_verify_says_what_an_audit_says(name: str, tmp_path: Path) -> None:
     path = tmp_path / "t.svt"
     path.write_bytes(CASES[name].file())
     said = in_json(json.loads(sottovoce("audit", path, "--json").out))
-    of_the_file = {about: said[about] for about in OF_THE_FILE}
+    of_the_file = {about: said[about] for about in OF_THE_FILE if about in said}
     assert checks_in_words(sottovoce("verify", path).out) == of_the_file
     found = json.loads(sottovoce("verify", path, "--json").out)
     assert checks_in_json(found["checks"]) == of_the_file
