@@ -119,8 +119,10 @@ def test_so_many_witnesses_are_demanded() -> None:
     assert not cosigned(LAST.note, [KEY]).enough
     # Another's signature under the witness's name and key id.
     forged = KEY.id + TIME.to_bytes(8, "big") + OTHER.sign(LAST.signed)
-    found = cosigned(with_lines(note, [signature_line(NAME, forged)]), [KEY, OTHER_KEY], needed=1)
+    lines = [signature_line(NAME, forged), line(OTHER, OTHER_KEY.name)]
+    found = cosigned(with_lines(note, lines), [KEY, OTHER_KEY], needed=1)
     assert found.invalid == (NAME,)
+    assert [name for name, _ in found.by] == [OTHER_KEY.name]
     assert not found.enough
 
 

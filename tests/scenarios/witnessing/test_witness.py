@@ -21,7 +21,7 @@ from scenarios.witnessing.asking import WitnessAt, ask_witnesses, witness_at
 from scenarios.witnessing.server import HEAD_BYTES
 from scenarios.witnessing.state import make_witness, witnessing
 from tests.recorded.checkpointed import SIGNER, checkpoints_of, record
-from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.witnessing.witnesses import Files, Running, files, origin, running
 
 POINTS = checkpoints_of(record())
@@ -155,7 +155,8 @@ def test_a_client_finds_its_way_from_what_the_witness_knows(made: Files) -> None
 
 def test_one_process_at_a_time_uses_a_state(made: Files) -> None:
     with running(made, [ORIGIN]):
-        said = sottovoce("witness", "--key", made.key, "--state", made.state, "--trust", ORIGIN)
+        options = ("--key", made.key, "--state", made.state, "--port", 0, "--trust", ORIGIN)
+        said = python("-m", "scenarios", "witness", *options)
         assert "another witness is using this state" in complaint(said)
 
 
