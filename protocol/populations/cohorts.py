@@ -8,7 +8,8 @@ one group ask the same people; that of their reports follows from the same and t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -19,7 +20,13 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import Loss, PureAccountant, total
 from protocol.accounting.events import Plain
 from protocol.crypto.randomness import Stream, secret_of, session_of
-from protocol.errors import SurveyError
+from protocol.errors import (
+    CannotTabulateError,
+    LocalProtocolError,
+    ProtocolError,
+    SurveyError,
+    UnsupportedEventError,
+)
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.populations.population import Population
 from protocol.session.roles import Me
@@ -128,6 +135,31 @@ class Counted:
         return leaf.digest()
 
 
+@contextmanager
+def blaming(variant: Variant, where: str = "") -> Generator[None]:
+    """Say of an error of somebody's own code whose code it was, and where.
+
+    Args:
+        variant: whose code runs in the block.
+        where: of which cohort, such as ", cohort 3".
+
+    Raises:
+        LocalProtocolError: the block raises anything but what ends a generator, what is said of a
+            variant that cannot be tabulated or that states too little, or a lack of memory.
+    """
+    try:
+        yield
+    except (StopIteration, CannotTabulateError, UnsupportedEventError, MemoryError):
+        raise
+    except Exception as error:
+        what = str(error) if isinstance(error, ProtocolError) else _named(error)
+        raise LocalProtocolError(f"variant {variant.name!r}{where}: {what}") from error
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:
     """Draw a cohort, ask it and count its answers.
 
@@ -139,8 +171,10 @@ def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:
 
     Raises:
         CannotTabulateError: the variant does not keep to what it says.
+        LocalProtocolError: its code or the population's fails.
     """
-    return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k)))
+    with blaming(job.variant, f", cohort {cohort}"):
+        return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k)))
 
 
 def parts_of(job: Job, stage: Stage, cohort: int, k: int) -> Iterator[Respondents]:
@@ -162,6 +196,10 @@ def loss_of(job: Job, stage: Stage) -> Loss:
     """What a respondent tells up to a stage, by the messages of some of its people.
 
     What a message tells is the answers themselves where its variant cannot say.
+
+    Raises:
+        LocalProtocolError: the variant's code or the population's fails.
+        UnsupportedEventError: a randomizer states less than its law has, or is malformed.
     """
     found: list[Respondents] = []
 
@@ -170,10 +208,13 @@ def loss_of(job: Job, stage: Stage) -> Loss:
             found.append(party)
             yield party
 
-    job.variant.count(stage, kept())
+    with blaming(job.variant, ", cohort 0"):
+        job.variant.count(stage, kept())
     accountant = PureAccountant()
     try:
         return total([accountant.judge(event) for party in found for event in party.tells()])
+    except UnsupportedEventError:
+        raise
     except Exception:
         # A variant of a user's own may not have reckoned with so many respondents.
         return accountant.judge(Plain(job.variant.survey.names))

@@ -144,8 +144,12 @@ class Respondents:
         )
 
 
-def numbers_of(message: Message) -> Totals:
+def numbers_of(message: Message, variant: str) -> Totals:
     """All numbers of a message in one vector, field by field.
+
+    Args:
+        message: the result of some parties.
+        variant: the name of the one whose message it is.
 
     Raises:
         CannotTabulateError: a field is neither an integer nor an array of integers.
@@ -156,7 +160,8 @@ def numbers_of(message: Message) -> Totals:
         array = np.asarray(value)
         if isinstance(value, bool) or array.dtype.kind not in "iu":
             raise CannotTabulateError(
-                f"field {field.name!r} of {message.kind()!r} is not of integers that can be added"
+                f"variant {variant!r} cannot be tabulated: field {field.name!r} of "
+                f"{message.kind()!r} is neither an integer nor an array of integers"
             )
         parts.append(array.reshape(-1).astype(np.int64))
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

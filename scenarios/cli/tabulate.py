@@ -29,6 +29,7 @@ from scenarios.cli.options import (
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
+from scenarios.report.formatting import count
 from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Scenario
@@ -72,7 +73,7 @@ class Count(click.ParamType[int]):
     type=Count(MAX_COHORT),
     default=COHORT,
     show_default=True,
-    help="Of how many people one task is.",
+    help="Of how many people one task is. The digest depends on it.",
 )
 @engine_options
 @set_option(complete_scenario_setting)
@@ -85,7 +86,8 @@ class Count(click.ParamType[int]):
     "--out",
     type=FOLDER,
     help=f"The folder for {RESULT}, and while the work is under way for {COHORTS}: the same "
-    "command goes on from there if it was interrupted. By default nothing is written.",
+    "command goes on from there if it was interrupted. An earlier simulation there "
+    f"is replaced, its {TRANSCRIPT} too. By default nothing is written.",
 )
 @force_option
 @json_option
@@ -126,6 +128,13 @@ def tabulate_(
             engine.open() as opened,
             _progress(found.name, silent=as_json) as progress,
         ):
+            cohorts = -(-n // cohort)
+            if cohorts < opened.jobs:
+                click.echo(
+                    f"{count(cohorts, 'cohort')} for {opened.jobs} workers: a smaller --cohort "
+                    "occupies all of them, and gives another digest",
+                    err=True,
+                )
             done = tabulate(
                 asked.variant,
                 asked.population,
@@ -193,7 +202,8 @@ def _check_heard(
         # What it is by default may follow from others.
         if not any(is_heard({**rest, name: near}) for near in _near(value)):
             raise UsageError(
-                f"parameter {name!r} changes nothing by law: neither what is asked nor who"
+                f"parameter {name!r} has no effect on people by law: what they are asked and whom "
+                "they are drawn from stay the same; leave it out"
             )
 
 

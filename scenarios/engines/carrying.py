@@ -6,6 +6,7 @@ installed modules, so their source travels with the task.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 import traceback
@@ -46,6 +47,17 @@ class _Packer(pickle.Pickler):
             if found is not None:
                 self.files[name] = found
         return NotImplemented
+
+
+def own_files(value: object) -> tuple[UserModule, ...]:
+    """The files of a person whose functions and classes are in a value.
+
+    Of a value that cannot be pickled, those that are met before that shows.
+    """
+    packer = _Packer(io.BytesIO())
+    with contextlib.suppress(UsageError, pickle.PicklingError, AttributeError, TypeError):
+        packer.dump(value)
+    return tuple(packer.files.values())
 
 
 def packed(kernel: Callable[[A], R], argument: A) -> bytes:

@@ -48,7 +48,6 @@ class _Task(NamedTuple):
     key: int
     content: bytes
     again: bool
-    name: str
 
 
 class OnRay(Engine):
@@ -97,8 +96,7 @@ class OnRay(Engine):
     ) -> None:
         if self._closed or self.under_way >= self.window:
             raise RuntimeError("closed" if self._closed else "the window is full")
-        name = getattr(kernel, "__qualname__", type(kernel).__qualname__)
-        self._waiting.append(_Task(key, packed(kernel, argument), again, name))
+        self._waiting.append(_Task(key, packed(kernel, argument), again))
         self._hand_out()
 
     def drain(self) -> list[tuple[int, Any]]:
@@ -149,12 +147,11 @@ class OnRay(Engine):
             if not task.again:
                 return Lost(how)
             raise EngineError(
-                f"task {task.key} ({task.name}): given up after {MOST_DEATHS} attempts; "
-                f"at the last one {how}"
+                f"task {task.key}: given up after {MOST_DEATHS} attempts; at the last one {how}"
             ) from error
         except exceptions.RayError as error:
             raise EngineError(
-                f"task {task.key} ({task.name}): Ray cannot carry it out: {_first_line(error)}; "
+                f"task {task.key}: Ray cannot carry it out: {_first_line(error)}; "
                 "expected sottovoce in the same version on every node"
             ) from error
         return result_of(outcome)

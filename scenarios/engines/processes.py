@@ -48,7 +48,6 @@ class _Task:
     key: int
     content: bytes
     again: bool
-    name: str
     deaths: int = 0
 
 
@@ -132,8 +131,7 @@ class Processes(Engine):
     ) -> None:
         if self._closed or self.under_way >= self.window:
             raise RuntimeError("closed" if self._closed else "the window is full")
-        name = getattr(kernel, "__qualname__", type(kernel).__qualname__)
-        self._waiting.append(_Task(key, packed(kernel, argument), again, name))
+        self._waiting.append(_Task(key, packed(kernel, argument), again))
         self._hand_out()
 
     def drain(self) -> list[tuple[int, Any]]:
@@ -227,7 +225,6 @@ class Processes(Engine):
             self._waiting.appendleft(task)
             return
         error = EngineError(
-            f"task {task.key} ({task.name}): given up after {task.deaths} workers died of it; "
-            f"the last one {how}"
+            f"task {task.key}: given up after {task.deaths} workers died of it; the last one {how}"
         )
         self._ended.append((task.key, error))

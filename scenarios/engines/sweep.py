@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 from scenarios.engines.engine import Engine, completed
 from scenarios.engines.here import Here
 from scenarios.files.pieces import Pieces, growing_pieces
-from scenarios.running.user_modules import loaded_user_module
+from scenarios.running.user_modules import UserModule, loaded_user_module
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -128,9 +129,18 @@ def about_of(command: str, definition: object, **settings: object) -> dict[str, 
         settings: the rest, as JSON has it.
     """
     own = loaded_user_module(definition.__module__)
+    return {"command": command, **settings, **code_of(() if own is None else (own,))}
+
+
+def code_of(own: Iterable[UserModule]) -> dict[str, Any]:
+    """By what code results are made: the content of a person's own files, and the versions.
+
+    Args:
+        own: the files, in any order.
+    """
+    files = sorted(hashlib.sha256(file.source).hexdigest() for file in own)
     return {
-        "command": command,
-        **settings,
-        "own file": hashlib.sha256(own.source).hexdigest() if own else None,
-        "version": f"sottovoce {version('sottovoce')}, numpy {version('numpy')}",
+        "own file": " ".join(files) or None,
+        "version": f"sottovoce {version('sottovoce')}, Python {platform.python_version()}, "
+        f"numpy {version('numpy')}",
     }

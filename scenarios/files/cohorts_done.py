@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from scenarios.files.pieces import differing
 from scenarios.files.writing import is_named, lock, make_folder, naming, open_private, write_whole
 from scenarios.running.errors import UsageError
 
@@ -81,10 +82,9 @@ def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
         raise UsageError(f"{path}: is damaged ({error}); delete it to begin anew") from error
     wanted = msgspec.msgpack.decode(msgspec.msgpack.encode(about))
     if found.about != wanted:
-        differing = [key for key in wanted if found.about.get(key) != wanted[key]]
         raise UsageError(
-            f"{path}: is of another tabulation, with another {' and '.join(differing) or 'form'}; "
-            "delete it to begin anew, or write elsewhere"
+            f"{path}: is of another tabulation, not with the same "
+            f"{differing(found.about, wanted)}; delete it to begin anew, or write elsewhere"
         )
     return found
 

@@ -167,11 +167,16 @@ def _check_about(path: Path, record: bytes, about: Mapping[str, Any]) -> None:
         raise _damaged(path, error) from error
     wanted = msgspec.json.decode(msgspec.json.encode(about))
     if found != wanted:
-        differing = [key for key in wanted if found.get(key) != wanted[key]]
         raise UsageError(
-            f"{path}: is of another sweep, with another {' and '.join(differing) or 'form'}; "
+            f"{path}: is of another sweep, not with the same {differing(found, wanted)}; "
             "delete it to begin anew, or write elsewhere"
         )
+
+
+def differing(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """In what one command differs from another, such as ``seed and own file``."""
+    *others, last = [key for key in wanted if found.get(key) != wanted[key]] or ["form"]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _numbered(path: Path, record: bytes) -> tuple[tuple[int, int], msgspec.Raw]:

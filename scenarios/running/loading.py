@@ -37,8 +37,16 @@ def find_scenario(text: str) -> Scenario[Any]:
             hint = did_you_mean(text, SCENARIOS)
             raise UsageError(f"no scenario {shown(text)}{hint or ';'} 'sottovoce list' lists all")
         return _named(text, scenarios_in(importlib.import_module(SCENARIOS[text])))
-    candidates = scenarios_in(load_module(path))
+    module = load_module(path)
+    candidates = scenarios_in(module)
     if name is not None:
+        found = getattr(module, name, None)
+        is_variant = isinstance(found, type) and issubclass(found, Variant)
+        if is_variant and all(s.name != name for s in candidates):
+            names = ", ".join(s.name for s in candidates)
+            raise UsageError(
+                f"{path}: {shown(name)} is a variant; expected a scenario, one of {names}"
+            )
         return _named(name, candidates)
     if len(candidates) == 1:
         return candidates[0]

@@ -22,15 +22,16 @@ from protocol.crypto.merkle import Tree
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.messages import Message
-from protocol.populations.cohorts import Counted, Job, count_cohort, loss_of
+from protocol.populations.cohorts import Counted, Job, blaming, count_cohort, loss_of
 from protocol.populations.population import Population, Resampled
 from protocol.populations.tally import Tally
 from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.records import Records
-from scenarios.engines.carrying import packed, unpacked
+from scenarios.engines.carrying import own_files, packed, unpacked
 from scenarios.engines.engine import Engine, completed
 from scenarios.engines.opening import open_engine
+from scenarios.engines.sweep import code_of
 from scenarios.files.cohorts_done import (
     Snapshot,
     read_snapshot,
@@ -38,13 +39,12 @@ from scenarios.files.cohorts_done import (
     sole,
     write_snapshot,
 )
-from scenarios.report.formatting import as_json
+from scenarios.report.formatting import as_json, count
 from scenarios.report.values import claims_values
 from scenarios.running.errors import UsageError
 from scenarios.running.names import EngineName
 from scenarios.running.outcomes import Outcome, reported_values
 from scenarios.running.scenario import Context, Scenario
-from scenarios.running.simulation import program
 from transports.faults import Fault
 
 E = TypeVar("E", bound=Estimate)
@@ -99,7 +99,7 @@ class Tabulated:
 
     def __repr__(self) -> str:
         return (
-            f"<Tabulated: {self.variant.name}, {self.n} people by law, "
+            f"<Tabulated: {self.variant.name}, {count(self.n, 'person', 'people')} by law, "
             f"digest {self.digest.hex()[:16]}>"
         )
 
@@ -128,8 +128,9 @@ class Tabulated:
     def sentence(self) -> str:
         """Who was asked, and that it was by law."""
         return (
-            f"{self.n:,} people by law, drawn from {self.population.says}: nobody was live, no "
-            "message was sent, and nothing was recorded."
+            f"{count(self.n, 'person', 'people')} by law, drawn from "
+            f"{self.population.says}: nobody was live, no message was sent, and nothing was "
+            "recorded."
         )
 
     def values(self, projection: Projection = "none") -> dict[str, Any]:
@@ -204,6 +205,9 @@ def tabulate(
 
     Raises:
         CannotTabulateError: the variant is such that nobody answers by herself; it says why.
+        LocalProtocolError: the code of the variant, its randomizer or the population fails; says of
+            which cohort, and how.
+        UnsupportedEventError: what the variant's reports tell contradicts what it states.
         UsageError: arguments out of range or that do not fit together, or a file at ``path`` that
             is damaged or of another tabulation.
         SurveyError: the population is of another survey than the variant's.
@@ -300,14 +304,17 @@ class _Driver:
 
     def run(self) -> Message:
         """Ask stage by stage; returns the result."""
-        asking = self._job.variant.stages(self._n)
-        stage = next(asking)
+        variant = self._job.variant
+        asking = variant.stages(self._n)
+        with blaming(variant):
+            stage = next(asking)
         while True:
             # What people of one group tell is that of its last stage, which goes through all.
             self._losses[stage.group] = loss_of(self._job, stage)
             totals = self._sum_of(stage)
             try:
-                stage = asking.send(totals)
+                with blaming(variant):
+                    stage = asking.send(totals)
             except StopIteration as end:
                 self._write((b"", b"", b""))
                 result: Message = end.value
@@ -389,7 +396,7 @@ def about(job: Job, *, n: int, cohort: int) -> dict[str, Any]:
         "seed": job.seed,
         "n": n,
         "cohort": cohort,
-        "program": program(),
+        **code_of(own_files(job)),
     }
 
 

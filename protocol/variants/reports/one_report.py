@@ -9,12 +9,13 @@ import numpy as np
 
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
 from protocol.crypto.randomness import Stream
-from protocol.errors import CannotTabulateError, ProtocolError
+from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from protocol.wire.codec import Codec
 
 PROBED = 9
 """How many reports are made up to see whether results add up."""
@@ -113,12 +114,14 @@ class OneReport(Variant, frozen=True, kw_only=True):
 
         Raises:
             CannotTabulateError: the results of single parties do not add up to that of all.
+            LocalProtocolError: a party could not send its report.
         """
         each = [self._read_of(party) for party in range(PROBED)]
         together = self.pooled(each)
-        apart = [numbers_of(self.pooled([read])) for read in each]
-        same_shape = len({len(numbers_of(together)), *map(len, apart)}) == 1
-        if not same_shape or not np.array_equal(numbers_of(together), sum(apart)):
+        apart = [numbers_of(self.pooled([read]), self.name) for read in each]
+        whole = numbers_of(together, self.name)
+        same_shape = len({len(whole), *map(len, apart)}) == 1
+        if not same_shape or not np.array_equal(whole, sum(apart)):
             raise CannotTabulateError(
                 f"variant {self.name!r} cannot be tabulated: the results of single parties do not "
                 "add up to the result of all; it needs methods 'stages' and 'count' of its own"
@@ -129,7 +132,7 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """The sum of what ``pooled`` makes of each party's report."""
         found = np.zeros(0, np.int64)
         for party in parties:
-            counts = numbers_of(self.pooled([self.heard(party, stage.asked)]))
+            counts = numbers_of(self.pooled([self.heard(party, stage.asked)]), self.name)
             found = found + counts if len(found) else counts
         return found
 
@@ -137,13 +140,12 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """What is read of a party's report.
 
         Raises:
-            CannotTabulateError: it is malformed.
+            CannotTabulateError: it answers with anything else.
+            LocalProtocolError: it is malformed.
         """
         read = self.read(party.ask(question, kind=self.messages[1]))
         if read is None:
-            raise CannotTabulateError(
-                f"variant {self.name!r} cannot be tabulated: its party's own report is malformed"
-            )
+            raise self._malformed()
         return read
 
     def _read_of(self, party: int) -> Any:
@@ -151,7 +153,15 @@ class OneReport(Variant, frozen=True, kw_only=True):
         stream = Stream(bytes(32)).derive(f"respondent {party}")
         codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]
         report = self.answer(Records(self.survey, codes), self.question(), stream)
-        return self.read(report)
+        Codec(self.kinds(1), members=2).encode(report)
+        read = self.read(report)
+        if read is None:
+            raise self._malformed()
+        return read
+
+    def _malformed(self) -> LocalProtocolError:
+        what = self.contribution.kind()
+        return LocalProtocolError(f"its party's own {what!r} is malformed")
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report tells what ``report_reveals`` says; the result follows from the reports."""

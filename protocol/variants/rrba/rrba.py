@@ -20,7 +20,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.crypto.randomness import WORDS
-from protocol.errors import CannotTabulateError, PrivacyError
+from protocol.errors import CannotTabulateError, LocalProtocolError, PrivacyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable
 from protocol.session.roles import Me, Seen
@@ -316,7 +316,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             answers = party.ask(questions[groups], kind=Answers)
             counted, heard, _ = self._counted(me.session, {me.id: answers})
             if heard != len(party):
-                raise CannotTabulateError(f"{heard} of {len(party)} respondents have valid answers")
+                raise LocalProtocolError(f"{heard} of {len(party)} respondents have valid answers")
             counts += counted
         return counts
 

@@ -161,7 +161,7 @@ def test_a_task_that_is_done_once_is_lost_and_others_live_on(workers: Engine) ->
 
 
 def test_a_task_that_kills_every_worker_is_given_up(workers: Engine) -> None:
-    with pytest.raises(EngineError, match=r"task 0 \(exits\): given up after 3 "):
+    with pytest.raises(EngineError, match=r"task 0: given up after 3 "):
         in_order(workers, kernels.exits, [7])
     assert in_order(workers, kernels.square, [4]) == [16]
 

@@ -142,9 +142,9 @@ def test_a_record_that_was_changed_is_not_taken(tmp_path: Path) -> None:
     [
         (b"precious", "is not the file of a sweep; delete it or write elsewhere"),
         (["no", "settings"], "is damaged (Expected `object`, got `array`); delete it"),
-        ({**ABOUT, "seed": 2}, "is of another sweep, with another seed; delete it"),
-        ({**ABOUT, "numbers": [], "seed": 0}, "with another seed and numbers; delete it"),
-        ({**ABOUT, "more": 1}, "with another form; delete it"),
+        ({**ABOUT, "seed": 2}, "is of another sweep, not with the same seed; delete it"),
+        ({**ABOUT, "numbers": [], "seed": 0}, "not with the same seed and numbers; delete it"),
+        ({**ABOUT, "more": 1}, "not with the same form; delete it"),
     ],
 )
 def test_another_sweeps_file_is_refused(content: Any, says: str, tmp_path: Path) -> None:
@@ -292,10 +292,10 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     assert python(*command).code == -9
     assert [path.name for path in out.iterdir()] == [PIECES]
     assert complaint(sottovoce(*command[2:], "--seed", 2)).endswith(
-        "with another seed; delete it to begin anew, or write elsewhere"
+        "not with the same seed; delete it to begin anew, or write elsewhere"
     )
     own.write_text(OWN + "\n", encoding="utf-8")
-    assert "with another own file; delete it" in complaint(sottovoce(*command[2:]))
+    assert "not with the same own file; delete it" in complaint(sottovoce(*command[2:]))
     own.write_text(OWN, encoding="utf-8")
     found = sottovoce(*command[2:]).json
     assert [row["measured"] for row in found["rows"]] == [0.0, 0.5, 1.0, 1.5, 2.0]

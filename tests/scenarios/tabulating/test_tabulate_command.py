@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.engines import sweep
 from tests.scenarios.command import OWN, ROOT, complaint, environment, sottovoce
 
 LAWS = Path(__file__).parents[1] / "law_scenarios.py"
@@ -93,9 +94,18 @@ def test_a_stranger_on_processes() -> None:
         (("adult-counts",), "variant 'secure-sum' cannot be tabulated: its parties mask"),
         (("adult-clusters",), "variant 'rr-clusters' cannot be tabulated: its parties check"),
         (("rr-table-1",), "scenario 'rr-table-1' is a reproduction, which draws by law anyway"),
-        (("quickstart", "--set", "parties=3"), "parameter 'parties' changes nothing by law"),
-        (("quickstart", "--set", "residents=7"), "parameter 'residents' changes nothing by law"),
-        (("adult-ind-joint", "--set", "adjust=true"), "parameter 'adjust' changes nothing by law"),
+        (
+            ("quickstart", "--set", "parties=3"),
+            "parameter 'parties' has no effect on people",
+        ),
+        (
+            ("quickstart", "--set", "residents=7"),
+            "parameter 'residents' has no effect on people",
+        ),
+        (
+            ("adult-ind-joint", "--set", "adjust=true"),
+            "parameter 'adjust' has no effect on people",
+        ),
         (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
         (
             ("rrba-survey", "--set", "project=consistent"),
@@ -193,10 +203,155 @@ def test_the_same_command_goes_on(tmp_path: Path, signum: signal.Signals) -> Non
     else:
         assert done.returncode == -signum
     refused = sottovoce(*there, "--seed", "2")
-    assert "is of another tabulation, with another seed" in complaint(refused)
+    assert "is of another tabulation, not with the same seed" in complaint(refused)
     resumed = sottovoce(*there).json
     assert resumed["digest"] == whole["digest"]
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+MINE = """
+import os
+from pathlib import Path
+
+import numpy as np
+
+from protocol import Attribute, FrequencyOracle, Law, MatrixRandomizer, Records, Survey
+from scenarios import Scenario
+
+CHEATS = Survey("Taxes", (Attribute(name="cheats", categories=("no", "yes")),))
+ROWS = [[0.8, 0.2], [0.2, 0.8]]
+FAILS = Path(__file__).with_name("fails")
+
+
+class Halved(MatrixRandomizer, frozen=True):
+    @property
+    def epsilon(self):
+        return super().epsilon / 2
+
+
+class Failing(MatrixRandomizer, frozen=True):
+    def randomize(self, codes, stream):
+        raise RuntimeError("my bug")
+
+
+class Odd(MatrixRandomizer, frozen=True):
+    def randomize(self, codes, stream):
+        return np.full(len(codes), 7, np.uint8)
+
+
+class Lying(FrequencyOracle, frozen=True):
+    name = "lying"
+    randomizer = property(lambda self: Halved.from_probabilities(ROWS))
+
+
+class Raising(FrequencyOracle, frozen=True):
+    name = "raising"
+    randomizer = property(lambda self: Failing.from_probabilities(ROWS))
+
+
+class OutOfRange(FrequencyOracle, frozen=True):
+    name = "out-of-range"
+    randomizer = property(lambda self: Odd.from_probabilities(ROWS))
+
+
+class Late(FrequencyOracle, frozen=True):
+    name = "late"
+    randomizer = property(lambda self: MatrixRandomizer.from_probabilities(ROWS))
+
+    def answer(self, records, question, stream):
+        if len(records) == 500 and FAILS.exists():
+            raise RuntimeError("the fourth cohort")
+        return super().answer(records, question, stream)
+
+
+def drawn(n, stream):
+    return Records(CHEATS, (stream.words(n) % 2).astype("u1").reshape(-1, 1))
+
+
+def people(context):
+    law = Law(CHEATS, "a coin", drawn)
+    return context.drawn(drawn(60, context.stream("people")), law)
+
+
+SCENARIOS = tuple(
+    Scenario.of(variant, name=variant.name, summary="One.", records=people)
+    for variant in (Lying, Raising, OutOfRange, Late)
+)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A file of a person's own."""
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+@pytest.mark.parametrize("engine", ["here", "processes"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lying", "randomizer 'Halved' states epsilon 0.693147181, and its law has 1.38629436"),
+        ("raising", "RuntimeError: my bug"),
+        ("out-of-range", "cannot send 'Draws': Draws.reports: value 7 at [0]"),
+    ],
+)
+def test_a_mistake_of_ones_own_is_one_line_as_in_a_live_run(
+    mine: Path, engine: str, name: str, said: str
+) -> None:
+    if engine == "here":
+        assert said in complaint(sottovoce("run", f"{mine}:{name}"), 1)
+    options = ("--n", "1000", "--cohort", "500", "--engine", engine)
+    assert said in complaint(sottovoce("tabulate", f"{mine}:{name}", *options), 1)
+
+
+@pytest.mark.parametrize("engine", ["here", "processes"])
+def test_an_edited_file_of_ones_own_is_another_tabulation(mine: Path, engine: str) -> None:
+    out, fails = mine.parent / "out", mine.with_name("fails")
+    fails.touch()
+    # The last cohort is of 500 people.
+    options = ("--n", "3500", "--cohort", "1000", "--engine", engine, "--out", out)
+    command = ("tabulate", f"{mine}:late", *options)
+    said = complaint(sottovoce(*command), 1)
+    assert said == "variant 'late', cohort 3: RuntimeError: the fourth cohort"
+    assert (out / "cohorts.part").exists()
+    fails.unlink()
+    mine.write_text(MINE + "# edited\n")
+    assert "of another tabulation, not with the same own file;" in complaint(sottovoce(*command))
+    mine.write_text(MINE)
+    assert sottovoce(*command).code == 0
+
+
+def test_a_file_is_of_the_versions_that_counted(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, fails = mine.parent / "out", mine.with_name("fails")
+    fails.touch()
+    command = ("tabulate", f"{mine}:late", "--n", "1500", "--cohort", "1000", "--out", out)
+    complaint(sottovoce(*command), 1)
+    monkeypatch.setattr(sweep, "version", lambda name: "0.0")
+    assert "not with the same version;" in complaint(sottovoce(*command))
+
+
+def test_a_variant_is_not_a_scenario(mine: Path) -> None:
+    said = complaint(sottovoce("tabulate", f"{mine}:Late", "--n", "10"))
+    assert said.endswith(
+        "'Late' is a variant; expected a scenario, one of lying, raising, out-of-range, late"
+    )
+
+
+def test_workers_without_a_cohort_are_pointed_out() -> None:
+    options = ("quickstart", "--n", "2000", "--engine", "processes", "--jobs", "2")
+    said = sottovoce("tabulate", *options)
+    assert said.code == 0
+    assert said.err.startswith("1 cohort for 2 workers: a smaller --cohort occupies all of them")
+    assert sottovoce("tabulate", *options, "--cohort", "1000").err == ""
+
+
+def test_one_person_is_a_person() -> None:
+    said = sottovoce("tabulate", "quickstart", "--n", "1", "--json").json
+    assert said["by_law"]["says"].startswith("1 person by law, drawn from")
 
 
 def test_a_scenario_of_faults_is_refused() -> None:

@@ -238,7 +238,7 @@ def test_the_file_of_another_tabulation_is_refused(
         tabulated(path=path, progress=stopping(2000))
     before = path.read_bytes()
     given = {"variant": VARIANT, "population": LAW, "n": N, "cohort": COHORT, **options}
-    with pytest.raises(UsageError, match=f"another tabulation, with another {differing};"):
+    with pytest.raises(UsageError, match=f"another tabulation, not with the same {differing};"):
         tabulate(path=path, **given)
     assert path.read_bytes() == before
 
