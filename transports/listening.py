@@ -175,7 +175,8 @@ def why_ended(error: BaseException) -> str:
     """Why a connection ended, for the record."""
     if isinstance(error, trio.TooSlowError):
         return "the handshake took too long"
-    if isinstance(error, trio.EndOfChannel):
+    reset = isinstance(error, trio.BrokenResourceError) and isinstance(error.__cause__, OSError)
+    if reset or isinstance(error, trio.EndOfChannel):
         return "the connection ended"
     return str(error) or str(error.__cause__ or "") or "the connection broke"
 

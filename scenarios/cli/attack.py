@@ -157,7 +157,9 @@ def attack(
                     f"--inputs and --claims are for a client function; {variant} is a variant"
                 )
             limits |= {"observer": PartyId(observer), "runs": runs, "copies": copies}
-            result = _variant_attacked(found, settings, survey_file, limits, engine, out)
+            result = _variant_attacked(
+                found, settings, survey_file, limits, engine, out, silent=as_json
+            )
         else:
             kind = "function" if callable(found) else "randomizer"
             if engine.chosen or out is not None:
@@ -206,13 +208,14 @@ def _variant_attacked(
     limits: dict[str, Any],
     engine: EngineChoice,
     out: Path | None,
+    *,
+    silent: bool,
 ) -> Attack:
     from protocol.attack.attack import attack
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES, example, read_survey
-    from scenarios.engines.sweep import Sweep, about_of
-    from scenarios.files.pieces import PIECES
-    from scenarios.files.writing import check_output, make_folder, write_whole
+    from scenarios.cli.sweeping import sweeping, write_found
+    from scenarios.engines.sweep import about_of
     from scenarios.report.terminal.attack import attack_values
 
     survey = read_survey(survey_file) if survey_file is not None else None
@@ -226,14 +229,11 @@ def _variant_attacked(
         survey=msgspec.to_builtins(made.survey),
         **limits,
     )
-    if out is not None:
-        make_folder(out)
-        check_output(out / ATTACK)
-    with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
+    result = None if out is None else out / ATTACK
+    with sweeping(made.name, engine, result, about, silent=silent) as sweep:
         found = attack(made, records, **limits, carried=sweep)
-        if out is not None:
-            write_whole(out / ATTACK, json_text(attack_values(made.name, found)) + "\n")
-            sweep.finish()
+        if result is not None:
+            write_found(sweep, result, json_text(attack_values(made.name, found)))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from protocol.crypto.randomness import Streams
 from protocol.estimators.adjustment import AdjustedEstimate
@@ -32,6 +33,7 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
+from scenarios.cli.sweeping import going_on_from, pieces_shown
 from scenarios.engines.sweep import Sweep, about_of
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (
@@ -168,8 +170,10 @@ def run(
         data=None if data is None else str(data.absolute()),
     )
     written = []
+    pieces = None if out is None else out / PIECES
     with (
-        Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep,
+        going_on_from(pieces),
+        Sweep(engine.open, path=pieces, about=about) as sweep,
         contextlib.nullcontext() if workers is None else engine.open() as opened,
     ):
         with _progress(found, carrier if live else None, silent=as_json) as (watch, progress):
@@ -236,6 +240,9 @@ def _of_workers(
     if engine.jobs is not None:
         raise UsageError(f"--jobs {engine.jobs}: expected --workers alone, which says how many")
     if engine.name == "here":
+        source = click.get_current_context().get_parameter_source("engine")
+        if source is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--workers {workers}: expected --engine processes or ray, not here")
         return EngineChoice("processes", workers, engine.address)
     return EngineChoice(engine.name, workers, engine.address)
 
@@ -271,18 +278,21 @@ def _synthetic(estimate: Estimate, seed: int) -> Records:
 def _progress(
     scenario: Scenario[Any], transport: str | None, *, silent: bool
 ) -> Generator[tuple[Callable[[Exchange], object] | None, Callable[[int, int], None]]]:
-    """On a terminal, a line that counts messages, or steps where nothing carries messages."""
+    """On a terminal, a line that counts messages, or pieces where nothing carries messages."""
+    if transport is None:
+        with pieces_shown(scenario.name, silent=silent) as progress:
+            yield None, progress
+        return
     if silent:
-        yield None, lambda done, total: None
+        yield None, _unheeded
         return
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None, lambda done, total: None
+        yield None, _unheeded
         return
     from rich.progress import (
-        BarColumn,
         Progress,
         ProgressColumn,
         SpinnerColumn,
@@ -300,17 +310,16 @@ def _progress(
         def render(self, task: Task) -> Text:
             return Text(f"{exchanges[-1].messages:,} messages" if exchanges else "preparing")
 
-    middle: tuple[ProgressColumn, ...] = (
-        (Messages(),)
-        if transport is not None
-        else (BarColumn(), TextColumn("{task.completed:,} of {task.total:,}"))
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        Messages(),
+        TimeElapsedColumn(),
     )
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), *middle, TimeElapsedColumn())
-    over = f" over {transport}" if transport is not None else ""
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"{scenario.name}{over}", total=None if transport is not None else 1)
+        bar.add_task(f"{scenario.name} over {transport}", total=None)
+        yield exchanges.append, _unheeded
 
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
 
-        yield exchanges.append, progress
+def _unheeded(done: int, total: int) -> None:
+    """Take no notice of how many steps are done: messages are counted."""

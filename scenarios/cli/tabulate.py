@@ -26,6 +26,7 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
+from scenarios.cli.sweeping import going_on_from
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
@@ -125,6 +126,7 @@ def tabulate_(
         clear(out, force=force)
     try:
         with (
+            going_on_from(file),
             engine.open() as opened,
             _progress(found.name, silent=as_json) as progress,
         ):
@@ -148,10 +150,6 @@ def tabulate_(
             )
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
-    except KeyboardInterrupt:
-        if file is not None and file.exists():
-            click.echo(f"interrupted; the same command goes on from {file}", err=True)
-        raise
     text = json_text({"scenario": found.name, "parameters": parameters, **done.values(projection)})
     if out is not None:
         write_result(out / TRANSCRIPT, text + "\n", recorded=False)

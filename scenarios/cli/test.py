@@ -35,7 +35,7 @@ RESPONDENTS = 10
 @click.argument("variant", shell_complete=complete_variant)
 @click.option(
     "--schedules",
-    type=click.IntRange(0, 10**6),
+    type=click.IntRange(1, 10**6),
     default=20,
     show_default=True,
     help="Number of fault schedules, each worse than the one of its sort before.",
@@ -87,9 +87,8 @@ def test(
     from protocol.session.variant import parameters_of
     from protocol.testing import check_under_faults, check_variant
     from scenarios.cli.example_variants import example, read_survey
-    from scenarios.engines.sweep import Sweep, about_of
-    from scenarios.files.pieces import PIECES
-    from scenarios.files.writing import check_output, make_folder, write_whole
+    from scenarios.cli.sweeping import sweeping, write_found
+    from scenarios.engines.sweep import about_of
     from scenarios.running.simulation import EXECUTORS
 
     cls = find_variant(variant)
@@ -108,11 +107,9 @@ def test(
         "seed": seed,
     }
     failed, failure = None, None
-    if out is not None:
-        make_folder(out)
-        check_output(out / TEST)
     about = about_of("test", cls, survey=made.survey.digest.hex(), **values)
-    with Sweep(engine.open, path=None if out is None else out / PIECES, about=about) as sweep:
+    result = None if out is None else out / TEST
+    with sweeping(made.name, engine, result, about, silent=as_json) as sweep:
         checked = "contract"
         try:
             check_variant(
@@ -131,9 +128,8 @@ def test(
         except AssertionError as error:
             failed, failure = checked, str(error)
         found = {**values, "holds": failure is None, "failed": failed, "failure": failure}
-        if out is not None:
-            write_whole(out / TEST, json_text(found) + "\n")
-            sweep.finish()
+        if result is not None:
+            write_found(sweep, result, json_text(found))
     if as_json:
         print_json(found)
     elif failure is None:

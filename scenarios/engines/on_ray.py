@@ -28,6 +28,7 @@ from scenarios.running.errors import EngineError, UsageError
 A = TypeVar("A")
 R = TypeVar("R")
 
+MOST_PORT = 65535
 REACHED_WITHIN = 5.0
 """How many seconds a cluster may take to accept a connection."""
 
@@ -186,6 +187,11 @@ class OnRay(Engine):
             self._stop()
             if not isinstance(error, Exception):
                 raise
+            if address == "auto" and type(error) is ConnectionError:
+                raise UsageError(
+                    "--address 'auto': this machine is not a node of a running cluster; start one "
+                    "by 'ray start --head', or give HOST:PORT of its head node"
+                ) from error
             raise UsageError(
                 f"--address {address!r}: {_first_line(error)}; expected the cluster's token, and "
                 "there the same versions of Ray and Python"
@@ -226,14 +232,14 @@ def _check_reachable(address: str) -> None:
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
-    if "/" in host or not (host and colon and port.isdecimal()):
+    if "/" in host or not (host and colon and port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(
-            f"--address {address!r}: expected HOST:PORT of the head node, or auto, on a machine "
-            "that is a node itself"
+            f"--address {address!r}: expected HOST:PORT of the head node, with a port from 1 to "
+            f"{MOST_PORT}, or auto, on a machine that is a node itself"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_WITHIN).close()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise UsageError(f"--address {address!r}: no cluster there: {error}") from error
 
 

@@ -30,6 +30,7 @@ class Sweep:
         start: starts the engine.
         path: where finished pieces are kept until ``finish``; None to keep them nowhere.
         about: all that the results depend on, as JSON has it.
+        progress: is told of every map how many pieces are done, and of how many.
 
     Attributes:
         maps: how many maps there were.
@@ -41,11 +42,13 @@ class Sweep:
         *,
         path: Path | None = None,
         about: Mapping[str, Any] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> None:
         self.maps = 0
         self._start = start
         self._path = path
         self._about = about or {}
+        self._progress = progress
         self._open = ExitStack()
         self._engine: Engine | None = None
         self._pieces: Pieces | None = None
@@ -63,7 +66,8 @@ class Sweep:
         Args:
             kernel: a function at the top of a module, which says by an annotation what it returns.
             arguments: each is a piece of work.
-            progress: is told how many pieces are done, and of how many.
+            progress: is told how many pieces are done, and of how many, from the start; by default
+                what was given for all maps.
 
         Raises:
             UsageError: the file of finished pieces is damaged or of another sweep.
@@ -72,11 +76,12 @@ class Sweep:
         if self._path is not None and self._pieces is None:
             self._pieces = self._open.enter_context(growing_pieces(self._path, self._about))
         self.maps += 1
+        told = progress or self._progress or _unheeded
+        told(0, len(arguments))
         found: dict[int, R] = {}
         for place, result in self._done(kernel, arguments):
             found[place] = result
-            if progress is not None:
-                progress(len(found), len(arguments))
+            told(len(found), len(arguments))
         return [found[place] for place in range(len(arguments))]
 
     def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
@@ -118,6 +123,10 @@ class Sweep:
         trace: TracebackType | None,
     ) -> None:
         self._open.close()
+
+
+def _unheeded(done: int, total: int) -> None:
+    """Take no notice of how far a map is."""
 
 
 def about_of(command: str, definition: object, **settings: object) -> dict[str, Any]:

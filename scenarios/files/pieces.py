@@ -36,6 +36,9 @@ PIECES = "pieces.part"
 
 _MAGIC = b"sottovoce pieces 1\n"
 _FRAME = struct.Struct("<II")  # The length of a record, and its CRC-32.
+_SUBJECTS = ("scenario", "variant")
+"""The settings that say what is swept."""
+
 _NUMBERS = "biufc"
 """The kinds of arrays that are kept: of numbers."""
 
@@ -168,9 +171,17 @@ def _check_about(path: Path, record: bytes, about: Mapping[str, Any]) -> None:
     wanted = msgspec.json.decode(msgspec.json.encode(about))
     if found != wanted:
         raise UsageError(
-            f"{path}: is of another sweep, not with the same {differing(found, wanted)}; "
-            "delete it to begin anew, or write elsewhere"
+            f"{path}: is of another sweep{_difference(found, wanted)}; delete it to begin anew, or "
+            "write elsewhere"
         )
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What another sweep is of, or else in which settings it differs."""
+    if any(found.get(key) != wanted.get(key) for key in ("command", *_SUBJECTS)):
+        subjects = [str(found[key]) for key in _SUBJECTS if key in found]
+        return f" ({' of '.join([str(found.get('command')), *subjects]):.80})"
+    return f", not with the same {differing(found, wanted)}"
 
 
 def differing(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from scenarios.report.formatting import as_json
 from scenarios.report.values import claims_values, means_values, privacy_values
+from transports.shards.shard import LOST
 
 E = TypeVar("E", bound=Estimate)
 
@@ -176,7 +177,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             name: "its answer was not counted" for c in completeness.closings for name in c.missing
         }
         became |= {name: ending for name, ending in self.endings.items() if ending != DONE}
-        became |= completeness.departed
+        # Of a lost worker the record knows that it was lost, an ending also why.
+        became |= {
+            name: reason
+            for name, reason in completeness.departed.items()
+            if not (reason.startswith(LOST) and became.get(name, "").startswith(LOST))
+        }
         return dict(Counter(became.values()).most_common())
 
     def summary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import ModuleType
 from typing import NamedTuple
@@ -17,27 +18,33 @@ class UserModule(NamedTuple):
 
     Args:
         name: of the module.
-        path: of the file, where it was read.
+        path: of the file, as it was named.
+        folder: where it was read; what lies beside it can be imported.
         source: what it contains.
     """
 
     name: str
     path: str
+    folder: str
     source: bytes
 
 
 def user_module(stem: str, path: str, source: bytes) -> UserModule:
     """A file as a module, under a name that no other module has."""
-    return UserModule(f"{_PREFIX}{stem}", path, source)
+    return UserModule(f"{_PREFIX}{stem}", path, os.path.dirname(os.path.abspath(path)), source)
 
 
 def run_module(wanted: UserModule) -> ModuleType:
     """Run a file as a module.
 
+    What it imports is looked for in its folder too, but last: no file there hides another module.
+
     Raises:
         UsageError: it fails.
     """
-    name, path, source = wanted
+    name, path, folder, source = wanted
+    if folder not in sys.path:
+        sys.path.append(folder)
     module = ModuleType(name)
     module.__file__ = path
     setattr(module, _SOURCE, wanted)

@@ -290,7 +290,7 @@ class _Watched:
                 if failure is None:
                     self._ended[number] = ended
                 else:
-                    self.lost[number] = f"lost with worker {number}: {failure}"
+                    self.lost[number] = f"{self._shards[number].lost}: {failure}"
                     hub.lose(self._shards[number], self.lost[number])
         self.all_back.set()
 

@@ -160,7 +160,7 @@ class _Worker(Caller):
                 lambda: self._incoming(connection), lambda: self._outgoing(connection)
             )
             self._waiting.cancel_scope.cancel()
-        lost = f"lost with worker {self.shard.number}: {why}"
+        lost = f"{self.shard.lost}: {why}"
         self.leave(LINK_CLOSED if why is None else lost)
         await connection.aclose()
 

@@ -27,6 +27,9 @@ VERSION = "sottovoce shard/1"
 SECRET_BYTES = 32
 PLACE_BYTES = 4
 COUNT_BYTES = 4
+LOST = "lost with worker "
+"""How it begins why a party is gone whose worker is."""
+
 ALL = bytes(PLACE_BYTES)
 """The frame that ends all links at one end."""
 
@@ -49,6 +52,11 @@ class Shard(msgspec.Struct, frozen=True):
     def name(self) -> PartyId:
         """What the worker is called, in its hello and its certificate."""
         return PartyId(f"worker-{self.number}")
+
+    @property
+    def lost(self) -> str:
+        """What is said of its parties if the worker is gone."""
+        return f"{LOST}{self.number}"
 
     def __repr__(self) -> str:
         return f"Shard({self.number}, {self.first} to {self.last})"

@@ -178,7 +178,7 @@ def test_a_node_that_is_lost_changes_nothing(tmp_path: Path, sockets: Path) -> N
 
 
 NOWHERE = """
-for address in ("127.0.0.1:9", "nowhere", "ray://127.0.0.1:9"):
+for address in ("127.0.0.1:9", "nowhere", "127.0.0.1:99999", "ray://127.0.0.1:9"):
     try:
         open_engine("ray", address=address)
     except UsageError as error:
@@ -191,5 +191,7 @@ def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
     done = run("-c", HEAD + NOWHERE, home=tmp_path)
     refused, *malformed = done.out.splitlines()
     assert refused == "--address '127.0.0.1:9': no cluster there: [Errno 111] Connection refused"
-    for line, address in zip(malformed, ("nowhere", "ray://127.0.0.1:9"), strict=True):
+    for line, address in zip(
+        malformed, ("nowhere", "127.0.0.1:99999", "ray://127.0.0.1:9"), strict=True
+    ):
         assert line.startswith(f"--address {address!r}: expected HOST:PORT of the head node, or ")

@@ -73,7 +73,7 @@ def test_results_are_in_order_and_progress_is_told() -> None:
     with Sweep(lambda: Processes(2)) as sweep:
         found = sweep(kernels.later, range(6), progress=lambda *done: told.append(done))
     assert found == list(range(6))
-    assert told == [(place, 6) for place in range(1, 7)]
+    assert told == [(place, 6) for place in range(7)]
 
 
 def test_a_sweep_without_work_starts_and_writes_nothing(tmp_path: Path) -> None:
@@ -145,6 +145,11 @@ def test_a_record_that_was_changed_is_not_taken(tmp_path: Path) -> None:
         ({**ABOUT, "seed": 2}, "is of another sweep, not with the same seed; delete it"),
         ({**ABOUT, "numbers": [], "seed": 0}, "not with the same seed and numbers; delete it"),
         ({**ABOUT, "more": 1}, "not with the same form; delete it"),
+        (
+            {"command": "attack", "variant": "rr-joint", "seed": 2},
+            "is of another sweep (attack of rr-joint); delete it",
+        ),
+        ({**ABOUT, "scenario": "halves"}, "is of another sweep (test of halves); delete it"),
     ],
 )
 def test_another_sweeps_file_is_refused(content: Any, says: str, tmp_path: Path) -> None:
@@ -304,6 +309,61 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
 
 
 # Commands
+
+INTERRUPTED = OWN.replace("os.kill(DRIVER, signal.SIGKILL)", "os.kill(DRIVER, signal.SIGINT)")
+
+
+def test_an_interrupted_command_says_where_it_goes_on(tmp_path: Path) -> None:
+    own, out = tmp_path / "own.py", tmp_path / "out"
+    own.write_text(INTERRUPTED, encoding="utf-8")
+    said = python("-m", "scenarios", "run", own, "--out", out)
+    line = f"interrupted; the same command goes on from {out / PIECES}\n"
+    assert (said.code, said.out, said.err.replace("\n\n", "\n")) == (130, "", line)
+    assert sottovoce("run", own, "--out", out).code == 0
+
+
+@pytest.mark.parametrize("command", ["attack", "test"])
+def test_all_sweeps_say_where_they_go_on(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(sweep: Sweep, kernel: object, arguments: object) -> object:
+        list(Sweep.__call__(sweep, kernels.square, [1]))
+        raise BaseExceptionGroup("tasks", [KeyboardInterrupt()])
+
+    class Interrupted(Sweep):
+        __call__ = interrupt  # type: ignore[assignment]
+
+    monkeypatch.setattr("scenarios.cli.sweeping.Sweep", Interrupted)
+    said = sottovoce(command, "rr-joint", "--out", tmp_path)
+    line = f"interrupted; the same command goes on from {tmp_path / PIECES}\n"
+    assert said == (130, "", line)
+    assert sottovoce(command, "rr-joint") == (130, "", "")
+
+
+def test_a_terminal_sees_how_many_pieces_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    own = tmp_path / "own.py"
+    own.write_text(OWN.replace("number == 3", "False"), encoding="utf-8")
+    assert "5 of 5 pieces" in sottovoce("run", own).err
+    assert "2 of 2 pieces" in sottovoce("test", "rr-joint", "--schedules", 2).err
+    few = ("--trials", 16, "--runs", 16, "--copies", 8)
+    assert " pieces " in sottovoce("attack", "rr-joint", *few).err
+    assert sottovoce("run", own, "--json").err == ""
+
+
+def test_results_are_private(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert sottovoce("test", "rr-joint", "--schedules", 1, "--out", tmp_path).code == 0
+    assert (tmp_path / "test.json").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "attack.json").mkdir()
+    refused = complaint(sottovoce("attack", "rr-joint", "--out", tmp_path))
+    assert refused == f"{tmp_path / 'attack.json'}: is not a regular file"
+
+
+def test_a_test_has_schedules() -> None:
+    assert "--schedules" in complaint(sottovoce("test", "rr-joint", "--schedules", 0))
 
 
 def test_an_engine_is_for_what_has_pieces(tmp_path: Path) -> None:

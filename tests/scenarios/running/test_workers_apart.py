@@ -96,7 +96,7 @@ def test_large_surveys(name: str, engine: str, tmp_path: Path) -> None:
 def test_a_worker_of_ray_that_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "transcript.svt"
     digest, endings, trouble = run("ray", "small", path, "killing")
-    assert trouble in [{f"lost with worker {n}: the connection ended": 12} for n in (1, 2)]
+    assert trouble in [{f"lost with worker {n}: its worker died": 12} for n in (1, 2)]
     assert endings in [[DONE, f"lost with worker {n}: its worker died"] for n in (1, 2)]
     audit = open_transcript(path).audit(RRIndependent, digest=bytes.fromhex(str(digest)))
     assert audit.accepted
