@@ -175,8 +175,11 @@ def why_ended(error: BaseException) -> str:
     """Why a connection ended, for the record."""
     if isinstance(error, trio.TooSlowError):
         return "the handshake took too long"
-    reset = isinstance(error, trio.BrokenResourceError) and isinstance(error.__cause__, OSError)
-    if reset or isinstance(error, trio.EndOfChannel):
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    # Whether the system reports an end or a reset depends on what was unread.
+    if isinstance(first, trio.EndOfChannel | ConnectionError):
         return "the connection ended"
     return str(error) or str(error.__cause__ or "") or "the connection broke"
 
