@@ -18,7 +18,7 @@ from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import shown
 from scenarios.cli.completion import complete_variant, complete_variant_setting
-from scenarios.cli.engines import EngineChoice, engine_options
+from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -214,7 +214,6 @@ def _variant_attacked(
     from protocol.attack.attack import attack
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES, example, read_survey
-    from scenarios.cli.sweeping import sweeping, write_found
     from scenarios.engines.sweep import about_of
     from scenarios.report.terminal.attack import attack_values
 

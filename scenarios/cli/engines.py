@@ -1,16 +1,24 @@
-"""The options of commands that simulate with an engine; those that hold real surveys have none."""
+"""What commands that simulate with an engine have in common: options, progress, ends midway.
+
+Those that hold real surveys have no engine.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from scenarios.engines.engine import Engine
 from scenarios.engines.opening import open_engine
+from scenarios.engines.sweep import Sweep
+from scenarios.files.pieces import PIECES
+from scenarios.files.writing import make_folder, not_regular, write_whole
 from scenarios.running.names import ENGINES, EngineName
 
 
@@ -70,3 +78,105 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, engine=EngineChoice(engine, jobs, address), **kwargs)
 
     return chosen
+
+
+@contextlib.contextmanager
+def sweeping(
+    name: str, engine: EngineChoice, result: Path | None, about: Mapping[str, Any], *, silent: bool
+) -> Generator[Sweep]:
+    """A sweep of which a terminal shows how many pieces are done.
+
+    Args:
+        name: of what is swept, for people.
+        engine: carries it out.
+        result: where its result will be written, beside the file of finished pieces, or None.
+        about: all that the results depend on, as JSON has it.
+        silent: show nothing.
+
+    Raises:
+        UsageError: something other than a file has the result's name.
+        OSError: the result's folder cannot be made.
+    """
+    file = None
+    if result is not None:
+        make_folder(result.parent)
+        if result.exists() and not result.is_file():
+            raise not_regular(result)
+        file = result.with_name(PIECES)
+    with (
+        going_on_from(file),
+        pieces_shown(name, silent=silent) as progress,
+        Sweep(engine.open, path=file, about=about, progress=progress) as sweep,
+    ):
+        yield sweep
+
+
+def write_found(sweep: Sweep, path: Path, content: str) -> None:
+    """Write a sweep's result, which like every result only its owner may read, and finish it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_whole(path, content + "\n", private=True)
+    sweep.finish()
+
+
+@contextlib.contextmanager
+def going_on_from(file: Path | None) -> Generator[None]:
+    """If Ctrl-C ends the block, say which file the same command goes on from, if it is there."""
+    try:
+        yield
+    except BaseException as error:
+        # Tasks pass an interrupt on in a group.
+        inside = (
+            error.subgroup(KeyboardInterrupt) if isinstance(error, BaseExceptionGroup) else None
+        )
+        interrupted = isinstance(error, KeyboardInterrupt) or inside is not None
+        if interrupted and file is not None and file.exists():
+            click.echo(f"interrupted; the same command goes on from {file}", err=True)
+        raise
+
+
+@contextlib.contextmanager
+def pieces_shown(name: str, *, silent: bool) -> Generator[Callable[[int, int], None]]:
+    """On a terminal, a bar of how many pieces are done, and of how many."""
+    if silent:
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
+    class Pieces(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            if task.total is None:
+                return Text("preparing")
+            return Text(f"{task.completed:,.0f} of {task.total:,.0f} pieces")
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        Pieces(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield progress

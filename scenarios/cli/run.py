@@ -20,7 +20,7 @@ from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.surveys.records import Records
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
-from scenarios.cli.engines import EngineChoice, engine_options
+from scenarios.cli.engines import EngineChoice, engine_options, going_on_from, pieces_shown
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -33,7 +33,6 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
-from scenarios.cli.sweeping import going_on_from, pieces_shown
 from scenarios.engines.sweep import Sweep, about_of
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (

@@ -13,7 +13,7 @@ import click
 from protocol.errors import CannotTabulateError
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
-from scenarios.cli.engines import EngineChoice, engine_options
+from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -26,7 +26,6 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
-from scenarios.cli.sweeping import going_on_from
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from scenarios.cli.completion import complete_variant, complete_variant_setting
-from scenarios.cli.engines import EngineChoice, engine_options
+from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -87,7 +87,6 @@ def test(
     from protocol.session.variant import parameters_of
     from protocol.testing import check_under_faults, check_variant
     from scenarios.cli.example_variants import example, read_survey
-    from scenarios.cli.sweeping import sweeping, write_found
     from scenarios.engines.sweep import about_of
     from scenarios.running.simulation import EXECUTORS
 

@@ -333,7 +333,7 @@ def test_all_sweeps_say_where_they_go_on(
     class Interrupted(Sweep):
         __call__ = interrupt  # type: ignore[assignment]
 
-    monkeypatch.setattr("scenarios.cli.sweeping.Sweep", Interrupted)
+    monkeypatch.setattr("scenarios.cli.engines.Sweep", Interrupted)
     said = sottovoce(command, "rr-joint", "--out", tmp_path)
     line = f"interrupted; the same command goes on from {tmp_path / PIECES}\n"
     assert said == (130, "", line)
