@@ -12,9 +12,8 @@ import numpy as np
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import KeepUniform
-from scenarios.engines.engine import Engine, in_order
+from scenarios.engines.engine import Engine, EngineName, in_order
 from scenarios.engines.opening import open_engine
-from scenarios.running.names import EngineName
 
 TASKS = 500
 COHORTS = 20

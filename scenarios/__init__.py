@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_trips
     from scenarios.datasets.town import town, town_distribution
     from scenarios.engines.opening import open_engine
+    from scenarios.errors import UsageError
     from scenarios.files.transcripts import Transcript, open_transcript
-    from scenarios.running.errors import UsageError
     from scenarios.running.loading import find_scenario, find_variant
     from scenarios.running.outcomes import Outcome
     from scenarios.running.parameters import (
@@ -97,7 +97,7 @@ _HOMES = {
     "scenarios.datasets.town": ("town", "town_distribution"),
     "scenarios.engines.opening": ("open_engine",),
     "scenarios.files.transcripts": ("Transcript", "open_transcript"),
-    "scenarios.running.errors": ("UsageError",),
+    "scenarios.errors": ("UsageError",),
     "scenarios.running.loading": ("find_scenario", "find_variant"),
     "scenarios.running.outcomes": ("Outcome",),
     "scenarios.running.reproduction": ("Reproduced", "Row", "Runs"),

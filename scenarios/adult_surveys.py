@@ -28,8 +28,8 @@ from protocol.variants import (
 )
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
+from scenarios.errors import UsageError
 from scenarios.reproductions.rr.queries import evaluate, median
-from scenarios.running.errors import UsageError
 from scenarios.running.parameters import (
     Positive,
     Spread,

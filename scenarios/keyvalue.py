@@ -17,7 +17,7 @@ from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant
 from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets.keyvalue import Synthetic, synthetic
 from scenarios.datasets.ratings import Ratings, clothing, movielens
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
 

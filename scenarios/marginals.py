@@ -26,7 +26,7 @@ from scenarios.datasets.taxi import (
     taxi_survey,
     taxi_trips,
 )
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Part, Positive, Spread, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario

@@ -11,7 +11,7 @@ import click
 
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
-from scenarios.running.errors import EngineError, UsageError, printable
+from scenarios.errors import EngineError, UsageError, printable
 from scenarios.running.shadows import file_in_the_way
 
 INTERRUPTED = 130

@@ -30,7 +30,7 @@ from scenarios.cli.options import (
     seed_option,
     set_option,
 )
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.loading import find_attackable
 
 if TYPE_CHECKING:

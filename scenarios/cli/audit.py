@@ -28,10 +28,10 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.deployment.disclosures import disclosures
+from scenarios.errors import UsageError
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.judging import DELTA, judge
-from scenarios.running.errors import UsageError
 from scenarios.running.loading import variant_of
 
 _ALONE = "--tap and --key are ignored by --worst"

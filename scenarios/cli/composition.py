@@ -11,7 +11,7 @@ from protocol.accounting.losses import MOST_DRAWS
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers import KeepUniform
 from scenarios.cli.options import Amount, delta_option, json_option, print_json, print_report
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 _MOST_MECHANISMS = 1000
 _LISTED = 20

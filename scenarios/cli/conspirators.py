@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from protocol.audit.coalition.coalition import Coalition
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 
 def coalition_of(

@@ -14,12 +14,11 @@ from typing import Any
 
 import click
 
-from scenarios.engines.engine import Engine
+from scenarios.engines.engine import ENGINES, Engine, EngineName
 from scenarios.engines.opening import open_engine
 from scenarios.engines.sweep import Sweep
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import make_folder, not_regular, write_whole
-from scenarios.running.names import ENGINES, EngineName
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.names import parameter_hint
 from scenarios.running.parameters import parameters_checked
 

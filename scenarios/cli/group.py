@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.names import did_you_mean
 
 

@@ -24,12 +24,12 @@ from scenarios.cli.options import (
     witness_key_option,
     witnesses_option,
 )
+from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import (
     write_checkpoints,
     write_evidence,
 )
 from scenarios.files.transcripts import Transcript, open_transcript
-from scenarios.running.errors import UsageError, printable
 
 
 @click.command()

@@ -14,9 +14,9 @@ from click.shell_completion import CompletionItem
 
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
+from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.kept_records import TRANSCRIPT, make_way
-from scenarios.running.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -39,11 +39,11 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.deployment.members import read_member
+from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.formatting import count
-from scenarios.running.errors import UsageError, printable
 from scenarios.running.loading import find_variant, variant_of
 
 SUFFIX = ".receipt"

@@ -34,6 +34,7 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.engines.sweep import Sweep, about_of
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (
     PARTIAL,
@@ -44,7 +45,6 @@ from scenarios.files.kept_records import (
 )
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import check_output, make_folder, write_whole
-from scenarios.running.errors import UsageError
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario

@@ -23,9 +23,9 @@ from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import Member, make_keys, read_member
 from scenarios.deployment.survey_plan import Plan, read_plan
+from scenarios.errors import UsageError, printable
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
-from scenarios.running.errors import UsageError, printable
 from scenarios.running.outcomes import Outcome
 from scenarios.witnessing.asking import cosign_checkpoint, witness_at
 

@@ -26,11 +26,11 @@ from scenarios.cli.options import (
     set_option,
     values_in,
 )
+from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
 from scenarios.report.formatting import count
-from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.tabulating import (

@@ -9,7 +9,7 @@ import click
 import trio
 
 from scenarios.cli.options import FILE, FOLDER
-from scenarios.running.errors import UsageError, printable
+from scenarios.errors import UsageError, printable
 from scenarios.witnessing.server import serve
 from scenarios.witnessing.state import make_witness, witnessing
 

@@ -20,9 +20,9 @@ from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.members import Member, tls_context
+from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, growing
 from scenarios.files.transcripts import Transcript
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import allow_connections, program
 from transports.base import Limits

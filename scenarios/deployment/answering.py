@@ -17,7 +17,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from transports.base import Limits
 from transports.tcp import connect_tcp
 from transports.tls import client_context

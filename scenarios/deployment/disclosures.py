@@ -12,7 +12,7 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
 from scenarios.deployment.answering import answering_key, read_records
 from scenarios.deployment.members import known_secret, read_member
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 
 def disclosures(

@@ -31,6 +31,7 @@ from protocol.session.variant import build, parameters_of
 from protocol.transcript.entries import MAX_BODY
 from protocol.wire.codec import Codec
 from scenarios.deployment.survey_plan import Plan
+from scenarios.errors import UsageError
 from scenarios.files.writing import (
     PRIVATE_FOLDER,
     make_folder,
@@ -39,7 +40,6 @@ from scenarios.files.writing import (
     open_private,
     write_once,
 )
-from scenarios.running.errors import UsageError
 from scenarios.running.loading import built_in_variant
 from transports.certificates import Authority, private_pem
 

@@ -13,8 +13,8 @@ import trio
 
 from parties.actor import Channel
 from protocol.messages import SWITCH, Envelope
+from scenarios.errors import UsageError
 from scenarios.files.writing import GrowingFile, lock, naming, open_private, sync_folder
-from scenarios.running.errors import UsageError
 
 KEY_BYTES = 32
 

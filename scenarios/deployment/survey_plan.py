@@ -11,7 +11,7 @@ from msgspec import Meta
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, RRJoint
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.loading import built_in_variant
 from scenarios.running.parameters import parameters_checked
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from scenarios.running.errors import EngineError, UsageError
-from scenarios.running.user_modules import UserModule, loaded_user_module, run_module
+from scenarios.errors import EngineError, UsageError
+from scenarios.files.user_modules import UserModule, loaded_user_module, run_module
 
 A = TypeVar("A")
 R = TypeVar("R")

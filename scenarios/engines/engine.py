@@ -11,7 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
+
+EngineName = Literal["here", "processes", "ray"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+"""The engines there are."""
 
 A = TypeVar("A")
 R = TypeVar("R")

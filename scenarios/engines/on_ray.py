@@ -23,7 +23,7 @@ from ray import exceptions
 from scenarios.engines.carrying import carried_out, packed, result_of
 from scenarios.engines.engine import Engine, Lost
 from scenarios.engines.processes import MOST_DEATHS, processors
-from scenarios.running.errors import EngineError, UsageError
+from scenarios.errors import EngineError, UsageError
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from scenarios.engines.engine import Engine
+from scenarios.engines.engine import ENGINES, Engine, EngineName
 from scenarios.engines.here import Here
-from scenarios.running.errors import UsageError
-from scenarios.running.names import ENGINES, EngineName
+from scenarios.errors import UsageError
 
 
 def open_engine(

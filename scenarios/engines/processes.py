@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from scenarios.engines.carrying import packed, result_of
 from scenarios.engines.engine import Engine, Lost
-from scenarios.running.errors import EngineError
+from scenarios.errors import EngineError
 
 A = TypeVar("A")
 R = TypeVar("R")

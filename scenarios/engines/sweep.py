@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from scenarios.engines.engine import Engine, completed
 from scenarios.engines.here import Here
 from scenarios.files.pieces import Pieces, growing_pieces
-from scenarios.running.user_modules import UserModule, loaded_user_module
+from scenarios.files.user_modules import UserModule, loaded_user_module
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -1,1 +1,1 @@
-"""Transcripts and checkpoints as files."""
+"""Files: records, checkpoints and results that are kept, and Python files that a person named."""

@@ -12,8 +12,8 @@ import msgspec
 
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
+from scenarios.errors import UsageError
 from scenarios.files.writing import not_regular, write_whole
-from scenarios.running.errors import UsageError
 
 SUFFIX = ".checkpoint"
 """The suffix of a checkpoint's name, in place of the transcript's."""

@@ -14,6 +14,7 @@ from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.reader import TranscriptReader
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
 from scenarios.files.transcripts import CHUNK, Transcript
 from scenarios.files.writing import (
@@ -27,7 +28,6 @@ from scenarios.files.writing import (
     sync_folder,
     write_whole,
 )
-from scenarios.running.errors import UsageError
 
 TRANSCRIPT = "transcript.svt"
 """The name that the commands give a transcript."""

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.errors import UsageError
 from scenarios.files.writing import (
     GrowingFile,
     is_named,
@@ -26,7 +27,6 @@ from scenarios.files.writing import (
     naming,
     open_private,
 )
-from scenarios.running.errors import UsageError
 
 A = TypeVar("A")
 R = TypeVar("R")

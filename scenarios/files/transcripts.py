@@ -20,8 +20,8 @@ from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Receipt
 from protocol.transcript.verification import Verification, verify
+from scenarios.errors import UsageError
 from scenarios.files.writing import naming
-from scenarios.running.errors import UsageError
 
 CHUNK = 1 << 20
 """The bytes that are read at once."""

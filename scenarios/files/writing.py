@@ -13,7 +13,7 @@ from pathlib import Path
 
 from protocol.transcript.entries import MAGIC
 from protocol.transcript.wrapper import WRAPPED
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """The modes of what only its owner may read."""

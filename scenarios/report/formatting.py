@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from scenarios.running.errors import printable
+from scenarios.errors import printable
 
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

@@ -21,10 +21,10 @@ from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
+from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from scenarios.report.rounds import Round, RoundWriter
 from scenarios.report.statement.judged import Judged
-from scenarios.running.errors import UsageError
 
 DELTA = 1e-6
 """The delta of the tighter figure, unless another one is asked for."""

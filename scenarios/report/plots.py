@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.running.errors import UsageError, printable
+from scenarios.errors import UsageError, printable
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Finished
 

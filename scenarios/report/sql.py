@@ -12,8 +12,8 @@ from protocol.surveys.limits import Held
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
+from scenarios.errors import UsageError
 from scenarios.report.rounds import RoundWriter
-from scenarios.running.errors import UsageError
 
 SCHEMA = """
 CREATE TABLE header (key TEXT PRIMARY KEY, value);

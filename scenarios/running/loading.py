@@ -14,10 +14,10 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.transcript.entries import Header
 from protocol.variants import BUILT_IN
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
+from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
 from scenarios.running.scenario import Scenario, scenarios_in
-from scenarios.running.user_modules import run_module, user_module
 
 
 def all_scenarios() -> tuple[Scenario[Any], ...]:

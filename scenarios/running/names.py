@@ -1,13 +1,8 @@
-"""Names of scenarios and engines, without importing them, and hints on mistyped names."""
+"""Names of scenarios, without importing them, and hints on mistyped names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, get_args
-
-EngineName = Literal["here", "processes", "ray"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-"""The engines that carry out simulations."""
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.quickstart": ("quickstart",),

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 P = TypeVar("P", bound=msgspec.Struct)
 T = TypeVar("T")

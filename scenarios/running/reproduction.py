@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from scenarios.errors import UsageError
 from scenarios.report.formatting import as_json
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
+from scenarios.errors import UsageError
 from scenarios.report.formatting import as_json
-from scenarios.running.errors import UsageError
 from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable

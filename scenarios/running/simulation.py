@@ -25,11 +25,11 @@ from protocol.surveys.records import Records
 from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from scenarios.engines.engine import Engine
+from scenarios.errors import UsageError
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
 from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import issuer_of
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.workers import engine_for, keys_by, run_in_workers
 from transports.faults import Fault, faults

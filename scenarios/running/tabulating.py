@@ -29,9 +29,10 @@ from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.records import Records
 from scenarios.engines.carrying import own_files, packed, unpacked
-from scenarios.engines.engine import Engine, completed
+from scenarios.engines.engine import Engine, EngineName, completed
 from scenarios.engines.opening import open_engine
 from scenarios.engines.sweep import code_of
+from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import (
     Snapshot,
     read_snapshot,
@@ -41,8 +42,6 @@ from scenarios.files.cohorts_done import (
 )
 from scenarios.report.formatting import as_json, count
 from scenarios.report.values import claims_values
-from scenarios.running.errors import UsageError
-from scenarios.running.names import EngineName
 from scenarios.running.outcomes import Outcome, reported_values
 from scenarios.running.scenario import Context, Scenario
 from transports.faults import Fault

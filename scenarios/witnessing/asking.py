@@ -17,10 +17,10 @@ from protocol.crypto.merkle import consistency_path
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_note, checkpoint_path
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import write_whole
-from scenarios.running.errors import UsageError
 from scenarios.witnessing.server import PATH
 
 WITHIN = 10.0

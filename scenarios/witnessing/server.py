@@ -10,7 +10,7 @@ from typing import NamedTuple
 import trio
 
 from protocol.transcript.witnessing import MAX_REQUEST
-from scenarios.running.errors import UsageError, printable
+from scenarios.errors import UsageError, printable
 from scenarios.witnessing.state import Witness
 
 HEAD_BYTES = 1 << 13

@@ -15,9 +15,9 @@ from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_te
 from protocol.transcript.cosignatures import WitnessKey, cosign, read_witness_key
 from protocol.transcript.witnessing import Decision, decide
 from scenarios.deployment.members import key_secret
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint, write_evidence
 from scenarios.files.writing import lock, make_folder, open_private, write_once, write_whole
-from scenarios.running.errors import UsageError
 from transports.certificates import private_pem
 
 VERIFIER_KEY = "witness.vkey"

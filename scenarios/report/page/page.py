@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from protocol.audit.audit import Audit
+from scenarios.errors import printable
 from scenarios.report.formatting import NONE, count, cut, epsilon, size
 from scenarios.report.page import diagrams
 from scenarios.report.page.coalitions import graph
@@ -29,7 +30,6 @@ from scenarios.report.rounds import Round
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import WORDS, Bar
 from scenarios.report.statement.statement import statement
-from scenarios.running.errors import printable
 
 
 class Fact(NamedTuple):

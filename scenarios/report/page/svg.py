@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+from scenarios.errors import printable
 from scenarios.report.formatting import cut
-from scenarios.running.errors import printable
 
 _GLYPH = 0.58
 """The width of a letter, in sizes of its font, so that texts can be cut to fit."""

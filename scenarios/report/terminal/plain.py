@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from scenarios.running.errors import printable
+from scenarios.errors import printable
 
 
 def plain(content: str, style: str = "") -> Text:

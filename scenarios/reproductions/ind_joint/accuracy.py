@@ -17,8 +17,8 @@ from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
+from scenarios.errors import UsageError
 from scenarios.reproductions.laws import reported_pairs
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 

@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
+from scenarios.errors import UsageError
 from scenarios.report.plots import COLOURS, GREY, MARKERS
 from scenarios.reproductions.privkv.shared import (
     EPSILON,
@@ -33,7 +34,6 @@ from scenarios.reproductions.privkv.shared import (
     live,
     standard_errors,
 )
-from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario
 

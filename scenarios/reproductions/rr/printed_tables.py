@@ -17,6 +17,7 @@ from msgspec import Meta
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
 from scenarios.datasets.adult import adult
+from scenarios.errors import UsageError
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rr.queries import Errors, evaluate, median
 from scenarios.reproductions.rr.shared import (
@@ -33,7 +34,6 @@ from scenarios.reproductions.rr.shared import (
     repeated,
     run_clusters,
 )
-from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario
 

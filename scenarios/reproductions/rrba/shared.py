@@ -21,8 +21,8 @@ from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
 from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
+from scenarios.errors import UsageError
 from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
-from scenarios.running.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 

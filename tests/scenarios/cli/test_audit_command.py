@@ -18,8 +18,8 @@ from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent,
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
 from scenarios.deployment.members import _CharterFile
+from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
-from scenarios.running.errors import UsageError
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery

@@ -13,7 +13,7 @@ import pytest
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
-from scenarios.running.errors import UsageError, printable
+from scenarios.errors import UsageError, printable
 from scenarios.running.loading import find_variant
 from scenarios.running.simulation import allow_connections, simulate
 from tests.every_variant import BITS

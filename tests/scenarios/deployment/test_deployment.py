@@ -21,8 +21,8 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import read_member
 from scenarios.deployment.remembered import remembering
+from scenarios.errors import UsageError
 from scenarios.files.transcripts import open_transcript
-from scenarios.running.errors import UsageError
 from tests.scenarios.command import ROOT, complaint, environment, python, sottovoce
 from tests.scenarios.survey_folders import ROWS, make_folders, table
 

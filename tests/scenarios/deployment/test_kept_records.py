@@ -25,9 +25,9 @@ from scenarios import simulate
 from scenarios.datasets.town import town
 from scenarios.deployment.members import read_member
 from scenarios.deployment.remembered import KEY_BYTES, remembering
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
 from scenarios.files.kept_records import growing, make_way, partial_path
-from scenarios.running.errors import UsageError
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.runs import written
 from tests.recorded.signed import signed_run

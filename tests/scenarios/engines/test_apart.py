@@ -12,7 +12,7 @@ import pytest
 
 from scenarios.cli import COMMANDS
 from scenarios.cli.group import Place
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from tests.scenarios.command import ROOT, python
 
 REAL = ("aggregate", "answer", "keys")

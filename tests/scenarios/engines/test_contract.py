@@ -11,7 +11,7 @@ import pytest
 from protocol.errors import QuorumError
 from scenarios.engines.engine import Engine, Lost, completed, in_order
 from scenarios.engines.opening import open_engine
-from scenarios.running.errors import EngineError, UsageError
+from scenarios.errors import EngineError, UsageError
 from scenarios.running.loading import load_module
 from tests.scenarios.engines import kernels
 from tests.scenarios.engines.ray_apart import ON_RAY

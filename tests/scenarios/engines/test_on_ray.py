@@ -24,7 +24,7 @@ import json, os, sys, tempfile
 from pathlib import Path
 from scenarios.engines.engine import completed, in_order
 from scenarios.engines.opening import open_engine
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from tests.scenarios.engines import kernels
 from tests.scenarios.engines.proc import family, listening
 """

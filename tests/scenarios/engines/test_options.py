@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from scenarios.cli.engines import EngineChoice, engine_options
 from scenarios.engines.here import Here
 from scenarios.engines.processes import Processes
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 
 @click.command()

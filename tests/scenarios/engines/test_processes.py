@@ -14,7 +14,7 @@ import pytest
 from scenarios.engines import processes
 from scenarios.engines.engine import in_order
 from scenarios.engines.processes import Processes
-from scenarios.running.errors import EngineError
+from scenarios.errors import EngineError
 from tests.scenarios.command import ROOT, environment, python
 from tests.scenarios.engines import kernels
 from tests.scenarios.engines.proc import alive, ended

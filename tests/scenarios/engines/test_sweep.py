@@ -17,8 +17,8 @@ from protocol.variants import RRIndependent, RRJoint
 from scenarios.cli.example_variants import HABITS, example
 from scenarios.engines.processes import Processes
 from scenarios.engines.sweep import Sweep, about_of
+from scenarios.errors import UsageError
 from scenarios.files.pieces import PIECES, growing_pieces
-from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Row
 from scenarios.running.scenario import Context
 from tests.scenarios.command import OWN as OWN_VARIANTS

@@ -19,8 +19,8 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
+from scenarios.errors import UsageError
 from scenarios.report.plots import Plot, plot_finished, plot_of, plot_rows, rendered
-from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context, Finished
 

@@ -14,11 +14,11 @@ from protocol.estimators.independent import product_mean_squared_error
 from protocol.estimators.joint import mean_squared_error
 from protocol.randomizers import KeepUniform
 from scenarios.datasets.correlated import correlated_counts
+from scenarios.errors import UsageError
 from scenarios.reproductions.ind_joint import example as ind_joint
 from scenarios.reproductions.ind_joint import figures as ind_joint_figures
 from scenarios.reproductions.ind_joint.accuracy import joint_wins
 from scenarios.reproductions.ind_joint.curves import CURVES, Design
-from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce

@@ -16,6 +16,7 @@ from scenarios.datasets import ratings as data
 from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.datasets.sources import VARIABLE
+from scenarios.errors import UsageError
 from scenarios.reproductions.privkv.figures import FIGURES
 from scenarios.reproductions.privkv.printed_tables import TABLE_4, TABLE_5
 from scenarios.reproductions.privkv.shared import (
@@ -31,7 +32,6 @@ from scenarios.reproductions.privkv.shared import (
     standard_errors,
     symbol_law,
 )
-from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Row
 from scenarios.running.scenario import Context

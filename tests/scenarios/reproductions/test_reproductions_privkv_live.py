@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scenarios.errors import UsageError
 from scenarios.reproductions.privkv.printed_tables import TABLE_4, TABLE_5
-from scenarios.running.errors import UsageError
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import reproduce
 

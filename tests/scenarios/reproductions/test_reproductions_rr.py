@@ -18,13 +18,13 @@ from protocol.estimators.joint import JointEstimate
 from protocol.messages import Message
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import TOWN, town
+from scenarios.errors import UsageError
 from scenarios.report.plots import rendered
 from scenarios.report.terminal.text import outcome_report
 from scenarios.reproductions.rr import adjustment as rr_adjustment
 from scenarios.reproductions.rr import figures as rr_figures
 from scenarios.reproductions.rr import printed_tables as rr_tables
 from scenarios.reproductions.rr.shared import ADJUSTED, CLUSTERS, INDEPENDENT, METHODS, RANDOMIZED
-from scenarios.running.errors import UsageError
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import simulate

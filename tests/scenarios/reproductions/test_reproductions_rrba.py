@@ -11,6 +11,7 @@ import pytest
 
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
+from scenarios.errors import UsageError
 from scenarios.report.plots import plot_of, rendered
 from scenarios.reproductions.rrba import accuracy as rrba_errors
 from scenarios.reproductions.rrba import convergence as rrba_convergence
@@ -19,7 +20,6 @@ from scenarios.reproductions.rrba import independence as rrba_independence
 from scenarios.reproductions.rrba import shared as rrba_setting
 from scenarios.reproductions.rrba.printed import TABLE_5, TABLE_6
 from scenarios.reproductions.rrba.shared import Cell, nearest_cell, network
-from scenarios.running.errors import UsageError
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value

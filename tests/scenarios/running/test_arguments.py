@@ -26,9 +26,9 @@ from scenarios.datasets.taxi import taxi_trips
 from scenarios.datasets.town import TOWN, town
 from scenarios.deployment.members import make_keys, read_member
 from scenarios.deployment.survey_plan import read_plan
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import Transcript, open_transcript
-from scenarios.running.errors import UsageError
 from scenarios.running.scenario import Context
 from scenarios.running.simulation import TRANSPORTS
 from tests.scenarios.command import write_adult

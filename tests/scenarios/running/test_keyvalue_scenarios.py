@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from scenarios.datasets.keyvalue import synthetic
+from scenarios.errors import UsageError
 from scenarios.keyvalue import truth_of
-from scenarios.running.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from tests.raw_data import RAW, needs

@@ -10,7 +10,7 @@ import pytest
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, RRClusters, RRIndependent
 from scenarios.datasets.town import TOWN, town
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.loading import all_scenarios
 from scenarios.running.parameters import Positive, Spread, made, settable
 from scenarios.running.scenario import Context, Scenario

@@ -18,9 +18,9 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, RRJoint
 from scenarios import EXECUTORS, Outcome, simulate, simulate_async
 from scenarios.datasets.town import TOWN, town
+from scenarios.errors import UsageError
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
-from scenarios.running.errors import UsageError
 from scenarios.running.simulation import TRANSPORTS, TransportName
 from transports.faults import Fault, crash, cut, delay, drop, duplicate
 

@@ -25,7 +25,7 @@ from scenarios.datasets.town import TOWN, town
 from scenarios.engines.engine import Engine, Lost
 from scenarios.engines.here import Here
 from scenarios.engines.processes import Processes
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 from scenarios.running.workers import ShardEnded, run_in_workers, run_shard
 from tests.every_variant import PARTIES, Example, examples
 from tests.scenarios.command import sottovoce

@@ -15,8 +15,8 @@ from protocol.audit.proofs.consistency import log_hashes
 from protocol.crypto.merkle import consistency_path, root_of
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.cosignatures import cosigned, read_witness_key, with_lines
+from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint
-from scenarios.running.errors import UsageError
 from scenarios.witnessing.asking import WitnessAt, ask_witnesses, witness_at
 from scenarios.witnessing.server import HEAD_BYTES
 from scenarios.witnessing.state import make_witness, witnessing

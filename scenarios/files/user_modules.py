@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import NamedTuple
 
-from scenarios.running.errors import UsageError
+from scenarios.errors import UsageError
 
 _PREFIX = "sottovoce_user_"
 _SOURCE = "__sottovoce_source__"
