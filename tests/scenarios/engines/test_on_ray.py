@@ -194,4 +194,6 @@ def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
     for line, address in zip(
         malformed, ("nowhere", "127.0.0.1:99999", "ray://127.0.0.1:9"), strict=True
     ):
-        assert line.startswith(f"--address {address!r}: expected HOST:PORT of the head node, or ")
+        assert line.startswith(
+            f"--address {address!r}: expected HOST:PORT of the head node, with a "
+        )
