@@ -7,6 +7,7 @@ one group ask the same people; that of their reports follows from the same and t
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -17,8 +18,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from protocol.accounting.accountants import Loss, PureAccountant, total
-from protocol.accounting.events import Plain
+from protocol.accounting.accountants import Loss, PureAccountant, maximum, total
+from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent
 from protocol.crypto.randomness import Stream, secret_of, session_of
 from protocol.errors import (
     CannotTabulateError,
@@ -37,7 +38,7 @@ from protocol.session.variant import Variant
 PART = 2**16
 """The most respondents that one party speaks for."""
 
-JUDGED = 4096
+JUDGED = PART
 """Of how many respondents what they tell is judged."""
 
 _COUNTED = b"sottovoce cohort 1\0"
@@ -193,9 +194,11 @@ def parts_of(job: Job, stage: Stage, cohort: int, k: int) -> Iterator[Respondent
 
 
 def loss_of(job: Job, stage: Stage) -> Loss:
-    """What a respondent tells up to a stage, by the messages of some of its people.
+    """What a respondent tells up to a stage, by the messages of its first ``JUDGED`` people.
 
-    What a message tells is the answers themselves where its variant cannot say.
+    If there are more, and they are not all asked the same, each figure is at least the most that
+    the variant can cost a respondent: somebody else may have been asked what costs more. What a
+    message tells is the answers themselves where its variant cannot say.
 
     Raises:
         LocalProtocolError: the variant's code or the population's fails.
@@ -212,9 +215,27 @@ def loss_of(job: Job, stage: Stage) -> Loss:
         job.variant.count(stage, kept())
     accountant = PureAccountant()
     try:
-        return total([accountant.judge(event) for party in found for event in party.tells()])
+        events = [event for party in found for event in party.tells()]
+        loss = total([accountant.judge(event) for event in events])
     except UnsupportedEventError:
         raise
     except Exception:
         # A variant of a user's own may not have reckoned with so many respondents.
         return accountant.judge(Plain(job.variant.survey.names))
+    if stage.people > JUDGED and any(map(_differs, events)):
+        return maximum([loss, _bound(job.variant)])
+    return loss
+
+
+def _differs(event: PrivacyEvent) -> bool:
+    """Whether what is told is not the same of every respondent."""
+    return isinstance(event, OneOf) or (
+        isinstance(event, Composed) and any(map(_differs, event.events))
+    )
+
+
+def _bound(variant: Variant) -> Loss:
+    """What no respondent's loss exceeds, whatever is asked."""
+    most, names = variant.most(), variant.survey.names
+    why = () if math.isfinite(most) else (f"all that others may be asked about {', '.join(names)}",)
+    return Loss(most, dict.fromkeys(names, most), why)

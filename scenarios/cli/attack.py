@@ -20,7 +20,6 @@ from protocol.surveys.survey import shown
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
-    FILE,
     FOLDER,
     Amount,
     json_option,
@@ -29,6 +28,7 @@ from scenarios.cli.options import (
     print_report,
     seed_option,
     set_option,
+    survey_option,
 )
 from scenarios.errors import UsageError
 from scenarios.running.loading import find_attackable
@@ -76,12 +76,7 @@ _VARIANTS_ALONE = {
     help="The member whose view is attacked.",
 )
 @set_option(complete_variant_setting)
-@click.option(
-    "--survey",
-    "survey_file",
-    type=FILE,
-    help="A TOML file with the title and attributes to ask about, instead of an example.",
-)
+@survey_option
 @click.option(
     "--delta",
     type=Amount(min=0, max=1, max_open=True),

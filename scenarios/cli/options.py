@@ -111,6 +111,13 @@ delta_option = click.option(
     required=True,
     help="The probability with which epsilon may not hold.",
 )
+survey_option = click.option(
+    "--survey",
+    "survey_file",
+    type=FILE,
+    help="A TOML file with the title and attributes to ask about, instead of an example.",
+)
+
 seed_option = click.option(
     "--seed",
     type=click.IntRange(0, 2**64 - 1),

@@ -11,13 +11,13 @@ import click
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
-    FILE,
     FOLDER,
     json_option,
     json_text,
     print_json,
     seed_option,
     set_option,
+    survey_option,
 )
 from scenarios.errors import UsageError
 from scenarios.running.loading import find_variant
@@ -52,12 +52,7 @@ RESPONDENTS = 10
     help="A kind of message that is sent only because of a fault; repeat for each.",
 )
 @set_option(complete_variant_setting)
-@click.option(
-    "--survey",
-    "survey_file",
-    type=FILE,
-    help="A TOML file with the title and attributes to ask about, instead of an example.",
-)
+@survey_option
 @seed_option
 @click.option(
     "--out",

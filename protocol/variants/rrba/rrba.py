@@ -196,7 +196,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         needed = set(groups.tolist())
         if not needed <= tables.keys():
             raise PrivacyError("asked about other groups than drawn by lot")
-        cells = self.plan.layout.cells_of(records)[respondents, groups].astype(self._code_dtype)
+        cells = self.plan.layout.cells_at(records, respondents, groups).astype(self._code_dtype)
         codes = np.empty(len(cells), self._code_dtype)
         stream = me.stream_for(question)
         for group in sorted(needed):
@@ -363,21 +363,27 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return Plain(self.survey.names) if question is None else self._event(message, question)
 
     def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
-        alternatives: list[PrivacyEvent] = []
         if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
             return Plain(self.survey.names)
         try:
             tables = self._drawn(question)
-            for respondent in np.unique(answers.respondents).tolist():
-                own = answers.groups[answers.respondents == respondent].tolist()
-                parts = [Randomized(tables[group], self.plan.group_names[group]) for group in own]
-                alternatives.append(parts[0] if len(parts) == 1 else Composed(tuple(parts)))
+            asked = {
+                group: Randomized(tables[group], self.plan.group_names[group])
+                for group in np.unique(answers.groups).tolist()
+            }
         except (ValueError, KeyError):
             # No table that this could have been drawn with: it may be anything.
             return Plain(self.survey.names)
-        different = tuple(dict.fromkeys(alternatives))
-        if not different:
+        if not asked:
             return Public()
+        order = np.argsort(answers.respondents, kind="stable")
+        ends = np.flatnonzero(np.diff(answers.respondents[order])) + 1
+        lists = dict.fromkeys(tuple(own.tolist()) for own in np.split(answers.groups[order], ends))
+        alternatives = (
+            asked[own[0]] if len(own) == 1 else Composed(tuple(asked[group] for group in own))
+            for own in lists
+        )
+        different = tuple(dict.fromkeys(alternatives))
         return different[0] if len(different) == 1 else OneOf(different)
 
     @property

@@ -73,6 +73,19 @@ class Layout(NamedTuple):
         cells: NDArray[np.int64] = records.codes.astype(np.int64) @ self.strides
         return cells
 
+    def cells_at(
+        self, records: Records, respondents: NDArray[np.integer], tables: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """The cell of some respondents, each in one table, (a,), from 0.
+
+        Args:
+            respondents: (a,) rows of the records.
+            tables: (a,) which table for each.
+        """
+        codes = records.codes[respondents].astype(np.int64)
+        cells: NDArray[np.int64] = np.einsum("ij,ji->i", codes, self.strides[:, tables])
+        return cells
+
     def counted(self, cells: NDArray[np.integer]) -> NDArray[np.uint32]:
         """The vector of counts of such cells."""
         flat = (cells + self.starts).reshape(-1)

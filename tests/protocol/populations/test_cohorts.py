@@ -213,6 +213,22 @@ def test_what_people_tell_is_what_the_ledger_says() -> None:
             assert found == pytest.approx(example.variant.most()), example.name
 
 
+def test_people_who_are_not_judged_may_have_been_asked_what_costs_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for example in BY_LAW:
+        job = Job(example.variant, Resampled(example.records), SEED)
+        stage = next(job.variant.stages(500))
+        whole = loss_of(job, stage)
+        monkeypatch.setattr(cohorts, "JUDGED", 8)
+        some = loss_of(job, stage)
+        monkeypatch.undo()
+        assert some.record >= whole.record, example.name
+        assert all(some.attributes.get(n, 0.0) >= e for n, e in whole.attributes.items()), (
+            example.name
+        )
+
+
 def test_what_nobody_can_judge_is_taken_for_the_answers() -> None:
     class Odd(RRIndependent, frozen=True):
         def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:

@@ -331,7 +331,7 @@ def test_all_sweeps_say_where_they_go_on(
         raise BaseExceptionGroup("tasks", [KeyboardInterrupt()])
 
     class Interrupted(Sweep):
-        __call__ = interrupt  # type: ignore[assignment]
+        __call__ = interrupt
 
     monkeypatch.setattr("scenarios.cli.engines.Sweep", Interrupted)
     said = sottovoce(command, "rr-joint", "--out", tmp_path)
