@@ -73,7 +73,7 @@ class _Record:
         # Nobody signs anything here.
         roster = Roster(tuple((n, i.to_bytes(KEY_BYTES, "little")) for i, n in enumerate(names, 2)))
         self.variant = PairCounts(survey=ADULT)
-        self.charter = Charter(session=SESSION, variant=self.variant, roster=roster)
+        self.charter = Charter(variant=self.variant, roster=roster)
         self.names = names[1:]
         self.k = self.variant.sums.degree(parties).neighbours
         self.hoods = neighbourhoods(order_of(COIN, parties), self.k)

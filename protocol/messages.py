@@ -19,7 +19,12 @@ RECORD = PartyId("record")
 SWITCH = PartyId("switch")
 """The sender of notices about links; never a member of a roster."""
 
-SESSION_BYTES = 16
+SESSION_BYTES = 32
+"""The length of a session's id: a hash of its terms and its roster."""
+
+NONCE_BYTES = 16
+"""The length of what sets a session apart from others of the same terms."""
+
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 

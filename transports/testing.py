@@ -78,7 +78,6 @@ def charter_of(parties: int = MEMBERS - 1) -> Charter:
     names = [AGGREGATOR, *(PartyId(f"party-{i}") for i in range(1, parties + 1))]
     survey = Survey("check", (Attribute(name="answer", categories=("no", "yes")),))
     return Charter(
-        session=bytes(range(SESSION_BYTES)),
         variant=Postal(survey=survey),
         roster=Roster(tuple((name, identity_of(name).public) for name in names)),
     )

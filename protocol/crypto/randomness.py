@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
-from protocol.messages import SESSION_BYTES
+from protocol.messages import NONCE_BYTES
 
 WORDS = 2**64
 """The number of values of a word: the denominator of every probability."""
@@ -49,14 +49,14 @@ def secret_of(seed: int) -> bytes:
     return hashlib.sha256(_SEED + seed.to_bytes((seed.bit_length() + 7) // 8, "big")).digest()
 
 
-def session_of(secret: bytes) -> bytes:
-    """The public 16-byte id of a secret's session; the secret does not follow from it.
+def nonce_of(secret: bytes) -> bytes:
+    """The public 16-byte nonce of a secret; the secret does not follow from it.
 
     Raises:
         ValueError: the secret has not 32 bytes.
     """
     _check_secret(secret)
-    return hmac.digest(secret, _SESSION, "sha256")[:SESSION_BYTES]
+    return hmac.digest(secret, _SESSION, "sha256")[:NONCE_BYTES]
 
 
 def _check_secret(secret: bytes) -> None:
@@ -70,7 +70,8 @@ def expand(key: bytes, info: bytes) -> bytes:
 
 
 class Streams:
-    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt.
+    """All streams of one session, from one secret: HKDF-SHA256 with the session id as salt. A
+    simulation's streams are its seed's, whatever is run with it: their salt is a nonce.
 
     The streams of two different (party, purpose) pairs are independent, and asking twice for the
     same pair gives two streams that yield the same words.
@@ -82,11 +83,13 @@ class Streams:
         """Extract the session's key.
 
         Raises:
-            ValueError: the secret has not 32 bytes or the session id has not 16.
+            ValueError: the secret has not 32 bytes, or the session id or nonce not 16 at least.
         """
         _check_secret(secret)
-        if len(session) != SESSION_BYTES:
-            raise ValueError(f"expected a session id of {SESSION_BYTES} bytes, got {len(session)}")
+        if len(session) < NONCE_BYTES:
+            raise ValueError(
+                f"expected a session id of at least {NONCE_BYTES} bytes, got {len(session)}"
+            )
         self._key = hmac.digest(session, secret, "sha256")
 
     @classmethod
@@ -97,7 +100,7 @@ class Streams:
             ValueError: the seed is negative.
         """
         secret = secret_of(seed)
-        return cls(secret, session_of(secret))
+        return cls(secret, nonce_of(secret))
 
     def __repr__(self) -> str:
         return "Streams(<secret>)"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from protocol.accounting.accountants import Loss, PureAccountant, maximum, total
 from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent
-from protocol.crypto.randomness import Stream, secret_of, session_of
+from protocol.crypto.randomness import Stream, nonce_of, secret_of
 from protocol.errors import (
     CannotTabulateError,
     LocalProtocolError,
@@ -181,7 +181,7 @@ def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:
 def parts_of(job: Job, stage: Stage, cohort: int, k: int) -> Iterator[Respondents]:
     """The parts of a cohort, each drawn when it is its turn."""
     secret = secret_of(job.seed)
-    session = session_of(secret)
+    session = nonce_of(secret)
     stream = Stream(secret).derive(f"tabulated group {stage.group} cohort {cohort}")
     people, reports = stream.derive("people"), stream.derive("reports")
     for part, start in enumerate(range(0, k, PART)):

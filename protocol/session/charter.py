@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import msgspec
 
 from protocol.accounting.accountants import PureAccountant
+from protocol.messages import NONCE_BYTES
 from protocol.session.roster import Roster
-from protocol.session.variant import Variant
+from protocol.session.terms import session_of, terms_of
+from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.limits import check_respondents
 from protocol.wire.codec import Codec
 
 
 class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The session's id, the variant with its parameters, and who takes part.
+    """What is asked and how, what was announced, and who takes part: the session's id binds it.
 
     Args:
-        session: 16 bytes.
         variant: the protocol.
         roster: the members.
+        nonce: 16 bytes that set this session apart from others of the same terms.
+        analysis: what was announced of the analysis, as plain values; None if nothing was.
 
     Raises:
-        ValueError: more respondents than can be counted.
+        ValueError: more respondents than can be counted, or a nonce of another length.
     """
 
-    session: bytes
     variant: Variant
     roster: Roster
+    nonce: bytes = bytes(NONCE_BYTES)
+    analysis: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if len(self.nonce) != NONCE_BYTES:
+            raise ValueError(f"nonce of {len(self.nonce)} bytes: expected {NONCE_BYTES}")
         check_respondents(len(self.roster.parties), self.variant.max_records)
+
+    @functools.cached_property
+    def terms(self) -> bytes:
+        """The hash of all that was agreed but the roster, 32 bytes."""
+        return terms_of(
+            variant=self.variant.name,
+            parameters=parameters_of(self.variant),
+            survey=msgspec.to_builtins(self.variant.survey),
+            analysis=self.analysis,
+            nonce=self.nonce,
+            kinds=self.codec.names,
+            max_body=self.codec.max_body,
+        )
+
+    @functools.cached_property
+    def session(self) -> bytes:
+        """The session's id, 32 bytes: it is that of no other terms and no other roster."""
+        return session_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
 
     @functools.cached_property
     def codec(self) -> Codec:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from protocol.crypto.randomness import WORDS, Streams, secret_of, session_of
+from protocol.crypto.randomness import WORDS, Streams, nonce_of, secret_of
 from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, IDENTITY_STREAM, SESSION_BYTES, PartyId
+from protocol.messages import AGGREGATOR, IDENTITY_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 
 
@@ -111,7 +110,7 @@ def setting_of(
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
         seed=seed,
-        charter=Charter(session=_session(seed, fitted, len(names)), variant=fitted, roster=roster),
+        charter=Charter(variant=fitted, roster=roster, nonce=nonce_of(secret_of(seed))),
         streams=streams,
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
@@ -142,15 +141,3 @@ def _integer(name: str, given: object) -> int:
         return operator.index(given)  # type: ignore[arg-type]  # what is not one raises
     except TypeError:
         raise TypeError(f"{name} {given!r}: expected an integer") from None
-
-
-def _session(seed: int, variant: Variant, parties: int) -> bytes:
-    """The id of the session of this survey, 16 bytes.
-
-    Streams are a seed's, whatever is run with it; two surveys are never of one session, or what is
-    signed of one would contradict what is signed of the other.
-    """
-    drawn = session_of(secret_of(seed))
-    content = (drawn, variant.name, parameters_of(variant), variant.survey.digest, parties)
-    encoded = msgspec.msgpack.encode(content, order="deterministic")
-    return hashlib.sha256(b"sottovoce simulation 1\0" + encoded).digest()[:SESSION_BYTES]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import fields
 
-from protocol.crypto.randomness import Stream, Streams, secret_of, session_of
+from protocol.crypto.randomness import Stream, Streams, nonce_of, secret_of
 from protocol.errors import CannotTabulateError
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, Message, PartyId
 from protocol.populations.cohorts import Job, count_cohort, parts_of
@@ -102,22 +102,29 @@ def published_live(job: Job, stages: tuple[Stage, ...], *, cohort: int) -> Messa
         ProtocolError: the live run fails.
     """
     secret = secret_of(job.seed)
-    session = session_of(secret)
     parts = [
         part
         for stage in {stage.group: stage for stage in stages}.values()
         for number, start in enumerate(range(0, stage.people, cohort))
         for part in parts_of(job, stage, number, min(cohort, stage.people - start))
     ]
-    streams = _Streams(secret, session, {part.me.id: part.me.stream for part in parts})
+    streams = _Streams(secret, nonce_of(secret), {part.me.id: part.me.stream for part in parts})
     names = (AGGREGATOR, *(part.me.id for part in parts))
     members = {
         name: Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32)) for name in names
     }
     roster = Roster(tuple((name, identity.public) for name, identity in members.items()))
-    charter = Charter(session=session, variant=job.variant, roster=roster)
+    charter = _Charter(variant=job.variant, roster=roster, nonce=nonce_of(secret))
     holdings = {part.me.id: part.records for part in parts}
     return run_locally(Exchange(charter), streams, holdings, identities=members).result
+
+
+class _Charter(Charter, frozen=True):
+    """A survey of the session that cohorts are of: it follows from the seed alone."""
+
+    @property
+    def session(self) -> bytes:
+        return self.nonce
 
 
 class _Streams(Streams):

@@ -18,7 +18,7 @@ SIGNATURE_BYTES = 64
 MAX_SIGNATURES = 64
 """The most signatures of a note, the aggregator's and others'."""
 
-_ORIGIN = re.compile(r"sottovoce/([0-9a-f]{32})/([0-9a-f]{64})")
+_ORIGIN = re.compile(r"sottovoce/([0-9a-f]{64})/([0-9a-f]{64})")
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
 _SIGNED = re.compile(r"\u2014 ([^\s+\x00-\x1f]+) ([A-Za-z0-9+/=]+)")
 

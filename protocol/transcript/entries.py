@@ -13,15 +13,16 @@ from protocol.messages import (
     AGGREGATOR,
     KERNEL_KINDS,
     NAME_CHARACTERS,
+    NONCE_BYTES,
     RECORD,
-    SESSION_BYTES,
     Closed,
     Envelope,
     Name,
     PartyId,
     party_id,
 )
-from protocol.session.roster import check_keys
+from protocol.session.roster import check_keys, roster_leaf
+from protocol.session.terms import session_of, terms_of
 from protocol.wire.canonical import canonical
 
 MAGIC = b"sottovoce transcript 2\n"
@@ -44,7 +45,7 @@ MAX_DEPTH = 64
 """How deep the parameters and the survey of a header may be nested."""
 
 _CLOSED = Closed.kind()
-_DIGEST_VERSION = 1
+_DIGEST_VERSION = 2
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
@@ -59,7 +60,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         variant: the variant's name.
         parameters: its public parameters, as plain values.
         survey: the survey, as plain values.
-        session: 16 bytes.
+        analysis: what was announced of the analysis, as plain values; None if nothing was.
+        nonce: 16 bytes that set the session apart from others of the same terms.
+        session: its id, which follows from the above, the roster, the kinds and their cap.
         roster: (id, public key of 32 bytes) of each member, the aggregator first.
         kinds: every kind of message that may occur, the kernel's included.
         max_body: the most bytes that an envelope's body takes.
@@ -72,6 +75,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     variant: str
     parameters: dict[str, Any]
     survey: dict[str, Any]
+    analysis: dict[str, Any] | None
+    nonce: bytes
     session: bytes
     roster: tuple[tuple[PartyId, bytes], ...]
     kinds: tuple[str, ...]
@@ -80,6 +85,19 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     seed: int | None
     transport: str | None
     program: str
+
+    @property
+    def terms(self) -> bytes:
+        """The hash of what was agreed, 32 bytes (``protocol.session.terms``)."""
+        return terms_of(
+            variant=self.variant,
+            parameters=self.parameters,
+            survey=self.survey,
+            analysis=self.analysis,
+            nonce=self.nonce,
+            kinds=self.kinds,
+            max_body=self.max_body,
+        )
 
     def __repr__(self) -> str:
         return (
@@ -204,9 +222,9 @@ def decode_header(content: bytes) -> Header:
     except _MALFORMED as error:
         raise TranscriptError(f"malformed header: {error}") from error
     # Before re-encoding: keys of mixed types cannot be sorted.
-    if not (_is_plain(header.parameters) and _is_plain(header.survey)):
+    if not _plain(header):
         raise TranscriptError(
-            "malformed header: parameters or survey hold more than plain values, "
+            "malformed header: parameters, survey or analysis hold more than plain values, "
             "or are nested too deeply"
         )
     if encode_header(header) != content:
@@ -220,8 +238,8 @@ def problems_of(header: Header) -> tuple[str, ...]:
     kernel = {kind.kind() for kind in KERNEL_KINDS}
     checks = (
         (
-            len(header.session) == SESSION_BYTES,
-            f"session of {len(header.session)} bytes, expected {SESSION_BYTES}",
+            len(header.nonce) == NONCE_BYTES,
+            f"nonce of {len(header.nonce)} bytes, expected {NONCE_BYTES}",
         ),
         (names[:1] == [AGGREGATOR], "the aggregator is not the first of the roster"),
         (len(set(names)) == len(names), "a member of the roster occurs twice"),
@@ -236,11 +254,24 @@ def problems_of(header: Header) -> tuple[str, ...]:
         (header.recording == "full", f"unknown recording profile {header.recording!r:.40}"),
         (header.seed is None or header.seed >= 0, "a negative seed"),
         (
-            _is_plain(header.parameters) and _is_plain(header.survey),
-            "parameters or survey hold more than plain values, or are nested too deeply",
+            _plain(header),
+            "parameters, survey or analysis hold more than plain values, or are nested too deeply",
         ),
     )
-    return tuple(problem for sound, problem in checks if not sound)
+    problems = tuple(problem for sound, problem in checks if not sound)
+    if not problems and header.session != expected_session(header):
+        return ("the session is not that of the terms and the roster",)
+    return problems
+
+
+def expected_session(header: Header) -> bytes:
+    """The session's id that follows from the rest of a header, 32 bytes."""
+    root = root_of(roster_leaf(name, key) for name, key in header.roster)
+    return session_of(terms=header.terms, roster=root, members=len(header.roster))
+
+
+def _plain(header: Header) -> bool:
+    return all(map(_is_plain, (header.parameters, header.survey, header.analysis)))
 
 
 def _keys_problem(members: tuple[tuple[PartyId, bytes], ...]) -> Iterator[tuple[bool, str]]:
@@ -291,8 +322,8 @@ class CanonicalDigest:
 
     It is the RFC 9162 root over the header's leaf and, in roster order, (sender, count, root) of
     every member, where root is that of the member's own tree of encoded envelopes in order of seq.
-    The header's leaf binds variant, parameters, survey, session, roster, kinds and seed (so
-    that a simulation cannot pass for a survey); not the transport, the program or the recording.
+    The header's leaf binds the session, and with it all that was agreed, and the seed (so that a
+    simulation cannot pass for a survey); not the transport, the program or the recording.
 
     Attributes:
         trees: each member's tree of its encoded envelopes.
@@ -303,18 +334,7 @@ class CanonicalDigest:
     __slots__ = ("_leaf", "_order", "result", "trees")
 
     def __init__(self, header: Header) -> None:
-        self._leaf = _encode(
-            (
-                _DIGEST_VERSION,
-                header.variant,
-                header.parameters,
-                header.survey,
-                header.session,
-                header.roster,
-                header.kinds,
-                header.seed,
-            )
-        )
+        self._leaf = _encode((_DIGEST_VERSION, header.session, header.seed))
         self._order = tuple(name for name, _ in header.roster)
         self.trees: dict[str, Tree] = {name: Tree() for name in self._order}
         self.result: bytes | None = None

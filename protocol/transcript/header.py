@@ -31,9 +31,10 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         raise SurveyError(f"invalid header: seed {header.seed}, expected at least 0")
     try:
         charter = Charter(
-            session=header.session,
             variant=build(variant, parameters=header.parameters, survey=header.survey),
             roster=Roster(header.roster),
+            nonce=header.nonce,
+            analysis=header.analysis,
         )
         # Made here, for hostile parameters may not fit together.
         codec = charter.codec
@@ -51,6 +52,10 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             f"variant {variant.name!r} has {', '.join(codec.names)} "
             f"of at most {codec.max_body} B"
         )
+    if charter.session != header.session:
+        raise SurveyError(
+            f"the header's session {header.session.hex()} is not that of its terms and roster"
+        )
     return charter
 
 
@@ -63,6 +68,8 @@ def header_of(
         variant=charter.variant.name,
         parameters=parameters_of(charter.variant),
         survey=survey,
+        analysis=charter.analysis,
+        nonce=charter.nonce,
         session=charter.session,
         roster=charter.roster.members,
         kinds=charter.codec.names,

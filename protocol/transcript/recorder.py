@@ -46,7 +46,8 @@ _CLOSED = Closed.kind()
 class Recorder:
     """Records a run as it happens, in memory that does not grow with the number of messages.
 
-    With a signer it writes checkpoints: after every closing of the aggregator, and at the end.
+    With a signer it writes checkpoints: of the header alone, after every closing of the aggregator,
+    and at the end.
 
     It refuses what a verifier would not accept, as far as that is cheap to notice: the caller
     should not have accepted it. Times are seconds since the start.
@@ -107,6 +108,9 @@ class Recorder:
         start = self._wrapper.wrap(MAGIC + secret)
         self._log.add(encoded)
         self._write(start + self._wrapper.wrap(_U32.pack(len(encoded)) + encoded))
+        if signer is not None:
+            self._check_in(signer)
+            self.flush()
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
         """An envelope was accepted from its sender.

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from msgspec import Meta
 
 from protocol.crypto.randomness import SECRET_BYTES
-from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId, party_id
+from protocol.messages import AGGREGATOR, NONCE_BYTES, PartyId, party_id
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
 from protocol.session.variant import build, parameters_of
@@ -51,7 +51,7 @@ class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variant: str
     parameters: dict[str, Any]
     survey: dict[str, Any]
-    session: Annotated[bytes, Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
+    nonce: Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
     roster: tuple[tuple[PartyId, bytes], ...]
 
 
@@ -107,7 +107,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         variant.name,
         parameters_of(variant),
         msgspec.to_builtins(variant.survey),
-        os.urandom(SESSION_BYTES),
+        os.urandom(NONCE_BYTES),
         tuple((identity.name, identity.public) for identity in identities),
     )
     now = datetime.datetime.now(datetime.UTC)
@@ -142,11 +142,11 @@ def read_member(folder: Path | str) -> Member:
     try:
         read = msgspec.json.decode(content, type=_CharterFile)
         charter = Charter(
-            session=read.session,
             variant=build(
                 built_in_variant(read.variant), parameters=read.parameters, survey=read.survey
             ),
             roster=Roster(read.roster),
+            nonce=read.nonce,
         )
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error

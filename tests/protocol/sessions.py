@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from protocol.accounting.events import PrivacyEvent, Public
-from protocol.crypto.randomness import Streams, secret_of, session_of
+from protocol.crypto.randomness import Streams, nonce_of, secret_of
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
@@ -22,8 +22,8 @@ from tests.live import run_over_memory
 from tests.recorded.runs import SURVEY, Run, answers
 
 SECRET = secret_of(1)
-SESSION = session_of(SECRET)
-STREAMS = Streams(SECRET, SESSION)
+NONCE = nonce_of(SECRET)
+STREAMS = Streams(SECRET, NONCE)
 
 
 class Word(Message, frozen=True):
@@ -96,7 +96,7 @@ def identities_of(charter: Charter) -> dict[PartyId, Identity]:
 
 def charter_of(variant: Variant, parties: int = 3) -> Charter:
     """The charter of a session of this many parties."""
-    return Charter(session=SESSION, variant=variant, roster=roster_of(parties))
+    return Charter(variant=variant, roster=roster_of(parties), nonce=NONCE)
 
 
 def machine_of(

@@ -14,7 +14,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_ch
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
 from tests.recorded.runs import written
-from tests.recorded.transcripts import HEADER, envelope, sent
+from tests.recorded.transcripts import HEADER, agreed, envelope, sent
 
 SIGNER = Identity(AGGREGATOR, bytes(32))
 OTHER = Identity(AGGREGATOR, bytes([1]) * 32)
@@ -30,13 +30,9 @@ def checkpoints_of(content: bytes) -> list[SignedCheckpoint]:
 
 def spoken(rounds: Sequence[Sequence[int]]) -> bytes:
     """A record in which these members (by their places) speak, with a closing after each round."""
-    header = msgspec.structs.replace(
-        HEADER,
-        roster=(
-            (AGGREGATOR, SIGNER.public),
-            *((n, bytes([i]) * 32) for i, n in enumerate(NAMES[1:], 1)),
-        ),
-    )
+    others = ((n, bytes([i]) * 32) for i, n in enumerate(NAMES[1:], 1))
+    roster = ((AGGREGATOR, SIGNER.public), *others)
+    header = agreed(msgspec.structs.replace(HEADER, roster=roster))
     entries: list[Entry] = []
     said: Counter[PartyId] = Counter()
 
@@ -53,7 +49,7 @@ def spoken(rounds: Sequence[Sequence[int]]) -> bytes:
 
 @functools.cache
 def record() -> bytes:
-    """Five checkpoints: members that speak at once, later, again, never; and one at the end."""
+    """Six checkpoints: members that speak at once, later, again, never; and one at the end."""
     return spoken([(1, 2, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
 
 

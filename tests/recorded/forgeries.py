@@ -60,8 +60,7 @@ class Forgery:
         )
 
     def digest(self) -> bytes:
-        names = ("variant", "parameters", "survey", "session", "roster", "kinds", "seed")
-        leaves = [pack([1, *(self.header[name] for name in names)], order="deterministic")]
+        leaves = [pack([2, self.header["session"], self.header["seed"]])]
         for name, _ in self.header["roster"]:
             said = [pack(e[2]) for e in self.entries if e[0] == "Sent" and e[2][1] == name]
             leaves.append(pack([name, len(said), tree_hash(said)]))

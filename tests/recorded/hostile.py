@@ -21,12 +21,12 @@ from protocol.transcript.entries import Entry, Header, encode_header, encode_ite
 from protocol.transcript.header import header_of
 from protocol.variants import RRIndependent
 from tests.recorded.forgeries import plain, record_of, wrapped
+from tests.recorded.transcripts import agreed
 from tests.scenarios.command import Said, environment
 
 MEMORY = 5 << 28
 """What a command may have, in bytes: an honest audit takes a tenth."""
 
-SESSION = bytes(range(16))
 PARTY = PartyId("party-1")
 ROSTER = ((AGGREGATOR, b"\xaa" * 32), (PARTY, b"\xab" * 32))
 _LIMITED = (
@@ -60,18 +60,22 @@ def header(
     roster: tuple[tuple[PartyId, bytes], ...] = ROSTER,
 ) -> Header:
     """A header that need not be one that the variant has."""
-    return Header(
-        variant=variant,
-        parameters=dict(parameters),
-        survey=dict(survey),
-        session=SESSION,
-        roster=roster,
-        kinds=("Closed", "Declined", "Left", "Head"),
-        max_body=4096,
-        recording="full",
-        seed=None,
-        transport=None,
-        program="",
+    return agreed(
+        Header(
+            variant=variant,
+            parameters=dict(parameters),
+            survey=dict(survey),
+            analysis=None,
+            nonce=bytes(16),
+            session=b"",
+            roster=roster,
+            kinds=("Closed", "Declined", "Left", "Head"),
+            max_body=4096,
+            recording="full",
+            seed=None,
+            transport=None,
+            program="",
+        )
     )
 
 
@@ -80,7 +84,7 @@ def hostile_header(variant: Variant, parties: int = 1) -> Header:
     others = tuple(
         (PartyId(f"party-{i}"), (i + 1000).to_bytes(32, "little")) for i in range(1, parties + 1)
     )
-    return header_of(Charter(session=SESSION, variant=variant, roster=Roster((ROSTER[0], *others))))
+    return header_of(Charter(variant=variant, roster=Roster((ROSTER[0], *others))))
 
 
 def asked(attributes: int, categories: int = 2) -> dict[str, Any]:

@@ -190,6 +190,8 @@ def written(
 ) -> Written:
     """The record that an aggregator could write of these entries.
 
+    What was sent is of the header's session, whichever it was of.
+
     Args:
         signer: who signs checkpoints, which are made anew.
         flushed: before which entries a block ends.
@@ -205,6 +207,7 @@ def written(
         match entry:
             case Sent():
                 envelope = decode_envelope(entry.envelope)
+                envelope = msgspec.structs.replace(envelope, session=header.session)
                 sent[envelope.sender, envelope.seq] = envelope
                 recorder.sent(envelope, now=now)
             case Delivered():

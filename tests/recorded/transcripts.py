@@ -11,26 +11,45 @@ from protocol.crypto.merkle import Tree
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.heads import sign_head
 from protocol.session.roster import Identity
-from protocol.transcript.entries import Delivered, Departed, Entry, Header, Refused, Sent
+from protocol.transcript.entries import (
+    Delivered,
+    Departed,
+    Entry,
+    Header,
+    Refused,
+    Sent,
+    expected_session,
+)
 from protocol.wire.codec import encode_envelope
 from tests.recorded.runs import Written, written
 
-SESSION = bytes(range(16))
 ANNA, BERT = PartyId("anna"), PartyId("bert")
 ROSTER = ((AGGREGATOR, b"\xaa" * 32), (ANNA, b"\x01" * 32), (BERT, b"\x02" * 32))
-HEADER = Header(
-    variant="rr-independent",
-    parameters={"epsilon": 1.5, "quorum": 2},
-    survey={"attributes": [{"name": "smokes", "categories": ["no", "yes"]}]},
-    session=SESSION,
-    roster=ROSTER,
-    kinds=("Ask", "Report", "Closed", "Declined", "Left", "Head"),
-    max_body=64,
-    recording="full",
-    seed=7,
-    transport="memory",
-    program="golden",
+
+
+def agreed(header: Header) -> Header:
+    """The same with the session's id that its terms and roster have."""
+    return msgspec.structs.replace(header, session=expected_session(header))
+
+
+HEADER = agreed(
+    Header(
+        variant="rr-independent",
+        parameters={"epsilon": 1.5, "quorum": 2},
+        survey={"attributes": [{"name": "smokes", "categories": ["no", "yes"]}]},
+        analysis=None,
+        nonce=bytes(range(16)),
+        session=b"",
+        roster=ROSTER,
+        kinds=("Ask", "Report", "Closed", "Declined", "Left", "Head"),
+        max_body=64,
+        recording="full",
+        seed=7,
+        transport="memory",
+        program="golden",
+    )
 )
+SESSION = HEADER.session
 
 
 def envelope(
@@ -85,10 +104,10 @@ IDENTITIES = {name: Identity(name, bytes([i]) * 32) for i, (name, _) in enumerat
 def signed_sample() -> Written:
     """A small run of Anna and an aggregator who sign."""
     roster = tuple((name, who.public) for name, who in IDENTITIES.items())
-    header = msgspec.structs.replace(HEADER, roster=roster, max_body=4096)
+    header = agreed(msgspec.structs.replace(HEADER, roster=roster, max_body=4096))
     said = Tree()
-    said.append(encode_envelope(REPORTS[0]))
-    head = sign_head(IDENTITIES[ANNA], session=SESSION, said=said)
+    said.append(encode_envelope(msgspec.structs.replace(REPORTS[0], session=header.session)))
+    head = sign_head(IDENTITIES[ANNA], session=header.session, said=said)
     entries = (
         sent(0, ASKS[0]),
         delivered(1000, ASKS[0]),

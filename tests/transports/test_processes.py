@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption
 from cryptography.hazmat.primitives.serialization import PrivateFormat, load_pem_private_key
 from protocol.session.charter import Charter
 from protocol.messages import DONE
-from protocol.crypto.randomness import Streams, session_of
+from protocol.crypto.randomness import Streams, nonce_of
 from protocol.session.roster import Identity, Roster
 from protocol.session.variant import build
 from protocol.variants import RRIndependent
@@ -36,7 +36,7 @@ folder, me, port = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 plan = json.loads((folder / "plan.json").read_text())
 members = tuple((name, bytes.fromhex(key)) for name, key in plan["roster"])
 charter = Charter(
-    session=bytes.fromhex(plan["session"]),
+    nonce=bytes.fromhex(plan["nonce"]),
     variant=build(RRIndependent, parameters=plan["parameters"], survey=plan["survey"]),
     roster=Roster(members),
 )
@@ -48,7 +48,7 @@ files = dict(
     authority=folder / "authority.pem", certificate=folder / f"{me}.pem", key=folder / f"{me}.key"
 )
 secret = bytes.fromhex(plan["secret"])
-streams = Streams(secret, session_of(secret))
+streams = Streams(secret, nonce_of(secret))
 """
 
 AGGREGATE = (
@@ -120,7 +120,7 @@ def write_plan(where: Setting, folder: Path) -> None:
     survey = parameters.pop("survey")
     secret = secret_of(1)
     plan = {
-        "session": where.charter.session.hex(),
+        "nonce": where.charter.nonce.hex(),
         "parameters": parameters,
         "survey": survey,
         "roster": [(name, key.hex()) for name, key in where.charter.roster.members],
@@ -163,7 +163,7 @@ def test_a_survey_among_processes(tmp_path: Path) -> None:
         for name in ("plan.json", "authority.pem", "party-1.pem", "party-1.key"):
             (impostor / name).write_bytes((tmp_path / name).read_bytes())
         plan = json.loads((impostor / "plan.json").read_text())
-        plan["session"] = bytes(16).hex()
+        plan["nonce"] = bytes(16).hex()
         (impostor / "plan.json").write_text(json.dumps(plan))
         intruder = start(ANSWER, impostor, "party-1", port, [[0, 0]])
         processes.append(intruder)

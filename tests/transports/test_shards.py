@@ -159,7 +159,7 @@ async def test_an_unknown_worker() -> None:
 
 async def test_another_session() -> None:
     async with listening() as (post, shard, hub, port):
-        other = msgspec.structs.replace(charter_of(), session=b"x" * 16)
+        other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
         assert "another session" in await enter(port, shard, charter=other)
         assert "another session" in await recorded(post, hub)
 

@@ -132,7 +132,7 @@ async def test_a_wrong_identity_key() -> None:
 
 async def test_another_session() -> None:
     async with listening() as (post, hub):
-        other = msgspec.structs.replace(charter_of(), session=b"x" * 16)
+        other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
         assert "another session" in await enter(hub, charter=other)
         assert "another session" in await recorded(post, hub)
 

@@ -984,7 +984,7 @@ def consistency_text(contents: Sequence[bytes], secret: bytes, first: int, note:
 
 
 def logs() -> Iterator[Case]:
-    secret, session, signer = some("log", 32), some("session", 16), some("aggregator", 32)
+    secret, session, signer = some("log", 32), some("session", 32), some("aggregator", 32)
     for first, count in ((0, 3), (1, 2), (255, 2), (2**32 - 1, 2)):
         place = first.to_bytes(16, "big")
         stream = Cipher(AES256(secret), CTR(place)).encryptor().update(bytes(16 * count))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.randomness import Stream, Streams, expand, secret_of, session_of
+from protocol.crypto.randomness import Stream, Streams, expand, nonce_of, secret_of
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, Message, PartyId
@@ -499,7 +499,7 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
     },
     "keystream": {
         "secret": lambda g: {"secret": secret_of(int(g["seed"])).hex()},
-        "session": lambda g: {"session": session_of(*raw(g, "secret")).hex()},
+        "session": lambda g: {"session": nonce_of(*raw(g, "secret")).hex()},
         "stream": stream,
         "child": child,
         "answer": answer,

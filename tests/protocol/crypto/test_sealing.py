@@ -20,7 +20,6 @@ from protocol.sharing.messages import Begin, Graph
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
-    SESSION,
     STREAMS,
     SURVEY,
     answers,
@@ -37,7 +36,7 @@ from tests.recorded.runs import Run
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 KEY = bytes(range(32))
 SALT = bytes(range(SALT_BYTES))
-CONTEXT = b"sottovoce sum 1\0" + SESSION + bytes(8)
+CONTEXT = b"a sum"
 
 
 def edges(first: PartyId = ONE, second: PartyId = TWO, key: bytes = KEY) -> tuple[Edge, Edge]:
@@ -90,14 +89,14 @@ class Secrets:
         assert isinstance(variant, SecureSumVariant)
         degree = variant.sums.degree(len(trial.charter.roster) - 1)
         stream = STREAMS.stream(name, ROLE_STREAM)
-        me = Me(name, trial.charter.roster, stream, session=SESSION)
+        me = Me(name, trial.charter.roster, stream, session=trial.charter.session)
         [graph] = [
             trial.charter.codec.decode(e.kind, e.body)
             for e in trial.heard[name]
             if e.kind == "Graph"
         ]
         assert isinstance(graph, Graph)
-        self.context = context_of(graph)
+        self.context = context_of(trial.charter.session, graph)
         self.mask_secret = me.stream_for(Begin(0, SURVEY.digest)).bytes(32)
         drawn = me.stream_for(graph)
         self.own_seed = drawn.bytes(32)

@@ -19,7 +19,6 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import SURVEY, charter_of, identities_of
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact
 from tests.protocol.sharing.test_sums_attacks import (
-    CONTEXT,
     ONE,
     PARTIES,
     THREE,
@@ -265,9 +264,9 @@ def test_a_literal_sum_without_a_neighbour_is_refused() -> None:
 
 def test_a_digest_is_of_one_sum_and_its_broadcasts() -> None:
     partials = Partials(np.zeros((2, 3), np.uint8))
-    digest = _digest_of(CONTEXT, partials)
-    assert digest == _digest_of(CONTEXT, Partials(partials.values.copy()))
-    assert digest != _digest_of(CONTEXT, Partials(partials.values + np.uint8(1)))
+    digest = _digest_of(b"a sum", partials)
+    assert digest == _digest_of(b"a sum", Partials(partials.values.copy()))
+    assert digest != _digest_of(b"a sum", Partials(partials.values + np.uint8(1)))
     assert digest != _digest_of(b"another sum", partials)
 
 
@@ -288,7 +287,7 @@ def test_a_signed_broadcast_that_is_no_sum_is_refused() -> None:
 
     def rewrite(item: Envelope, message: Message) -> Message | None:
         if isinstance(message, Graph):
-            contexts.add(context_of(message))
+            contexts.add(context_of(item.session, message))
         if item.sender != TWO or not isinstance(message, Partial):
             return None
         [context] = contexts

@@ -39,7 +39,6 @@ from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope
 from tests.live import Live
 from tests.protocol.sessions import (
-    SESSION,
     STREAMS,
     charter_of,
     holdings_of,
@@ -247,7 +246,7 @@ def dealing(charter: Charter, offset: NDArray[np.int64]) -> Rewrite:
 
     def rewrite(item: Envelope, message: Message) -> Message | None:
         if isinstance(message, Graph) and item.recipient == THREE:
-            seen.update(context=context_of(message), row=message.names.index(TWO))
+            seen.update(context=context_of(item.session, message), row=message.names.index(TWO))
         if not isinstance(message, Deal) or item.sender != THREE:
             return None
         row, salt, bound = seen["row"], message.salt.tobytes(), seen["context"] + bytes(64)
@@ -264,7 +263,7 @@ def dealing(charter: Charter, offset: NDArray[np.int64]) -> Rewrite:
         commitments[row, 0] = commit(
             np.frombuffer(hidden, np.uint8)[None, :16],
             shares.astype(dtype).view(np.uint8)[None],
-            context=commitment_context(SESSION, 0),
+            context=commitment_context(item.session, 0),
         )[0]
         return msgspec.structs.replace(message, boxes=boxes, commitments=commitments)
 

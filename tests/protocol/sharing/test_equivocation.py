@@ -41,7 +41,6 @@ from protocol.sharing.messages import (
 from protocol.sharing.sparse import OWN, PAIRWISE
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
-    SESSION,
     SURVEY,
     answers,
     charter_of,
@@ -73,6 +72,7 @@ class Overheard:
         self.names: dict[PartyId, tuple[str, ...]] = {}
         self.commitments: dict[PartyId, Any] = {}
         self.revealed: dict[PartyId, Any] = {}
+        self.session = b""
         self._identities = identities_of(charter_of(SecureSumVariant(survey=SURVEY), 8))
 
     def hear(self, item: Envelope, message: Message) -> None:
@@ -80,7 +80,7 @@ class Overheard:
             self.roots[item.recipient] = message.root.tobytes()
         elif isinstance(message, Graph):
             self.names[item.recipient] = message.names
-            self.context = context_of(message)
+            self.session, self.context = item.session, context_of(item.session, message)
         elif isinstance(message, Deal):
             self.commitments[item.sender] = message.commitments
         elif isinstance(message, Unmask):
@@ -123,7 +123,7 @@ class Overheard:
                     committed[:, part],
                     salts=given[:, SECRET_BYTES:],
                     shares=given[:, :SECRET_BYTES],
-                    context=commitment_context(SESSION, part),
+                    context=commitment_context(self.session, part),
                 )[0]:
                     found[part].add(other)
         return found
@@ -217,7 +217,7 @@ class Equivocation:
                 graph = charter.codec.decode(item.kind, item.body)
                 assert isinstance(graph, Graph)
                 self.hoods[item.recipient] = [PartyId(name) for name in graph.names]
-                self.context = context_of(graph)
+                self.context = context_of(item.session, graph)
         self.beside = self.hoods[victim][: self.degree.threshold]
         self.lies = self._lies()
         self.roots: dict[PartyId, bytes] = {}

@@ -16,13 +16,13 @@ from protocol.sharing.messages import Graph, Join
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import PARTIES, TWO, attacked, change, flipped
 from tests.recorded.runs import Run
 from tests.vectors.make import tree_hash
 
-CONTEXT = b"sottovoce sum 1\0" + SESSION
+CONTEXT = b"sottovoce sum 1\0"
 
 
 def met(
@@ -62,7 +62,7 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
             mask_keys[name] = join.key.tobytes()
             leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + mask_keys[name])
     root = tree_hash(leaves)
-    coin = hashlib.sha256(b"coin\0" + CONTEXT + bytes(8) + root).digest()
+    coin = hashlib.sha256(b"coin\0" + CONTEXT + trial.charter.session + bytes(8) + root).digest()
     hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
     told = graphs(trial)
     assert set(told) == set(names) - set(gone)

@@ -23,7 +23,6 @@ from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally
 from tests.protocol.sessions import (
-    SESSION,
     SURVEY,
     answers,
     charter_of,
@@ -197,7 +196,6 @@ def rest_of(charter: Charter, gone: Sequence[PartyId], attempt: int) -> Charter:
     sums = SecureSum(profile=variant.sums.profile, attempt=attempt)
     members = tuple(m for m in charter.roster.members if m[0] not in gone)
     return Charter(
-        session=SESSION,
         variant=SecureSumVariant(survey=variant.survey, sums=sums),
         roster=Roster(members),
     )

@@ -19,21 +19,21 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import Codec
-from tests.protocol.sessions import SESSION, SURVEY, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, exact
 from tests.recorded.runs import Run
 from tests.vectors.make import tree_hash
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
 ONE, TWO, THREE = PARTIES[:3]
-CONTEXT = b"sottovoce sum 1\0" + SESSION + bytes(8)
 WARY = SecureSum(corrupt=0.25, dropped=0.0)
 """Among 8 parties two may be corrupt: 5 of 7 shares reconstruct, and 2 boxes may be no good."""
 
 
-def context_of(graph: Graph) -> bytes:
+def context_of(session: bytes, graph: Graph) -> bytes:
     """What the keys and signatures of a sum are for."""
-    return CONTEXT + graph.root + graph.respondents.to_bytes(8, "big")
+    context = b"sottovoce sum 1\0" + session + bytes(8)
+    return context + graph.root + graph.respondents.to_bytes(8, "big")
 
 
 Rewrite = Callable[[Envelope, Message], Message | None]

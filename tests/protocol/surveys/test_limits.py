@@ -50,7 +50,7 @@ from protocol.wire.arrays import ArraySpec, Bounds
 from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
 from scenarios.datasets.adult import ADULT
 from scenarios.datasets.town import TOWN
-from tests.protocol.sessions import SESSION, Numbers, charter_of
+from tests.protocol.sessions import Numbers, charter_of
 from tests.recorded.runs import written
 
 ALARM = (
@@ -186,7 +186,7 @@ def test_a_hundred_thousand_parties_pass() -> None:
     # Keys are as random as hashes.
     names = (AGGREGATOR, *(PartyId(f"party-{i:06}") for i in range(100_000)))
     roster = Roster(tuple((name, hashlib.sha256(name.encode()).digest()) for name in names))
-    charter = Charter(session=SESSION, variant=RRJoint.with_keep(ADULT, 0.5), roster=roster)
+    charter = Charter(variant=RRJoint.with_keep(ADULT, 0.5), roster=roster)
     assert len(charter_read(charter, RRJoint).roster) == 100_001
 
 
@@ -228,7 +228,12 @@ def test_texts_of_entries_are_short() -> None:
         with pytest.raises(TranscriptError, match=r"length <= (255|1024)"):
             decode_item(encode_item(entry))
     for change in ({"sender": long}, {"recipient": long}, {"kind": long}, {"session": bytes(256)}):
-        fields: dict[str, Any] = {"session": SESSION, "sender": "a", "recipient": "b", "kind": "K"}
+        fields: dict[str, Any] = {
+            "session": bytes(32),
+            "sender": "a",
+            "recipient": "b",
+            "kind": "K",
+        }
         envelope = Envelope(**{**fields, **change}, seq=0, body=b"")
         with pytest.raises(RemoteProtocolError, match="length <= 255"):
             decode_envelope(encode_envelope(envelope))
@@ -269,7 +274,7 @@ def test_strangers_do_not_depart() -> None:
 def test_few_remarks_are_kept_of_what_is_malformed() -> None:
     writer, walk = LedgerWriter(CHARTER), Walk(CHARTER.codec)
     for seq in range(REMARKS + 5):
-        envelope = Envelope(SESSION, PartyId("party-1"), AGGREGATOR, seq, "Report", b"")
+        envelope = Envelope(CHARTER.session, PartyId("party-1"), AGGREGATOR, seq, "Report", b"")
         writer.add(walk.add(Sent(at=0, envelope=encode_envelope(envelope))))
     assert len(writer.malformed) == REMARKS
     assert len(writer.ledger(AGGREGATOR).accounts[PartyId("party-1")].trail) == REMARKS + 5

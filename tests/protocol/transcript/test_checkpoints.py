@@ -21,7 +21,7 @@ from tests.recorded.checkpointed import checkpoints_of, resigned
 from tests.recorded.forgeries import Forgery, rules
 from tests.recorded.runs import Written, written
 from tests.recorded.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
-from tests.recorded.transcripts import HEADER, envelope, sent
+from tests.recorded.transcripts import HEADER, agreed, envelope, sent
 from tests.vectors.make import checkpoint_note, log_leaves, tree_hash
 
 AGGREGATORS = setting().identities[AGGREGATOR]
@@ -33,9 +33,10 @@ def test_a_checkpoint_says_what_the_format_says() -> None:
     forgery = Forgery(run.content)
     contents = forgery.contents()
     assert len(contents) == len(run.entries) + 2
-    first, last = checkpoints_of(run.content)
+    agreed_on, first, last = checkpoints_of(run.content)
     assert (first.size, last.size) == (len(contents) - 3, len(contents))
-    for checkpoint in (first, last):
+    assert agreed_on.size == 1
+    for checkpoint in (agreed_on, first, last):
         assert checkpoint.session == forgery.header["session"]
         leaves = log_leaves(forgery.secret, contents[: checkpoint.size])
         assert checkpoint.root == tree_hash(leaves)
@@ -45,7 +46,7 @@ def test_a_checkpoint_says_what_the_format_says() -> None:
 
 
 def test_a_note_is_what_c2sp_says() -> None:
-    secret, session, root = bytes(range(32)), b"\1" * 16, b"\2" * 32
+    secret, session, root = bytes(range(32)), b"\1" * 32, b"\2" * 32
     note = checkpoint_note(secret, session, 5, root)
     signed = sign_checkpoint(Identity(AGGREGATOR, secret), session=session, size=5, root=root)
     assert signed.note == note
@@ -57,7 +58,7 @@ def test_a_note_is_what_c2sp_says() -> None:
 def test_checkpoints_are_found_sound() -> None:
     found = verify(signed_run().content)
     assert found.intact
-    assert found.checkpoints == 2
+    assert found.checkpoints == 3
     assert found.final == signed_run().checkpoint
     assert found.size == signed_run().checkpoint.size
     assert not found.compared
@@ -75,17 +76,17 @@ def test_nobody_but_the_aggregator_signs(name: str) -> None:
         Recorder(lambda _: None, header, signer=Identity(PartyId(name), b"\1" * 32))
 
 
-def test_there_is_one_after_every_closing_and_at_the_end() -> None:
+def test_there_is_one_of_the_header_after_every_closing_and_at_the_end() -> None:
     signer = Identity(AGGREGATOR, bytes(32))
     roster = ((AGGREGATOR, signer.public), *HEADER.roster[1:])
-    header = msgspec.structs.replace(HEADER, roster=roster)
+    header = agreed(msgspec.structs.replace(HEADER, roster=roster))
     entries = [
         sent(0, envelope(AGGREGATOR, RECORD, i, kind="Ask" if i == 1 else "Closed"))
         for i in range(4)
     ]
     made = written(header, entries, signer=signer)
     assert verify(made.content).intact
-    assert [checkpoint.size for checkpoint in checkpoints_of(made.content)] == [2, 4, 5, 6]
+    assert [checkpoint.size for checkpoint in checkpoints_of(made.content)] == [1, 2, 4, 5, 6]
 
 
 def failed(reason: str = "QuorumError", entries: int = 0) -> Written:
@@ -118,7 +119,7 @@ def edited(old: str, new: str) -> Change:
 
 
 def moved(forgery: Forgery) -> None:
-    size = min(forgery.notes)
+    _, size, _ = sorted(forgery.notes)
     forgery.notes[size - 1] = forgery.notes.pop(size)
 
 
@@ -137,7 +138,7 @@ def rerooted(forgery: Forgery) -> None:
 
 def of_another_session(forgery: Forgery) -> None:
     checkpoint = read_note(forgery.notes[forgery.size])
-    other = msgspec.structs.replace(checkpoint, session=bytes(16))
+    other = msgspec.structs.replace(checkpoint, session=bytes(32))
     forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
 
 

@@ -12,7 +12,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.evidence import Equivocation, contradiction, two_checkpoints
 from tests.recorded.signed import ONE, TWO, setting
 
-SESSION = bytes(16)
+SESSION = bytes(32)
 SIGNER = setting().identities[ONE]
 
 
@@ -44,7 +44,7 @@ def test_two_heads_over_as_many_envelopes() -> None:
     [
         statement(),
         statement(count=4, root=1),
-        statement(session=b"\1" * 16, root=1),
+        statement(session=b"\1" * 32, root=1),
         statement(sender=TWO, root=1),
         statement(root=1) + b"\0",
         HEAD_PURPOSE,
@@ -85,7 +85,7 @@ def checkpoint(
         (checkpoint(root=1), "the checkpoint of size 5"),
         (checkpoint(), None),
         (checkpoint(6, 1), None),
-        (checkpoint(root=1, session=b"\1" * 16), None),
+        (checkpoint(root=1, session=b"\1" * 32), None),
         (checkpoint(root=1, signer=setting().identities[AGGREGATOR]), None),
         (msgspec.structs.replace(checkpoint(root=1), signature=bytes(64)), None),
     ],

@@ -26,6 +26,7 @@ from tests.recorded.transcripts import (
     HEADER,
     REPORTS,
     ROSTER,
+    agreed,
     digest_of,
     envelope,
     sample,
@@ -42,7 +43,8 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def test_a_header_may_be_nested_so_deep() -> None:
-    deep = msgspec.structs.replace(HEADER, survey=nested(64), parameters={"x": [nested(62)]})
+    other = {"survey": nested(64), "parameters": {"x": [nested(62)]}}
+    deep = agreed(msgspec.structs.replace(HEADER, **other))
     assert TranscriptReader(sample(deep).content).header == deep
 
 
@@ -72,14 +74,19 @@ def test_flushing_nothing_writes_nothing() -> None:
 
 
 def test_blocks_are_bounded() -> None:
-    header = msgspec.structs.replace(HEADER, max_body=1 << 18)
+    header = agreed(msgspec.structs.replace(HEADER, max_body=1 << 18))
     out = io.BytesIO()
     recorder = Recorder(out.write, header)
+
+    def send(sender: PartyId, seq: int, body: bytes = b"") -> None:
+        item = envelope(sender, AGGREGATOR, seq, body=body)
+        recorder.sent(msgspec.structs.replace(item, session=header.session), now=0.0)
+
     for seq in range(BLOCK_ENTRIES + 1):
-        recorder.sent(envelope(ANNA, AGGREGATOR, seq), now=0.0)
+        send(ANNA, seq)
     recorder.flush()
     for seq in range(9):
-        recorder.sent(envelope(BERT, AGGREGATOR, seq, body=bytes(1 << 17)), now=0.0)
+        send(BERT, seq, bytes(1 << 17))
     recorder.close()
     start, _, many, one, *large, rest = Unwrapped(out.getvalue())
     assert start == MAGIC + log_secret_of(7)

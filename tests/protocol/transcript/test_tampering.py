@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import verify
 from tests.recorded.forgeries import Forgery, pack, plain, record_of, rules, wrapped
 from tests.recorded.transcripts import ENTRIES, sample, signed_sample
+from tests.vectors.make import tree_hash
 
 START = len(MAGIC) + 32
 
@@ -126,7 +129,14 @@ def test_a_vast_length_is_refused() -> None:
 def header_with(parameters: bytes) -> bytes:
     """A header's map whose parameters are these bytes."""
     forgery = Forgery()
-    forgery.header["parameters"] = "here"
+    header = forgery.header
+    header["parameters"] = "here"
+    names = ("variant", "parameters", "survey", "analysis", "nonce", "kinds", "max_body")
+    terms = b"\x97" + b"".join(pack(header[name], order="deterministic") for name in names)
+    agreed = hashlib.sha256(terms.replace(b"\xa4here", parameters)).digest()
+    roster = tree_hash([key + name.encode() for name, key in header["roster"]])
+    bound = pack([agreed, roster, len(header["roster"])])
+    header["session"] = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
     return forgery.contents()[0].replace(b"\xa4here", parameters)
 
 

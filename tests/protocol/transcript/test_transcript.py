@@ -31,6 +31,7 @@ from tests.recorded.transcripts import (
     REPORTS,
     ROSTER,
     SESSION,
+    agreed,
     digest_of,
     sample,
     signed_sample,
@@ -38,7 +39,7 @@ from tests.recorded.transcripts import (
 from tests.vectors.make import tree_hash
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-2.hex"
-GOLDEN_DIGEST = "46061cc21e88e086d9dc4ccc36295b8226ae4af37fde0a552bb290ba76e06196"
+GOLDEN_DIGEST = "b7506bdebe291beaa9e3648416d8ff70bce1afd88cfd4f1e48304fb1dc8f9d31"
 SIGNED = GOLDEN.with_name("transcript-2-signed.hex")
 
 
@@ -81,17 +82,7 @@ def test_a_sound_file_is_intact() -> None:
 def test_digest_is_what_the_format_says() -> None:
     digest = sample().digest
     said = {AGGREGATOR: ASKS, ANNA: REPORTS, BERT: DECLINED}
-    bound: list[Any] = [
-        1,
-        "rr-independent",
-        {"epsilon": 1.5, "quorum": 2},
-        {"attributes": [{"categories": ["no", "yes"], "name": "smokes"}]},
-        SESSION,
-        [list(member) for member in ROSTER],
-        ["Ask", "Report", "Closed", "Declined", "Left", "Head"],
-        HEADER.seed,
-    ]
-    leaves = [msgspec.msgpack.encode(bound)]
+    leaves = [msgspec.msgpack.encode([2, SESSION, HEADER.seed])]
     for name, _ in ROSTER:
         encoded = [msgspec.msgpack.encode(item) for item in said[name]]
         leaves.append(msgspec.msgpack.encode([name, len(encoded), tree_hash(encoded)]))
@@ -115,7 +106,7 @@ def test_digest_does_not_depend_on_interleaving(order: list[int]) -> None:
     ],
 )
 def test_digest_does_not_bind(change: dict[str, Any]) -> None:
-    assert sample(msgspec.structs.replace(HEADER, **change)).digest == sample().digest
+    assert sample(agreed(msgspec.structs.replace(HEADER, **change))).digest == sample().digest
 
 
 @pytest.mark.parametrize(
@@ -132,19 +123,19 @@ def test_digest_does_not_bind(change: dict[str, Any]) -> None:
     ],
 )
 def test_digest_binds(change: dict[str, Any]) -> None:
-    assert sample(msgspec.structs.replace(HEADER, **change)).digest != sample().digest
+    assert sample(agreed(msgspec.structs.replace(HEADER, **change))).digest != sample().digest
 
 
 def test_digest_binds_session_body_order_and_number() -> None:
-    other = bytes(16)
-    moved = [msgspec.structs.replace(item, session=other) for item in REPORTS]
+    other = agreed(msgspec.structs.replace(HEADER, nonce=bytes(16)))
+    moved = [msgspec.structs.replace(item, session=other.session) for item in REPORTS]
     swapped = [
         msgspec.structs.replace(item, body=REPORTS[1 - i].body) for i, item in enumerate(REPORTS)
     ]
     digests = {
         digest_of(REPORTS),
         digest_of(REPORTS[:1]),
-        digest_of(moved, msgspec.structs.replace(HEADER, session=other)),
+        digest_of(moved, other),
         digest_of(swapped),
         digest_of([msgspec.structs.replace(item, recipient=BERT) for item in REPORTS]),
         digest_of([msgspec.structs.replace(item, sender=BERT) for item in REPORTS]),
@@ -205,7 +196,7 @@ def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
 
 
 def test_no_repr_shows_a_seed_or_a_body() -> None:
-    seeded = msgspec.structs.replace(HEADER, seed=987_654_321)
+    seeded = agreed(msgspec.structs.replace(HEADER, seed=987_654_321))
     file = sample(seeded).content
     shown = repr((seeded, ENTRIES, verify(file)))
     assert "987654321" not in shown
@@ -225,11 +216,11 @@ def test_golden_file_is_read_and_written_the_same() -> None:
 
 
 def test_golden_signed_file_is_read_and_written_the_same() -> None:
-    """A head and two checkpoints: Ed25519 signs the same content with the same bytes."""
+    """A head and three checkpoints: Ed25519 signs the same content with the same bytes."""
     file = bytes.fromhex(SIGNED.read_text())
     checkpoint = signed_sample().checkpoint
     assert contents(signed_sample().content) == contents(file)
     found = verify(file, checkpoint=checkpoint)
     assert found.intact
     assert (found.signed, found.signed_by) == ("all", (ANNA,))
-    assert (found.checkpoints, found.final) == (2, checkpoint)
+    assert (found.checkpoints, found.final) == (3, checkpoint)

@@ -17,7 +17,7 @@ from protocol.transcript.verification import verify
 from protocol.transcript.wrapper import Unwrapped
 from tests.recorded.forgeries import Forgery, pack, rules
 from tests.recorded.runs import written
-from tests.recorded.transcripts import HEADER, SESSION, delivered, envelope, sample, sent
+from tests.recorded.transcripts import HEADER, SESSION, agreed, delivered, envelope, sample, sent
 
 # Each takes a sound forgery and breaks it; the rules named are all that may and must be found.
 Plant = Callable[[Forgery], object]
@@ -210,7 +210,7 @@ def test_repeats_are_judged_by_recipient_whatever_the_pattern() -> None:
     """The aggregator writes to its parties in runs of every kind; all is delivered twice over."""
     names = [PartyId(f"p{i}") for i in range(7)]
     roster = (HEADER.roster[0], *((name, bytes([i]) * 32) for i, name in enumerate(names, 1)))
-    header = msgspec.structs.replace(HEADER, roster=roster)
+    header = agreed(msgspec.structs.replace(HEADER, roster=roster))
     order = [0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 0, 2, 4, 6, 5, 4, 3, 0, 6, 1, 1, 5]
     for wrong in (False, True):
         asked = [envelope(AGGREGATOR, names[p], i, kind="Ask") for i, p in enumerate(order)]

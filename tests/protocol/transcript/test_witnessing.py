@@ -67,7 +67,7 @@ def test_what_it_does_not_know_is_not_found() -> None:
     other = b"old 0\n\nexample.com/log\n3\n" + to_base64(bytes(32)).encode() + b"\n\n"
     line = signature_line("example.com/log", bytes(68)).encode()
     assert judged(other + line).status == 404
-    strange = resigned(msgspec.structs.replace(LAST, session=bytes(16)))
+    strange = resigned(msgspec.structs.replace(LAST, session=bytes(32)))
     assert judged(request(0, strange, ())).status == 404
 
 

@@ -30,7 +30,6 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tallied, Tally, all_pairs, layout_of
 from scenarios import EXECUTORS
 from tests.protocol.sessions import (
-    SESSION,
     STREAMS,
     SURVEY,
     answers,
@@ -204,7 +203,7 @@ def test_summed_reports_are_those_that_the_parties_drew() -> None:
     expected = np.zeros(26, np.int64)
     for name, held in holdings.items():
         stream = STREAMS.stream(name, ROLE_STREAM)
-        me = Me(name, charter.roster, stream, session=SESSION)
+        me = Me(name, charter.roster, stream, session=charter.session)
         first = variant.vector(me, begin, held)
         assert np.array_equal(first, variant.vector(me, begin, held))
         expected += first

@@ -11,7 +11,6 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, PartyId
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.protocol.samples import CODEC, MESSAGES, words
-from tests.protocol.sessions import SESSION
 
 pack = msgspec.msgpack.encode
 
@@ -51,7 +50,7 @@ def mutated(draw: st.DrawFn, valid: bytes) -> bytes:
     return bytes(body)
 
 
-ENVELOPE = Envelope(SESSION, PartyId("anna"), PartyId("bert"), 300, "Report", b"body")
+ENVELOPE = Envelope(bytes(32), PartyId("anna"), PartyId("bert"), 300, "Report", b"body")
 names = st.sampled_from(list(MESSAGES))
 bodies = names.flatmap(
     lambda name: st.tuples(

@@ -352,7 +352,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
         charter.variant.name,
         parameters_of(charter.variant),
         msgspec.to_builtins(charter.variant.survey),
-        charter.session,
+        charter.nonce,
         charter.roster.members,
     )
     (folder / "charter.json").write_bytes(msgspec.json.encode(written))

@@ -410,8 +410,8 @@ def test_of_a_charter(tmp_path: Path) -> None:
     charter = json.loads((folder / "charter.json").read_text())
     records = table(tmp_path / "anna.csv", "no,young")
     for field, value, says in (
-        ("session", "", "length >= 16"),
-        ("session", "A" * 24, "length <= 16"),
+        ("nonce", "", "length >= 16"),
+        ("nonce", "A" * 24, "length <= 16"),
         ("parameters", {**charter["parameters"], "quorum": -1}, "at least 1"),
         ("parameters", {**charter["parameters"], "quorum": 2**64}, "quorum"),
         ("parameters", {**charter["parameters"], "max_records": 10**30}, "max_records"),

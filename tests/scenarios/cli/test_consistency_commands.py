@@ -45,9 +45,9 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     assert sottovoce("verify", transcript, "--checkpoints", published).code == 0
     paths = tuple(published / f"size-{size}.checkpoint" for size in SIZES)
     proof = folder / "since.consistency"
-    said = sottovoce("prove", transcript, "--since", paths[1], "--out", proof)
+    said = sottovoce("prove", transcript, "--since", paths[2], "--out", proof)
     assert said.code == 0, said.err
-    assert said.out.startswith(f"from the checkpoint of size {SIZES[1]} to that of size ")
+    assert said.out.startswith(f"from the checkpoint of size {SIZES[2]} to that of size ")
     assert said.out.endswith(f"written: {proof} ({proof.stat().st_size:,} bytes)\n")
     return Survey(transcript, paths, proof)
 
@@ -64,8 +64,8 @@ def test_of_a_record_that_grows_what_there_is_is_published(tmp_path: Path) -> No
     """And what was published stays as it is."""
     content = record()
     path, folder = tmp_path / "transcript.svt.partial", tmp_path / "published"
-    # Up to the header there is nothing, and without the last entry all but its checkpoint.
-    for there, count in ((len(content) // 8, 0), (len(content) - 1, 4), (len(content) - 1, 4)):
+    # Before the header's end there is nothing, and without the last entry all but its checkpoint.
+    for there, count in ((len(content) // 8, 0), (len(content) - 1, 5), (len(content) - 1, 5)):
         path.write_bytes(content[:there])
         said = sottovoce("verify", path, "--checkpoints", folder)
         assert said.code == 1
@@ -79,7 +79,7 @@ def test_of_a_record_that_grows_what_there_is_is_published(tmp_path: Path) -> No
 def test_two_stories_are_not_published(tmp_path: Path) -> None:
     run = signed_run()
     fork = rewritten(run, changed_report(TWO, head=False))
-    first, last = (checkpoint.size for checkpoint in checkpoints_of(run.content))
+    _, first, last = (checkpoint.size for checkpoint in checkpoints_of(run.content))
     for name, content in (("a", run.content), ("b", fork.content)):
         (tmp_path / name).write_bytes(content)
     folder = tmp_path / "published"
@@ -105,7 +105,7 @@ def test_two_stories_of_one_size_are_told_by_the_command(tmp_path: Path) -> None
     (tmp_path / "b").write_bytes(other)
     assert sottovoce("verify", tmp_path / "a", "--checkpoints", folder).code == 0
     says = complaint(sottovoce("verify", tmp_path / "b", "--checkpoints", folder))
-    [first, _] = checkpoints_of(one)
+    [_, first, _] = checkpoints_of(one)
     assert says == (
         f"{folder / f'size-{first.size}.checkpoint'}: has another checkpoint than the transcript; "
         "publishing both would be a contradiction"
@@ -123,40 +123,40 @@ def test_of_a_faulty_record_nothing_is_published(tmp_path: Path) -> None:
 
 
 def test_a_proof_holds(survey: Survey) -> None:
-    said = sottovoce(*survey.check(1, 4))
+    said = sottovoce(*survey.check(2, 5))
     assert said.code == 0
-    one = read_checkpoint(survey.checkpoints[1])
+    one = read_checkpoint(survey.checkpoints[2])
     assert said.out.splitlines() == [
-        f"from the checkpoint of size {SIZES[1]} to that of size {SIZES[4]}",
+        f"from the checkpoint of size {SIZES[2]} to that of size {SIZES[5]}",
         f"session {one.session.hex()}",
         "5 hashes in the proof",
         f"the checkpoint is signed by the key {one.key.hex()}",
         "compare it with the aggregator's key, or let --member do it",
         "holds",
     ]
-    values = sottovoce(*survey.check(1, 4, "--json")).json
+    values = sottovoce(*survey.check(2, 5, "--json")).json
     assert (values["holds"], values["problems"]) == (True, [])
     assert values["aggregator_key"] == one.key.hex()
-    assert (values["earlier"]["size"], values["later"]["size"]) == (SIZES[1], SIZES[4])
+    assert (values["earlier"]["size"], values["later"]["size"]) == (SIZES[2], SIZES[5])
 
 
 def test_it_needs_neither_the_transcript_nor_its_folder(survey: Survey, tmp_path: Path) -> None:
-    for name, path in zip(("x", "1", "4"), (survey.proof, *survey.checkpoints[1::3]), strict=True):
+    for name, path in zip(("x", "1", "4"), (survey.proof, *survey.checkpoints[2::3]), strict=True):
         (tmp_path / name).write_bytes(path.read_bytes())
     check = ("check", tmp_path / "x", "--since", tmp_path / "1", "--checkpoint", tmp_path / "4")
     assert sottovoce(*check).code == 0
 
 
-@pytest.mark.parametrize(("earlier", "later"), [(4, 1), (0, 4), (1, 3), (1, 1), (4, 4)])
+@pytest.mark.parametrize(("earlier", "later"), [(5, 2), (1, 5), (2, 4), (2, 2), (5, 5)])
 def test_it_holds_between_no_other_checkpoints(survey: Survey, earlier: int, later: int) -> None:
     said = sottovoce(*survey.check(earlier, later))
     assert said.code == 1
     lines = said.out.splitlines()
     assert lines[-1] == "does NOT hold"
     problems = {line.removeprefix("problem: ") for line in lines[3:-1]}
-    wrong = {"the proof leads to another checkpoint than the one given"} if later != 4 else set()
-    if earlier != 1:
-        wrong.add(f"the proof is from size {SIZES[1]}, not {SIZES[earlier]}")
+    wrong = {"the proof leads to another checkpoint than the one given"} if later != 5 else set()
+    if earlier != 2:
+        wrong.add(f"the proof is from size {SIZES[2]}, not {SIZES[earlier]}")
         wrong.add("the later log does not begin like the earlier one")
     assert problems == wrong
     found = sottovoce(*survey.check(earlier, later, "--json"))
@@ -168,12 +168,12 @@ def test_it_may_end_before_the_end(
     survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    since, until = survey.checkpoints[0], survey.checkpoints[3]
+    since, until = survey.checkpoints[1], survey.checkpoints[4]
     values = sottovoce(
         "prove", survey.transcript, "--since", since, "--until", until, "--json"
     ).json
     path = tmp_path / values["file"]
-    assert path.name == f"size-{SIZES[0]}-{SIZES[3]}.consistency"
+    assert path.name == f"size-{SIZES[1]}-{SIZES[4]}.consistency"
     assert values["bytes"] == path.stat().st_size
     assert sottovoce("check", path, "--since", since, "--checkpoint", until).code == 0
     assert sottovoce("check", path, "--since", until, "--checkpoint", since).code == 1
@@ -187,15 +187,15 @@ def test_where_the_record_does_not_lead_there(survey: Survey, tmp_path: Path) ->
         assert not (tmp_path / "x").exists()
         return complaint(said, code=1)
 
-    first, second, *_, last = survey.checkpoints
+    _, first, second, *_, last = survey.checkpoints
     fork = spoken([(2, 1, 1), (), (3, 1, 1, 1, 1), (2, 3, 4)])
-    says = f"no consistency proof: the record has another log of size {SIZES[1]}: a fork"
+    says = f"no consistency proof: the record has another log of size {SIZES[2]}: a fork"
     assert refused(fork, "--since", second) == says
-    says = f"the checkpoint of size {SIZES[1]} is of another session than the record"
+    says = f"the checkpoint of size {SIZES[2]} is of another session than the record"
     assert refused(signed_run().content, "--since", second) == f"no consistency proof: {says}"
-    says = f"no consistency proof: the record has 6 leaves, not size {SIZES[4]}"
+    says = f"no consistency proof: the record has 6 leaves, not size {SIZES[5]}"
     assert refused(spoken([(1, 2, 1)]), "--since", first, "--until", last) == says
-    says = f"the checkpoint of size {SIZES[4]} comes after that of size {SIZES[0]}"
+    says = f"the checkpoint of size {SIZES[5]} comes after that of size {SIZES[1]}"
     assert refused(record(), "--since", last, "--until", first) == f"no consistency proof: {says}"
 
 
@@ -207,7 +207,7 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     header = header_of(aggregator.charter)
     path, proof = tmp_path / "transcript.svt", tmp_path / "x"
     path.write_bytes(written(header, (sent(0, closed),), signer=aggregator.identity).content)
-    first, last = write_checkpoints(
+    _, first, last = write_checkpoints(
         (checkpoint.note for checkpoint in checkpoints_of(path.read_bytes())),
         tmp_path / "published",
     )
@@ -227,11 +227,11 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
 
 
 def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
-    since = ("--since", survey.checkpoints[1])
-    last = ("--checkpoint", survey.checkpoints[4])
+    since = ("--since", survey.checkpoints[2])
+    last = ("--checkpoint", survey.checkpoints[5])
     prove, check = ("prove", survey.transcript), ("check", survey.proof)
     assert "PARTY, or --since" in complaint(sottovoce(*prove))
-    until = ("--until", survey.checkpoints[4])
+    until = ("--until", survey.checkpoints[5])
     assert "PARTY, or --since" in complaint(sottovoce(*prove, "party-1", *until))
     assert "--since: takes neither" in complaint(sottovoce(*prove, "party-1", *since))
     variant = ("--variant", "own.py:Own")
@@ -260,7 +260,7 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
 def test_of_files_that_are_no_proof(survey: Survey, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "noise"
     path.write_bytes(b"old " + content)
-    since, last = ("--since", survey.checkpoints[1]), ("--checkpoint", survey.checkpoints[4])
+    since, last = ("--since", survey.checkpoints[2]), ("--checkpoint", survey.checkpoints[5])
     assert str(path) in complaint(sottovoce("check", path, *since, *last))
 
 
@@ -269,5 +269,5 @@ def test_no_proof_is_that_large(survey: Survey, tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b"old ")
         file.truncate((1 << 26) + 1)
-    since, last = ("--since", survey.checkpoints[1]), ("--checkpoint", survey.checkpoints[4])
+    since, last = ("--since", survey.checkpoints[2]), ("--checkpoint", survey.checkpoints[5])
     assert "too large" in complaint(sottovoce("check", path, *since, *last))

@@ -21,7 +21,6 @@ from protocol.wire.codec import encode_envelope
 from tests.recorded.hostile import (
     PARTY,
     ROSTER,
-    SESSION,
     asked,
     header,
     hostile_header,
@@ -234,7 +233,7 @@ def test_so_does_the_judge_of_a_coalition(bombs: dict[str, Path]) -> None:
 def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:
     variant = BUILT_IN["secure-sum"](survey=small_variant().survey)
     head = hostile_header(variant, 20_000)
-    codec = Charter(session=SESSION, variant=variant, roster=Roster(head.roster)).codec
+    codec = Charter(variant=variant, roster=Roster(head.roster)).codec
     key = np.frombuffer(b"\xab" * 32, np.uint8)
     joins = [sent(head, "Join", codec.encode(Join(1, key)), i) for i in range(300)]
     values = np.zeros(2, np.uint16)
@@ -251,7 +250,7 @@ def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
         "variant": "pair-counts",
         "parameters": {},
         "survey": asked(1500),
-        "session": SESSION,
+        "nonce": bytes(16),
         "roster": ROSTER,
     }
     (tmp_path / "charter.json").write_bytes(msgspec.json.encode(charter))

@@ -151,7 +151,7 @@ def test_verify_with_a_checkpoint(survey: Survey, tmp_path: Path) -> None:
         "by": 30,
         "of": 30,
         "unsigned": [],
-        "checkpoints": 2,
+        "checkpoints": 3,
         "at_the_end": True,
     }
     assert (found["compared"], found["extends_checkpoint"], found["equivocation"]) == (

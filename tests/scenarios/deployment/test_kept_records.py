@@ -482,8 +482,8 @@ def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> 
 def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path: Path) -> None:
     unwrapped = Unwrapped((held / "transcript.svt").read_bytes())
     ends = [unwrapped.stored for _ in unwrapped]
-    # Inside the first entries, after the header.
-    most = ends[1] + 20
+    # Inside the first entries, after the header and its checkpoint.
+    most = ends[2] + 20
     out = tmp_path / "out"
     # The limit holds for what is started here, too.
     with small_files(most), aggregating(keys, out) as (aggregator, where, _):

@@ -148,7 +148,7 @@ def test_without_a_sum() -> None:
 
 def test_differences_are_named() -> None:
     charter = charter_of(SecureSumVariant(survey=SURVEY), 7)
-    other = Charter(session=bytes(16), variant=charter.variant, roster=roster_of(7))
+    other = Charter(variant=charter.variant, roster=roster_of(7))
     holdings = holdings_of(charter, answers(SURVEY, 7))
     sessions = [
         (c, rehearsed(c, holdings, fate=vanishing({PARTIES[i]: "Upload"})).entries)

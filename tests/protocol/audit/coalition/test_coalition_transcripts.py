@@ -126,7 +126,7 @@ def test_a_party_with_one_mask_is_exposed_to_whoever_shares_it() -> None:
 
 def test_two_sessions_tell_what_one_of_them_lacks() -> None:
     charter, holdings, entries = run()
-    other = Charter(session=bytes(16), variant=COUNTS, roster=roster_of(7))
+    other = Charter(variant=COUNTS, roster=roster_of(7))
     again = rehearsed(other, holdings, fate=vanishing({FOUR: "Upload"}))
     finding = judge_sessions([(charter, entries), (other, again.entries)], Coalition((RECORD,)))
     assert sets(finding) == [set(PARTIES) - {FOUR}, {FOUR}]

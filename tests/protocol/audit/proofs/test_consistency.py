@@ -51,7 +51,7 @@ def test_there_is_one_between_all_checkpoints_of_a_record() -> None:
     content, forgery = record(), Forgery(record())
     leaves = log_leaves(forgery.secret, forgery.contents())
     checkpoints = checkpoints_of(content)
-    assert len(checkpoints) == 5
+    assert len(checkpoints) == 6
     for earlier, later in itertools.combinations_with_replacement(checkpoints, 2):
         proof = prove(content, earlier, later)
         assert problems_of(proof, earlier) == ()
@@ -92,7 +92,7 @@ def test_records_of_random_runs(rounds: list[list[int]], choice: st.DataObject) 
 
 def test_with_anything_changed_it_does_not_hold() -> None:
     content = record()
-    _, earlier, _, _, later = checkpoints_of(content)
+    _, _, earlier, _, _, later = checkpoints_of(content)
     proof = prove(content, earlier, later)
     assert len(proof.path) > 2
     others = [
@@ -102,7 +102,7 @@ def test_with_anything_changed_it_does_not_hold() -> None:
         msgspec.structs.replace(proof, path=proof.path[::-1]),
         msgspec.structs.replace(proof, later=resigned(later, OTHER)),
     ]
-    for changes in ({"root": bytes(32)}, {"session": bytes(16)}, {"size": earlier.size}):
+    for changes in ({"root": bytes(32)}, {"session": bytes(32)}, {"size": earlier.size}):
         other = resigned(msgspec.structs.replace(later, **changes))
         others.append(msgspec.structs.replace(proof, later=other))
     for i, hashed in enumerate(proof.path):
@@ -149,7 +149,8 @@ def refusal(
 def test_a_fork_leads_from_no_checkpoint_of_the_original() -> None:
     run = signed_run()
     fork = rewritten(run, changed_report(TWO, head=False))
-    (one, end), (forked, forked_end) = (checkpoints_of(r.content) for r in (run, fork))
+    (start, one, end), (same, forked, forked_end) = (checkpoints_of(r.content) for r in (run, fork))
+    assert start == same
     assert "a fork" in refusal(run.content, forked)
     assert "a fork" in refusal(fork.content, one)
     for first, last in ((one, forked_end), (forked, end)):
@@ -159,10 +160,10 @@ def test_a_fork_leads_from_no_checkpoint_of_the_original() -> None:
 
 
 def test_a_later_fork_does_not_lead_to_the_later_checkpoint() -> None:
-    """Two records that part after the first checkpoint."""
+    """Two records that part after the first closing."""
     one, other = spoken([(1, 2), (3,)]), spoken([(1, 2), (4,)])
-    first, *rest = checkpoints_of(one)
-    assert checkpoints_of(other)[0] == first
+    _, first, *rest = checkpoints_of(one)
+    assert checkpoints_of(other)[1] == first
     for later in rest:
         found = refusal(other, first, later)
         assert found == f"the record has another log of size {later.size}: a fork"
@@ -199,7 +200,8 @@ def test_while_the_record_grows() -> None:
     made: list[SignedCheckpoint] = []
     for seq in range(3):
         recorder.refused("", "x", b"", now=0.0)
-        recorder.sent(envelope(AGGREGATOR, RECORD, seq, kind="Closed"), now=0.0)
+        item = envelope(AGGREGATOR, RECORD, seq, kind="Closed")
+        recorder.sent(msgspec.structs.replace(item, session=header.session), now=0.0)
         assert recorder.checkpoint is not None
         made.append(recorder.checkpoint)
         recorder.flush()
