@@ -44,7 +44,7 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
     for name, key in members:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the key of {name!r:.80} has {len(key)} bytes, not {KEY_BYTES}")
-    ys = [int.from_bytes(key, "little") % _SIGN for _, key in members]
+    ys = [_y_of(key) for _, key in members]
     different = set(ys)
     if not _UNFIT.isdisjoint(different):
         weak = next(name for (name, _), y in zip(members, ys, strict=True) if y in _UNFIT)
@@ -56,6 +56,10 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
                 raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have the same key")
 
 
+def _y_of(point: bytes) -> int:
+    return int.from_bytes(point, "little") % _SIGN
+
+
 @functools.lru_cache(maxsize=1 << 17)
 def agreement_key(key: bytes) -> X25519PublicKey:
     """The X25519 key that belongs to an Ed25519 identity key: one roster serves both.
@@ -65,13 +69,20 @@ def agreement_key(key: bytes) -> X25519PublicKey:
     Args:
         key: a public Ed25519 key, 32 bytes; its top bit is the sign of x and is not used.
     """
-    y = int.from_bytes(key, "little") % 2**255
+    y = _y_of(key)
     u = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME if (1 - y) % _PRIME else 0
     return X25519PublicKey.from_public_bytes(u.to_bytes(KEY_BYTES, "little"))
 
 
 def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
-    """Whether the holder of a public Ed25519 key signed ``content``; False for a malformed key."""
+    """Whether the holder of a public Ed25519 key signed ``content``; False for a malformed key.
+
+    Every signature of a record is judged here. The key A and the signature's point R are neither of
+    low order nor written in another way than the canonical one, S is below the group's order, and
+    ``[S]B - [k]A``, written canonically, is R (RFC 8032, section 5.1.7, without the cofactor).
+    """
+    if not _UNFIT.isdisjoint((_y_of(key), _y_of(signature[:KEY_BYTES]))):
+        return False
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
     except (InvalidSignature, ValueError):

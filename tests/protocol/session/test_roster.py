@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.crypto.merkle import leaf_hash, levels_of
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
+from protocol.session import roster
 from protocol.session.roster import Identity, Roster, agreement_key, is_signature, roster_leaf
 from tests.protocol.sessions import STREAMS, roster_of
 
@@ -103,12 +106,24 @@ def encodings(y: int) -> list[bytes]:
 TORSION = {0, 1, P - 1} | y_of_order_8()
 WEAK = [key for y in sorted(TORSION) for key in encodings(y)]
 NOT_CANONICAL = [key for y in range(2**255 - P) for key in encodings(y)[2:]]
+WELL_KNOWN = {
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+}
+"""The eight points, canonical, as many papers and libraries list them."""
 
 
 def test_there_are_eight_points_of_low_order() -> None:
     # Of y = 1 and y = -1 there is one point each, of all others two.
     assert len(TORSION) == 5
     assert len(WEAK) == 14
+    assert {key.hex() for key in WEAK} > WELL_KNOWN
     assert len(NOT_CANONICAL) == 38
 
 
@@ -119,11 +134,77 @@ def test_a_key_of_low_order_or_not_canonical_is_refused(key: bytes) -> None:
         Roster(members)
 
 
-def test_with_a_key_of_zeros_anybody_signs() -> None:
-    """Why such keys are refused: of these few signatures some pass, and nobody has a secret."""
-    forged = [point + bytes(32) for point in WEAK]
-    contents = [bytes([i]) for i in range(16)]
-    assert any(is_signature(s, content, key=bytes(32)) for s in forged for content in contents)
+ORDER = 2**252 + 27742317777372353535851937790883648493
+"""Of the base point."""
+
+
+def openssl_accepts(signature: bytes, content: bytes, key: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def scalar_of(secret: bytes) -> int:
+    """What the base point is multiplied by (RFC 8032, section 5.1.5)."""
+    half = int.from_bytes(hashlib.sha512(secret).digest()[:32], "little")
+    return half & ((1 << 254) - 8) | 1 << 254
+
+
+def number(digest: bytes) -> int:
+    return int.from_bytes(digest, "little")
+
+
+@pytest.mark.parametrize("key", WEAK, ids=bytes.hex)
+def test_with_a_key_of_low_order_anybody_signs_and_nobody_is_believed(key: bytes) -> None:
+    """Of a few signatures that need no secret some pass the equation, for every such key."""
+    secret = bytes(range(32))
+    point = Identity(AGGREGATOR, secret).public
+    forged = point + (scalar_of(secret) % ORDER).to_bytes(32, "little")
+    contents = [bytes([i]) for i in range(64)]
+    accepted = [content for content in contents if openssl_accepts(forged, content, key)]
+    assert accepted
+    assert not any(is_signature(forged, content, key=key) for content in accepted)
+
+
+def test_a_signature_with_a_point_of_low_order_is_refused() -> None:
+    identity = Identity(AGGREGATOR, bytes(range(32)))
+    neutral = (1).to_bytes(32, "little")
+    k = number(hashlib.sha512(neutral + identity.public + b"content").digest())
+    s = k * scalar_of(bytes(range(32))) % ORDER
+    signature = neutral + s.to_bytes(32, "little")
+    assert openssl_accepts(signature, b"content", identity.public)
+    assert not is_signature(signature, b"content", key=identity.public)
+
+
+@pytest.mark.parametrize("point", [*WEAK, *NOT_CANONICAL], ids=bytes.hex)
+def test_no_signature_has_a_point_of_low_order_or_not_canonical(
+    point: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lenient:
+        @staticmethod
+        def from_public_bytes(key: bytes) -> Lenient:
+            return Lenient()
+
+        def verify(self, signature: bytes, content: bytes) -> None:
+            """Whatever it is."""
+
+    identity = Identity(AGGREGATOR, bytes(range(32)))
+    signature = identity.sign(b"content")
+    monkeypatch.setattr(roster, "Ed25519PublicKey", Lenient)
+    assert is_signature(signature, b"content", key=identity.public)
+    assert not is_signature(point + signature[32:], b"content", key=identity.public)
+    assert not is_signature(signature, b"content", key=point)
+
+
+def test_the_number_of_a_signature_is_below_the_order() -> None:
+    identity = Identity(AGGREGATOR, bytes(range(32)))
+    signature = identity.sign(b"content")
+    larger = number(signature[32:]) + ORDER
+    assert not is_signature(
+        signature[:32] + larger.to_bytes(32, "little"), b"content", key=identity.public
+    )
 
 
 def test_one_key_under_two_names_is_refused() -> None:
