@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -21,8 +21,13 @@ else:
 MAX_TABLE_CELLS = 2**27
 """The largest contingency table that is made of records or reports: 1 GiB."""
 
-_DTYPES = {name: np.dtype("<" + name) for name in ("u1", "u2", "u4", "u8", "i8", "f8")}
+MAX_AXES = 8
+"""The most axes of an array."""
 
+DType = Literal["u1", "u2", "u4", "u8", "i8", "f8"]
+"""The name of a dtype, in a specification and on the wire."""
+
+_DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype("<" + name) for name in get_args(DType)}
 
 Size = int | str
 """A number, or the name of what has it."""
@@ -63,8 +68,12 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         if not self.dtype and self.high is None:
             raise TypeError("expected a dtype, or high to choose one")
+        if self.dtype and self.dtype not in _DTYPES:
+            raise TypeError(f"dtype {self.dtype!r}: expected one of {', '.join(_DTYPES)}")
         if self.most is not None and self.high is not None:
             raise TypeError("expected high or most, not both")
+        if len(self.shape) > MAX_AXES:
+            raise TypeError(f"{len(self.shape)} axes: expected at most {MAX_AXES}")
 
     def resolved(self, named: Callable[[str], Any]) -> ArraySpec:
         """The same with numbers in the place of names.
@@ -93,22 +102,42 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             low=self.low,
         )
 
+    @property
+    def axes(self) -> tuple[tuple[int, int], ...]:
+        """Shortest and longest length of every axis, both included."""
+        ends = (n if isinstance(n, Bounds) else Bounds(n, n) for n in self.shape)
+        return tuple((_number(n.low), _number(n.high)) for n in ends)
+
+    @property
+    def first(self) -> int | float:
+        """The least value, of the array's own type."""
+        if self.dtype == "f8":
+            return float(self.low)
+        return max(self.low, int(np.iinfo(self.dtype).min))
+
     @functools.cached_property
-    def _high(self) -> NDArray[np.float64]:
-        return np.asarray(self.high, np.float64)
+    def last(self) -> int | float | tuple[int | float, ...] | None:
+        """The largest value, as ``high`` says it but included, and of the array's own type."""
+        if self.high is None:
+            return None
+        if isinstance(self.high, tuple):
+            return tuple(map(self._below, self.high))
+        return self._below(_number(self.high))
+
+    def _below(self, high: int) -> int | float:
+        if self.dtype == "f8":
+            return math.nextafter(high, -math.inf)
+        return min(high - 1, int(np.iinfo(self.dtype).max))
 
     @functools.cached_property
     def _last(self) -> NDArray[Any]:
-        # Inclusive and of the array's own type: numpy compares mixed integers as floats.
-        largest = np.iinfo(_DTYPES[self.dtype]).max
-        bounds = self.high if isinstance(self.high, tuple) else (_number(self.high or 0),)
-        last = np.array([min(high - 1, largest) for high in bounds], _DTYPES[self.dtype])
-        return last if isinstance(self.high, tuple) else last[0]
+        # Of the array's own type: numpy compares mixed integers as floats.
+        return np.array(self.last, _DTYPES[self.dtype])
 
     @property
     def longest(self) -> int:
         """The most values that such an array has."""
-        return math.prod(_number(n.high if isinstance(n, Bounds) else n) for n in self.shape)
+        return math.prod(high for _, high in self.axes)
 
     @property
     def max_bytes(self) -> int:
@@ -125,9 +154,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise RemoteProtocolError(f"dtype {array.dtype}, expected {self.dtype}", field=field)
         if array.ndim != len(self.shape):
             raise RemoteProtocolError(f"{array.ndim} axes, expected {len(self.shape)}", field=field)
-        for axis, (n, allowed) in enumerate(zip(array.shape, self.shape, strict=True)):
-            ends = allowed if isinstance(allowed, Bounds) else Bounds(allowed, allowed)
-            low, high = _number(ends.low), _number(ends.high)
+        for axis, (n, (low, high)) in enumerate(zip(array.shape, self.axes, strict=True)):
             if not low <= n <= high:
                 wanted = str(low) if low == high else f"{low} to {high}"
                 raise RemoteProtocolError(
@@ -141,11 +168,11 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.dtype == "f8" and not np.isfinite(array).all():
             raise RemoteProtocolError("expected finite values", field=field)
         if self.low > 0 or self.dtype[0] != "u":
-            below = array < self.low
+            below = array < self.first
             if below.any():
                 raise _out_of_range(array, below, field, f"at least {self.low}")
         if self.high is not None:
-            above = array >= self._high if self.dtype == "f8" else array > self._last
+            above = array > self._last
             if above.any():
                 raise _out_of_range(array, above, field, "in range")
 
@@ -208,7 +235,7 @@ def unpack(wanted: type, value: Any) -> Any:
         raise ValueError("unknown dtype")
     if not (
         isinstance(shape, list)
-        and len(shape) <= 8
+        and len(shape) <= MAX_AXES
         and all(type(n) is int and 0 <= n < 2**63 for n in shape)
         and isinstance(content, bytes)
     ):

@@ -15,6 +15,7 @@ from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
 from protocol.wire.canonical import canonical
+from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
 
 ENVELOPE_BYTES = 512
 """The most bytes of an envelope beside its body."""
@@ -50,7 +51,7 @@ class Kind:
         named: what the names in these stand for; none are known by default.
     """
 
-    __slots__ = ("_floats", "_path", "arrays", "decoder", "max_bytes", "message", "name")
+    __slots__ = ("_floats", "_path", "arrays", "decoder", "max_bytes", "message", "name", "schema")
 
     def __init__(
         self,
@@ -74,7 +75,9 @@ class Kind:
         }
         self.max_bytes = scalar_bytes + sum(spec.max_bytes for spec in self.arrays.values())
         self.decoder = msgspec.msgpack.Decoder(message, dec_hook=unpack)
-        self._floats = tuple(f.name for f in fields if f.type is float)
+        self.schema = schema_of(message, self.arrays, max_bytes=self.max_bytes)
+        described = zip(fields, self.schema.fields, strict=True)
+        self._floats = tuple(field.name for field, kind in described if _has_floats(kind))
         self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
 
     @classmethod
@@ -102,7 +105,7 @@ class Kind:
     def check(self, message: Message) -> None:
         """Refuse arrays that do not fit and numbers that are not finite; says in which field."""
         for field in self._floats:
-            if not math.isfinite(getattr(message, field)):
+            if not _is_finite(getattr(message, field)):
                 raise RemoteProtocolError("expected a finite number", field=f"{self.name}.{field}")
         for field, spec in self.arrays.items():
             spec.check(getattr(message, field), f"{self.name}.{field}")
@@ -115,6 +118,19 @@ class Kind:
 
 def _is_array(annotation: object) -> bool:
     return getattr(annotation, "__origin__", annotation) is np.ndarray
+
+
+def _has_floats(field: Field) -> bool:
+    return any(isinstance(found, Float) for found, _ in types_in([field]))
+
+
+def _is_finite(value: object) -> bool:
+    """Whether all floats in a value are finite numbers."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.astuple(value)
+    return not isinstance(value, tuple | list) or all(map(_is_finite, value))
 
 
 class Codec:
@@ -139,6 +155,11 @@ class Codec:
     def names(self) -> tuple[str, ...]:
         """All kinds, the kernel's last."""
         return tuple(self._kinds)
+
+    @property
+    def schemas(self) -> tuple[KindSchema, ...]:
+        """What every kind looks like, the kernel's last."""
+        return tuple(kind.schema for kind in self._kinds.values())
 
     @property
     def max_body(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from protocol.estimators.joint import Block
 from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.randomizers import KeepUniform
+from protocol.session.variant import Probability
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.arrays import Array, ArraySpec, Bounds
@@ -32,10 +33,32 @@ class Sample(Message, frozen=True):
     weights: Array
 
 
-class Deep(Message, frozen=True):
-    """A kind that lets anything in, so that only the codec's own limits hold."""
+class Leaf(msgspec.Struct, frozen=True, tag="leaf", forbid_unknown_fields=True):
+    """A map with its tag, and bounds of every sort."""
 
-    anything: Any
+    size: Annotated[int, msgspec.Meta(ge=-3, lt=10)]
+    share: Probability | None
+
+
+class Bud(msgspec.Struct, frozen=True, tag="bud", forbid_unknown_fields=True):
+    """Another one."""
+
+    names: tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=3)], ...]
+    pair: tuple[bool, Annotated[bytes, msgspec.Meta(max_length=2)]]
+
+
+class Branch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An array of named values."""
+
+    way: Literal["left", "right"]
+    weights: tuple[float, ...]
+    ends: Annotated[tuple[Leaf | Bud, ...], msgspec.Meta(min_length=1, max_length=2)]
+
+
+class Deep(Message, frozen=True):
+    """A kind with values inside values."""
+
+    anything: str | Branch | None
     cells: Array
 
 
@@ -44,7 +67,7 @@ SAMPLE = Kind(
     cells=ArraySpec(dtype="u2", shape=(Bounds(0, 4), 2), high=(3, 300)),
     weights=ArraySpec(dtype="f8", shape=(Bounds(0, 3),), low=0),
 )
-BOMB = ArraySpec(dtype="u1", shape=(Bounds(0, 2**62), Bounds(0, 2**62)), high=(3, 4))
+BOMB = ArraySpec(dtype="u1", shape=(Bounds(0, 2**62), Bounds(0, 2**62)), high=3)
 # The spec of an array bounds what is accepted, so the cap of its size is set by the test itself.
 DEEP = Kind(Deep, cells=ArraySpec(dtype="u1", shape=(Bounds(0, 4096),)))
 VARIANT = RRIndependent.with_keep(SURVEY, 0.7)
@@ -96,6 +119,14 @@ blocks = st.tuples(
         for name, size in zip(SURVEY.names, SURVEY.sizes, strict=True)
     )
 )
+weights = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3).map(tuple)
+leaves = st.builds(Leaf, st.integers(-3, 9), st.none() | st.floats(0.01, 0.99))
+buds = st.builds(
+    Bud,
+    st.lists(st.text("abc", min_size=1, max_size=3), max_size=2).map(tuple),
+    st.tuples(st.booleans(), st.binary(max_size=2)),
+)
+ends = st.lists(leaves | buds, min_size=1, max_size=2).map(tuple)
 MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "Sample": st.builds(
         Sample,
@@ -107,7 +138,11 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
         cells(4, (3, 300), "<u2"),
         st.lists(st.floats(0, 1e300), max_size=3).map(np.array).map(lambda a: a.astype("<f8")),
     ),
-    "Deep": st.builds(Deep, st.none() | words, st.just(np.zeros(3, np.uint8))),
+    "Deep": st.builds(
+        Deep,
+        st.none() | words | st.builds(Branch, st.sampled_from(["left", "right"]), weights, ends),
+        st.just(np.zeros(3, np.uint8)),
+    ),
     "Ask": st.builds(Ask, st.binary(min_size=32, max_size=32), blocks),
     "Report": st.builds(Report, cells(1, SURVEY.sizes, "u1")),
     "Pooled": st.integers(1, 5).flatmap(
