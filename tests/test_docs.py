@@ -262,7 +262,7 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:8] == [
+    assert stated[:9] == [
         limits.handshake,
         limits.frame,
         limits.idle,
@@ -271,6 +271,7 @@ def test_the_limits_are_the_defaults() -> None:
         limits.envelopes,
         limits.mailbox,
         limits.unauthenticated,
+        int(limits.unproven),
     ]
 
 

@@ -26,6 +26,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         mailbox: how many envelopes wait for one member before its senders wait.
         envelopes: how many envelopes a party may send in a session; more is a flood.
         unauthenticated: how many connections may be in their handshake at once.
+        unproven: how long one of them may take while others wait outside and nobody gets in.
         write: how many bytes are put into one write.
     """
 
@@ -36,7 +37,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     goodbye: float = 60.0
     mailbox: int = 256
     envelopes: int = 1_000_000
-    unauthenticated: int = 64
+    unauthenticated: int = 256
+    unproven: float = 1.0
     write: int = 65536
 
 

@@ -6,8 +6,11 @@ Everything that waits for the other side has a deadline, and all that comes from
 from __future__ import annotations
 
 import functools
+import ipaddress
+import math
 import ssl
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import ClassVar, TypeVar
@@ -73,7 +76,9 @@ class ListeningHub(MemoryHub, ABC):
         super().__init__(switch)
         self.refused = 0
         self._tls = tls
-        self._entering = trio.Semaphore(switch.limits.unauthenticated)
+        # Who is in its handshake: since when, and from which address.
+        self._unproven: dict[trio.CancelScope, tuple[float, str]] = {}
+        self._room = trio.Event()
 
     @abstractmethod
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
@@ -86,40 +91,68 @@ class ListeningHub(MemoryHub, ABC):
     async def serve(self, listener: trio.SocketListener) -> None:
         """Accept connections until cancelled.
 
-        Beyond the cap on handshakes, callers wait outside.
+        Beyond the cap on handshakes, callers wait outside: strangers who say nothing keep nobody
+        out for long.
         """
         async with trio.open_nursery() as nursery:
             while True:
-                await self._entering.acquire()
+                while len(self._unproven) >= self._switch.limits.unauthenticated:
+                    await self._make_room()
                 try:
                     wire = await listener.accept()
                 except OSError:
-                    # Out of file descriptors, or a caller that is gone already: let others end.
-                    self._entering.release()
-                    await trio.sleep(_ACCEPT_SECONDS)
+                    # Out of file descriptors, or a caller that is gone already.
+                    await self._make_room(_ACCEPT_SECONDS)
                 else:
-                    nursery.start_soon(self._attend, wire)
+                    # At once: the next caller must find it counted.
+                    scope = trio.CancelScope()
+                    self._unproven[scope] = trio.current_time(), _address(wire)
+                    nursery.start_soon(self._attend, wire, scope)
 
-    async def _attend(self, raw: trio.SocketStream) -> None:
+    async def _make_room(self, within: float = math.inf) -> None:
+        """Wait until a handshake ends. If none does, turn away who has taken long.
+
+        They are taken from the address that has the most of them.
+        """
+        limits = self._switch.limits
+        with trio.move_on_after(min(limits.unproven, within)):
+            await self._room.wait()
+            return
+        long_ago = trio.current_time() - limits.unproven
+        waiting = [entry for entry in self._unproven.items() if entry[1][0] <= long_ago]
+        crowd = Counter(address for _, (_, address) in waiting).most_common(1)
+        for scope, (_, address) in waiting:
+            if address == crowd[0][0]:
+                scope.cancel()
+
+    async def _attend(self, raw: trio.SocketStream, scope: trio.CancelScope) -> None:
         """One connection, from its first byte to its last."""
         try:
             try:
-                entered = await self._welcome(raw)
+                entered = await self._welcome(raw, scope)
             finally:
-                self._entering.release()
+                self._unproven.pop(scope, None)
+                self._room.set()
+                self._room = trio.Event()
             if entered is not None:
                 caller, connection = entered
                 await caller.carry(connection)
         finally:
             await trio.aclose_forcefully(raw)
 
-    async def _welcome(self, raw: trio.SocketStream) -> tuple[Caller, Connection] | None:
-        """The hub's part of the handshake; None if the caller was refused."""
+    async def _welcome(
+        self, raw: trio.SocketStream, scope: trio.CancelScope
+    ) -> tuple[Caller, Connection] | None:
+        """The hub's part of the handshake; None if the caller was refused.
+
+        Args:
+            scope: what is cancelled to turn the caller away, as long as it has proved nothing.
+        """
         limits = self._switch.limits
         wire: trio.abc.Stream = raw
         entered: Caller | None = None
         try:
-            with trio.fail_after(limits.handshake):
+            with trio.fail_after(limits.handshake), scope:
                 secured: Secured | None = None
                 if self._tls is not None:
                     wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
@@ -132,9 +165,12 @@ class ListeningHub(MemoryHub, ABC):
                     await connection.send([handshake.encode(handshake.Refusal(str(error)[:400]))])
                     raise
                 entered = caller
+                del self._unproven[scope]
                 connection.raise_cap(cap)
                 connection.patient = caller.patient
                 await connection.send([welcome])
+            if entered is None or scope.cancelled_caught:
+                raise trio.TooSlowError
         except (*_ENDS, trio.TooSlowError, RemoteProtocolError) as error:
             why = why_ended(error)
             if entered is None:
@@ -146,6 +182,18 @@ class ListeningHub(MemoryHub, ABC):
                 await turn_away(raw)
             return None
         return entered, connection
+
+
+def _address(wire: trio.SocketStream) -> str:
+    """Where a connection comes from; of an address of IPv6, the network."""
+    try:
+        host = str(wire.socket.getpeername()[0])
+    except OSError:
+        return ""
+    address = ipaddress.ip_address(host)
+    if isinstance(address, ipaddress.IPv4Address) or address.ipv4_mapped:
+        return host
+    return address.exploded[:19]
 
 
 async def first_end(*directions: Callable[[], Awaitable[None]]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +14,16 @@ import trio
 import trio.testing
 import trustme
 
-from protocol.messages import AGGREGATOR, PartyId
+from parties.session import run_session
+from protocol.messages import AGGREGATOR, DONE, PartyId
 from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
 from protocol.session.roster import Identity
+from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Refused
+from protocol.variants import RRIndependent
+from scenarios.datasets.town import TOWN, town
+from scenarios.running.simulation import _open_tcp
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
 from transports import handshake
 from transports.base import Limits
@@ -352,6 +358,46 @@ async def test_beyond_the_cap_callers_wait_outside() -> None:
             await wire.aclose()
     reasons = [entry.reason for entry in post.entries() if isinstance(entry, Refused)]
     assert reasons[0] == "the handshake took too long"
+
+
+async def test_strangers_who_say_nothing_keep_nobody_out() -> None:
+    """The parties come last, and would wait 50 s for the strangers' handshakes to run out."""
+    variant = RRIndependent.with_keep(TOWN, 0.5)
+    where = setting_of(variant, town(8, seed=1), seed=1)
+    limits = Limits(unauthenticated=64, unproven=0.05)
+    switch = Switch(Exchange(where.charter), limits)
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        hub = await enter(_open_tcp(switch, where, secured=True))
+        for _ in range(320):
+            stack.push_async_exit(await trio.open_tcp_stream(LOOPBACK, hub.port))
+        with trio.fail_after(limits.handshake):
+            run = await run_session(
+                where.charter, hub, where.streams, where.holdings, identities=where.identities
+            )
+    assert set(run.endings.values()) == {DONE}
+    assert hub.hub.refused >= 320 - limits.unauthenticated
+
+
+async def test_of_a_crowd_the_address_with_the_most_is_turned_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One stranger from elsewhere is slow, but is not of those who fill the room."""
+    crowd: list[trio.SocketStream] = []
+    async with listening(limits=Limits(unauthenticated=4, unproven=0.05)) as (_, hub):
+        addresses = iter(["192.0.2.1", *["198.51.100.7"] * 9])
+        monkeypatch.setattr("transports.listening._address", lambda wire: next(addresses))
+        alone = await trio.open_tcp_stream(LOOPBACK, hub.port)
+        for _ in range(4):
+            crowd.append(await trio.open_tcp_stream(LOOPBACK, hub.port))
+        with trio.fail_after(10):
+            while hub.hub.refused < 3:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            with trio.move_on_after(0.1) as waited:
+                await alone.receive_some()
+        assert waited.cancelled_caught
+        for wire in (alone, *crowd):
+            await wire.aclose()
 
 
 async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
