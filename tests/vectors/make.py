@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -78,6 +78,12 @@ def bad(name: str, function: str, error: str, /, **given: Any) -> Case:
 # --- codec: msgpack by its specification, the shortest form of everything
 
 
+class Raw(NamedTuple):
+    """An item as it is written, in whichever form."""
+
+    encoded: bytes
+
+
 def packed(value: Any) -> bytes:
     match value:
         case None:
@@ -96,6 +102,11 @@ def packed(value: Any) -> bytes:
         case list():
             head = sized(len(value), (0x90, 16), (None, 0xDC, 0xDD))
             return head + b"".join(packed(item) for item in value)
+        case dict():
+            head = sized(len(value), (0x80, 16), (None, 0xDE, 0xDF))
+            return head + b"".join(packed(key) + packed(item) for key, item in value.items())
+        case Raw():
+            return value.encoded
     raise TypeError(type(value))
 
 

@@ -1,0 +1,406 @@
+"""Writes transcripts, notes and proofs from ``docs/transcript-format.md``, without the program.
+
+It writes what it is told to, also what the document forbids. All bytes follow from the arguments:
+zstandard frames are put together by hand, so that no build of a compressor shows.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.vectors.make import (
+    based,
+    log_leaves,
+    packed,
+    path_of,
+    proof_of,
+    sha256,
+    some,
+    tree_hash,
+)
+
+MAGIC = b"sottovoce transcript 2\n"
+
+
+# --- members and their signatures
+
+
+@dataclass(frozen=True)
+class Member:
+    """A holder of an Ed25519 key."""
+
+    name: str
+
+    @functools.cached_property
+    def secret(self) -> bytes:
+        return some(f"key of {self.name}", 32)
+
+    @functools.cached_property
+    def _signer(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.secret)
+
+    @functools.cached_property
+    def key(self) -> bytes:
+        return self._signer.public_key().public_bytes_raw()
+
+    def sign(self, content: bytes) -> bytes:
+        return self._signer.sign(content)
+
+
+AGGREGATOR, ANN, BOB = Member("aggregator"), Member("ann"), Member("bob")
+WITNESS, OTHER_WITNESS = Member("witness.example/one"), Member("witness.example/two")
+
+
+# --- notes
+
+
+def origin(session: bytes, key: bytes) -> str:
+    return f"sottovoce/{session.hex()}/{key.hex()}"
+
+
+def signature_line(name: str, kind: int, key: bytes, signature: bytes) -> str:
+    key_id = sha256(name.encode() + b"\n" + bytes([kind]) + key)[:4]
+    return f"\u2014 {name} {based(key_id + signature)}\n"
+
+
+def checkpoint_text(session: bytes, key: bytes, size: int, root: bytes) -> str:
+    return f"{origin(session, key)}\n{size}\n{based(root)}\n"
+
+
+def note_of(text: str, signer: Member = AGGREGATOR, signature: bytes | None = None) -> str:
+    name = text.split("\n")[0]
+    signature = signer.sign(text.encode()) if signature is None else signature
+    return f"{text}\n{signature_line(name, 1, signer.key, signature)}"
+
+
+def cosignature(
+    text: str, witness: Member, time: int = 1_750_000_000, name: str | None = None
+) -> str:
+    statement = f"cosignature/v1\ntime {time}\n{text}".encode()
+    signature = struct.pack(">Q", time) + witness.sign(statement)
+    return signature_line(name or witness.name, 4, witness.key, signature)
+
+
+def verifier_key(witness: Member) -> str:
+    kind = b"\x04" + witness.key
+    key_id = sha256(witness.name.encode() + b"\n" + kind)[:4]
+    return f"{witness.name}+{key_id.hex()}+{based(kind)}"
+
+
+# --- transcripts
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + content
+
+
+def terms_of(fields: dict[str, Any]) -> bytes:
+    names = "variant", "parameters", "survey", "analysis", "nonce", "kinds", "max_body"
+    return sha256(packed([fields[name] for name in names]))
+
+
+def roster_leaves(roster: Iterable[Any]) -> list[bytes]:
+    return [key + name.encode() for name, key in roster]
+
+
+def session_of(fields: dict[str, Any]) -> bytes:
+    root = tree_hash(roster_leaves(fields["roster"]))
+    bound = packed([terms_of(fields), root, len(fields["roster"])])
+    return sha256(b"sottovoce session 2\0" + bound)
+
+
+KINDS: list[Any] = ["Ask", "Report", "Result", "Closed", "Declined", "Left", "Head"]
+
+
+class Transcript:
+    """The record of a survey as it is written.
+
+    Args:
+        fields: of the header, other than they are by default. The session follows from the rest
+            unless it is given.
+    """
+
+    def __init__(self, members: Sequence[Member] = (AGGREGATOR, ANN, BOB), **fields: Any) -> None:
+        self.members = members
+        self.secret = some("secret of the log", 32)
+        self.fields: dict[str, Any] = {
+            "variant": "Sample",
+            "parameters": {"epsilon": 1.5, "quorum": 2},
+            "survey": {"attributes": [["smoker", ["no", "yes"]]]},
+            "analysis": None,
+            "nonce": some("nonce", 16),
+            "session": b"",
+            "roster": [[member.name, member.key] for member in members],
+            "kinds": KINDS,
+            "max_body": 256,
+            "recording": "full",
+            "seed": None,
+            "transport": "memory",
+            "program": "vectors",
+        } | fields
+        if not self.fields["session"]:
+            self.fields["session"] = session_of(self.fields)
+        self.session: bytes = self.fields["session"]
+        self.roster: list[Any] = self.fields["roster"]
+        # Of every record its bytes, and whether it is a leaf of the log.
+        self.records: list[tuple[bytes, bool]] = []
+        self.said: dict[str, list[bytes]] = {member.name: [] for member in members}
+        self.last: list[Any] = []
+        self.add(packed(self.fields))
+
+    def add(self, content: bytes, *, leaf: bool = True) -> None:
+        """A record, of these bytes."""
+        self.records.append((content, leaf))
+
+    def entry(self, *parts: Any) -> None:
+        """An entry, or something like it."""
+        self.add(packed(list(parts)))
+
+    def say(self, sender: str, recipient: str, kind: str, body: bytes, **other: Any) -> int:
+        """A ``Sent``; ``other`` replaces parts of the envelope. Returns its number."""
+        number: int = other.get("seq", len(self.said.get(sender, ())))
+        parts = [other.get("session", self.session), sender, recipient, number, kind, body]
+        self.sent(packed(parts), sender)
+        if sender == "aggregator":
+            self.last = parts
+        return number
+
+    def sent(self, envelope: bytes, sender: str = "") -> None:
+        """A ``Sent`` of these bytes, which count as the sender's if it is a member."""
+        if sender in self.said:
+            self.said[sender].append(envelope)
+        self.entry("Sent", 10 * len(self.records), envelope)
+
+    def got(self, sender: str, recipient: str, seq: int, repeat: bool = False) -> None:
+        self.entry("Delivered", 10 * len(self.records), sender, recipient, seq, repeat)
+
+    def tell(self, sender: str, recipient: str, kind: str, body: bytes) -> int:
+        """Something that is said and delivered."""
+        seq = self.say(sender, recipient, kind, body)
+        self.got(sender, recipient, seq)
+        return seq
+
+    def close(self, kind: str, counted: bytes, **other: Any) -> int:
+        fields = {"kind": kind, "round": -1, "awaited": b"\x06", "counted": counted} | other
+        return self.say("aggregator", "record", "Closed", packed(list(fields.values())))
+
+    def head(self, member: Member, **other: Any) -> int:
+        """A party's head; ``other`` replaces what is in it."""
+        count = other.get("count", len(self.said[member.name]))
+        root = other.get("root", tree_hash(self.said[member.name]))
+        signed = packed([self.session, other.get("sender", member.name), count, root])
+        purpose = other.get("purpose", b"sottovoce head 1\0")
+        signature = other.get("signature", other.get("signer", member).sign(purpose + signed))
+        return self.say(member.name, "record", "Head", packed([count, root, signature]))
+
+    # What it comes to.
+
+    @property
+    def leaves(self) -> list[bytes]:
+        return log_leaves(self.secret, [content for content, leaf in self.records if leaf])
+
+    @property
+    def root(self) -> bytes:
+        return tree_hash(self.leaves)
+
+    @property
+    def digest(self) -> bytes:
+        leaves = [packed([2, self.session, self.fields.get("seed")])]
+        for name, _ in self.roster:
+            said = self.said.get(name, [])
+            leaves.append(packed([name, len(said), tree_hash(said)]))
+        return tree_hash(leaves)
+
+    @property
+    def result(self) -> bytes | None:
+        if self.last[2:3] == ["record"] and self.last[4] != "Closed":
+            return sha256(b"\0" + self.said["aggregator"][-1])
+        return None
+
+    def end(self, **other: Any) -> None:
+        """The ``Ending``; ``other`` replaces what is in it."""
+        fields = {
+            "log": self.root,
+            "roster": tree_hash(roster_leaves(self.roster)),
+            "digest": self.digest,
+            "result": self.result,
+            "complete": True,
+            "reason": "",
+        } | other
+        self.entry("Ending", *fields.values())
+
+    def text(self, **other: Any) -> str:
+        """A checkpoint's text; ``other`` replaces what is in it."""
+        leaves = self.leaves
+        size = other.get("size", len(leaves))
+        root = other.get("root", tree_hash(leaves[:size]))
+        key = other.get("key", AGGREGATOR.key)
+        return checkpoint_text(other.get("session", self.session), key, size, root)
+
+    def note(self, **other: Any) -> str:
+        return note_of(self.text(**other))
+
+    def check(self, note: str | None = None) -> str:
+        """A ``Checkpoint``, by default the right one."""
+        note = self.note() if note is None else note
+        self.add(packed(["Checkpoint", note]), leaf=False)
+        return note
+
+    def consistency(self, first: int, note: str, leaves: int | None = None) -> str:
+        """The proof from an earlier size to a later checkpoint."""
+        hashes = proof_of(first, self.leaves[:leaves]) if first else []
+        return "\n".join([f"old {first}", *map(based, hashes), "", note])
+
+    def shown(self, index: int) -> list[Any]:
+        """A leaf of the log with its inclusion proof."""
+        contents = [content for content, leaf in self.records if leaf]
+        leaves = self.leaves
+        return [index, leaves[index][:16], contents[index], path_of(index, leaves)]
+
+    @property
+    def start(self) -> bytes:
+        """What comes before the first record."""
+        return MAGIC + self.secret
+
+    @property
+    def chunks(self) -> list[bytes]:
+        """The log, in pieces: what comes before the first record, every field of the header, the
+        entries."""
+        header, *entries = [framed(content) for content, _ in self.records]
+        fields = [packed(name) + packed(value) for name, value in self.fields.items()]
+        size = len(header) - sum(map(len, fields))
+        if header[size:] != b"".join(fields):
+            size, fields = len(header), []
+        return [self.start, header[:size], *fields, *entries]
+
+    @property
+    def log(self) -> bytes:
+        return b"".join(self.chunks)
+
+
+# --- zstandard frames (RFC 8878), by hand
+
+ZSTD = b"\x28\xb5\x2f\xfd"
+RAW, RUN, COMPRESSED, RESERVED = range(4)
+MAX_BLOCK = 1 << 17
+
+
+def block(kind: int, size: int, content: bytes, *, last: bool = False) -> bytes:
+    return (size << 3 | kind << 1 | last).to_bytes(3, "little") + content
+
+
+def raw_block(content: bytes, *, last: bool = False) -> bytes:
+    return block(RAW, len(content), content, last=last)
+
+
+def frame_header(size: int | None, *, window: int | None = None, flags: int = 0) -> bytes:
+    """The start of a frame.
+
+    Args:
+        size: the size of the content that it states; None if it does not.
+        window: the descriptor of the window; None for a single segment, which has none.
+        flags: further bits of the descriptor of the frame.
+    """
+    segment = 0x20 if window is None else 0
+    between = b"" if window is None else bytes([window])
+    if size is None:
+        return ZSTD + bytes([flags]) + (between or b"\0")
+    return ZSTD + bytes([0x80 | segment | flags]) + between + struct.pack("<I", size)
+
+
+def frame(content: bytes, *, window: int | None = None, checksum: bytes | None = None) -> bytes:
+    """A frame of blocks that are not compressed."""
+    parts = [content[i : i + MAX_BLOCK] for i in range(0, len(content), MAX_BLOCK)] or [b""]
+    blocks = [raw_block(part) for part in parts[:-1]] + [raw_block(parts[-1], last=True)]
+    flags = 0 if checksum is None else 4
+    head = frame_header(len(content), window=window, flags=flags)
+    return head + b"".join(blocks) + (checksum or b"")
+
+
+def code_of(value: int, first: int, bits: Sequence[int]) -> tuple[int, int, int]:
+    """The code of a length, its extra bits, and how many these are (RFC 8878, section 3.1.1.3.2).
+
+    Args:
+        value: the length.
+        first: the one of code 0.
+        bits: how many extra bits each code has.
+    """
+    for code, width in enumerate(bits):
+        if value < first + (1 << width):
+            return code, value - first, width
+        first += 1 << width
+    raise ValueError(value)
+
+
+LITERAL_BITS = [0] * 16 + [1, 1, 1, 1, 2, 2, 3, 3, 4]
+MATCH_BITS = [0] * 32 + [1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, *range(7, 17)]
+
+
+def repeat_block(literals: bytes, distance: int, length: int) -> bytes:
+    """A compressed block of up to 31 literals and a match of ``length`` bytes after them.
+
+    The three codes of its one sequence are given by RLE, so that only their extra bits follow.
+    """
+    literal, match = code_of(len(literals), 0, LITERAL_BITS), code_of(length, 3, MATCH_BITS)
+    offset = (distance + 3).bit_length() - 1
+    bits, width = 1, 1
+    for value, size in ((distance + 3 - (1 << offset), offset), match[1:], literal[1:]):
+        bits, width = bits << size | value, width + size
+    stream = bits.to_bytes((width + 7) // 8, "little")
+    codes = bytes([1, 0x54, literal[0], offset, match[0]])
+    content = bytes([len(literals) << 3]) + literals + codes + stream
+    return block(COMPRESSED, len(content), content)
+
+
+LAST = raw_block(b"", last=True)
+"""An empty block that ends a frame."""
+
+
+def xxh64(content: bytes) -> int:
+    """The hash of which a frame's checksum is the lower half, seed 0."""
+    mask = (1 << 64) - 1
+    p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+    def turned(value: int, bits: int) -> int:
+        return (value << bits | value >> 64 - bits) & mask
+
+    def mixed(lane: int, value: int) -> int:
+        return turned(lane + value * p2 & mask, 31) * p1 & mask
+
+    at, length = 0, len(content)
+    if length >= 32:
+        lanes = [p1 + p2 & mask, p2, 0, -p1 & mask]
+        while at + 32 <= length:
+            values = struct.unpack_from("<4Q", content, at)
+            lanes = [mixed(lane, value) for lane, value in zip(lanes, values, strict=True)]
+            at += 32
+        found = sum(map(turned, lanes, (1, 7, 12, 18))) & mask
+        for lane in lanes:
+            found = (found ^ mixed(0, lane)) * p1 + p4 & mask
+    else:
+        found = p5
+    found = found + length & mask
+    while at + 8 <= length:
+        (value,) = struct.unpack_from("<Q", content, at)
+        found = turned(found ^ mixed(0, value), 27) * p1 + p4 & mask
+        at += 8
+    if at + 4 <= length:
+        (value,) = struct.unpack_from("<I", content, at)
+        found = turned(found ^ value * p1 & mask, 23) * p2 + p3 & mask
+        at += 4
+    for octet in content[at:]:
+        found = turned(found ^ octet * p5 & mask, 11) * p1 & mask
+    found = (found ^ found >> 33) * p2 & mask
+    found = (found ^ found >> 29) * p3 & mask
+    return found ^ found >> 32
+
+
+def checksum_of(content: bytes) -> bytes:
+    return struct.pack("<Q", xxh64(content))[:4]
