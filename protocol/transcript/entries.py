@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -297,7 +298,9 @@ def _is_plain(value: object, depth: int = 0) -> bool:
         return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value.values())
     if isinstance(value, list | tuple):
         return depth < MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
-    return value is None or isinstance(value, int | float | str | bytes)
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return value is None or isinstance(value, int | str | bytes)
 
 
 def encode_item(item: Item) -> bytes:

@@ -45,6 +45,9 @@ from protocol.wire.codec import decode_envelope
 MAX_FAULTS = 10_000
 """Maximum number of faults that are kept: a hostile file may have one for every entry."""
 
+Verdict = Literal["could not finish", "not sound", "incomplete", "accepted"]
+"""What verifying comes to; the first that holds."""
+
 Published = Literal["not given", "fits", "begins", "differs"]
 """How a record compares with what was published of it elsewhere."""
 
@@ -115,9 +118,18 @@ class Verification:
         return self.header
 
     @property
+    def verdict(self) -> Verdict:
+        """What verifying came to (section 5 of the document)."""
+        if self.unopened is not None:
+            return "could not finish"
+        if self.faults:
+            return "not sound"
+        return "accepted" if self.complete else "incomplete"
+
+    @property
     def intact(self) -> bool:
         """Whether the record is complete and breaks no rule."""
-        return self.complete and self.unopened is None and not self.faults
+        return self.verdict == "accepted"
 
     @property
     def published(self) -> Published:
@@ -384,9 +396,10 @@ class _Verifier:
             self._compare()
             signatures, size = self._signatures, self._log.size
             last = signatures.last
-            if ending is not None and self._noted and (last is None or last.size != size):
+            opened = records.unopened is None
+            if ending and opened and self._noted and (last is None or last.size != size):
                 self.report("checkpoint", "the record has ended without a checkpoint of all of it")
-            if records.unopened is None:
+            if opened:
                 for complaint in signatures.finish():
                     self.report("published", complaint)
             digest, met = self._canonical.digest(), signatures.met

@@ -633,7 +633,9 @@ def entries() -> Iterator[Case]:
     record = opened()
     record.entry("Received", 0)
     record.say("ann", "aggregator", "Report", b"", session=bytes(32))
-    yield broken("reading goes on after an entry that is wrong", ended(record), "entries", "session")
+    yield broken(
+        "reading goes on after an entry that is wrong", ended(record), "entries", "session"
+    )
     yield from envelopes()
     yield from many()
 
@@ -868,6 +870,43 @@ def departed() -> Iterator[Case]:
         yield broken(f"{name} departs and says something", ended(record), "departed")
 
 
+# --- heads
+
+
+def heads() -> Iterator[Case]:
+    record = asked()
+    record.head(ANN)
+    yield sound("a head", ended(record))
+    record = asked()
+    record.head(BOB)
+    yield sound("a head of who has said nothing", ended(record))
+    for name, changes in (
+        ("by another key", {"signer": BOB}),
+        ("with a signature of zeros", {"signature": bytes(64)}),
+        ("with a signature of 63 bytes", {"signature": bytes(63)}),
+        ("of another purpose", {"purpose": b"sottovoce head 3\0"}),
+        ("signed in another's name", {"sender": "bob"}),
+    ):
+        record = asked()
+        record.head(ANN, **changes)
+        yield broken(f"a head {name}", ended(record), "head")
+    record = asked()
+    record.head(AGGREGATOR)
+    yield broken("a head of the aggregator", ended(record), "head")
+    record = asked()
+    record.head(ANN)
+    record.say("ann", "aggregator", "Report", b"")
+    yield broken("an envelope after a head", ended(record), "head")
+    record = asked()
+    record.head(ANN)
+    record.head(ANN)
+    yield broken("a head after a head", ended(record), "head")
+    for name, body in (("no byte", b""), ("nil", b"\xc0"), ("an empty array", b"\x90")):
+        record = asked()
+        record.say("ann", "record", "Head", body)
+        yield broken(f"a head that is {name}", ended(record), "head")
+
+
 # --- checkpoints and endings
 
 
@@ -994,9 +1033,16 @@ def malformed_notes(note: str, line: str) -> list[tuple[str, str]]:
         ("with a size in Arabic digits", note.replace(f"\n{size}\n", "\n\u0667\n")),
         ("with a size of 2**63", note.replace(f"\n{size}\n", f"\n{2**63}\n")),
         ("with a root without padding", note.replace(root, root.rstrip("="))),
-        ("with a root of URLs' base64", note.replace(root, based(b"\xfb\xff" * 16)).replace(
-            based(b"\xfb\xff" * 16), based(b"\xfb\xff" * 16).replace("+", "-").replace("/", "_"))),
-        ("with a root whose last bits are set", note.replace(root, root[:-2] + after(root[-2]) + "=")),
+        (
+            "with a root of URLs' base64",
+            note.replace(root, based(b"\xfb\xff" * 16)).replace(
+                based(b"\xfb\xff" * 16), based(b"\xfb\xff" * 16).replace("+", "-").replace("/", "_")
+            ),
+        ),
+        (
+            "with a root whose last bits are set",
+            note.replace(root, root[:-2] + after(root[-2]) + "="),
+        ),
         ("with a root of 31 bytes", note.replace(root, based(bytes(31)))),
         ("with a root of 33 bytes", note.replace(root, based(bytes(33)))),
         ("of another program's origin", note.replace("sottovoce/", "elsewhere/")),
@@ -1191,10 +1237,20 @@ def wrapper() -> Iterator[Case]:
     yield fine("in a frame with a window of 8 MiB", frame(log, window=WINDOW))
     yield fine("in a frame with a checksum", frame(log, checksum=checksum_of(log)))
     yield fine("a frame for every record", *map(frame, chunks))
-    yield fine("a frame for every byte at first", *(frame(log[i : i + 1]) for i in range(70)), frame(log[70:]))
+    yield fine(
+        "a frame for every byte at first",
+        *(frame(log[i : i + 1]) for i in range(70)),
+        frame(log[70:]),
+    )
     yield fine("frames that begin inside records", frame(log[:half]), frame(log[half:]))
-    yield fine("a size of two bytes", ZSTD + b"\x60" + struct.pack("<H", size - 256) + raw_block(log, last=True))
-    yield fine("a size of eight bytes", ZSTD + b"\xe0" + struct.pack("<Q", size) + raw_block(log, last=True))
+    yield fine(
+        "a size of two bytes",
+        ZSTD + b"\x60" + struct.pack("<H", size - 256) + raw_block(log, last=True),
+    )
+    yield fine(
+        "a size of eight bytes",
+        ZSTD + b"\xe0" + struct.pack("<Q", size) + raw_block(log, last=True),
+    )
     yield fine("empty blocks", frame_header(size) + raw_block(b"") * 3 + raw_block(log) + LAST)
     for name, tail in (
         ("another file's start", b"\x1f\x8b\x08\0"),
@@ -1205,24 +1261,44 @@ def wrapper() -> Iterator[Case]:
         ("a frame of version 0.7", b"\x27\xb5\x2f\xfd\0\0\0\0"),
     ):
         yield verdict(f"wrapped: then {name}", [frame(log), tail], UNOPENED)
-    yield verdict("wrapped: then a part of a frame's magic", [frame(log), ZSTD[:3]], NOT_SOUND, "ending")
+    yield verdict(
+        "wrapped: then a part of a frame's magic", [frame(log), ZSTD[:3]], NOT_SOUND, "ending"
+    )
     for name, parts in (
         ("a wrong checksum", [frame(log, checksum=b"\0\0\0\0")]),
-        ("a wrong checksum in the second frame", [frame(log[:half]), frame(log[half:], checksum=b"abcd")]),
+        (
+            "a wrong checksum in the second frame",
+            [frame(log[:half]), frame(log[half:], checksum=b"abcd")],
+        ),
         ("a window of 9 MiB", [frame(log, window=WINDOW + 1)]),
         ("a window of 2**41 bytes", [frame(log, window=0xFF)]),
         ("no size of the content", [frame_header(None, window=WINDOW) + raw_block(log, last=True)]),
         ("a size of 0", [frame(log), frame_header(0) + LAST]),
         ("a size too small", [frame_header(size - 1) + raw_block(log, last=True)]),
         ("a size too large", [frame_header(size + 1) + raw_block(log, last=True)]),
-        ("a size of 8,388,609", [frame_header((1 << 23) + 1, window=WINDOW) + raw_block(log, last=True)]),
+        (
+            "a size of 8,388,609",
+            [frame_header((1 << 23) + 1, window=WINDOW) + raw_block(log, last=True)],
+        ),
         ("a size of 2**64 - 1", [ZSTD + b"\xe0" + b"\xff" * 8 + raw_block(log, last=True)]),
         ("a reserved bit of the frame", [frame_header(size, flags=8) + raw_block(log, last=True)]),
         ("a reserved block", [frame_header(size) + block(3, size, log, last=True)]),
-        ("a dictionary", [ZSTD + b"\xa1" + b"\7" + struct.pack("<I", size) + raw_block(log, last=True)]),
-        ("a malformed Huffman table", [frame_header(size) + block(2, len(HUFFMAN), HUFFMAN, last=True)]),
-        ("a compressed block of no byte", [frame_header(size) + raw_block(log) + block(2, 0, b"", last=True)]),
-        ("a block that repeats what is not there", [frame_header(24) + repeat_block(b"abc", 9, 131) + LAST]),
+        (
+            "a dictionary",
+            [ZSTD + b"\xa1" + b"\7" + struct.pack("<I", size) + raw_block(log, last=True)],
+        ),
+        (
+            "a malformed Huffman table",
+            [frame_header(size) + block(2, len(HUFFMAN), HUFFMAN, last=True)],
+        ),
+        (
+            "a compressed block of no byte",
+            [frame_header(size) + raw_block(log) + block(2, 0, b"", last=True)],
+        ),
+        (
+            "a block that repeats what is not there",
+            [frame_header(24) + repeat_block(b"abc", 9, 131) + LAST],
+        ),
     ):
         yield verdict(f"wrapped: {name}", parts, UNOPENED)
     first, second = frame(log[:half]), frame(log[half:])
@@ -1238,19 +1314,18 @@ def wrapper() -> Iterator[Case]:
     ):
         yield verdict(f"wrapped and cut: {name}", parts, INCOMPLETE)
     yield verdict("wrapped: no log", [frame(b"sotto voce")], NOT_SOUND, "magic")
-    yield verdict("wrapped: a faulty record, then a wrong frame", [
-        frame(broken_start()), ZSTD + bytes(8)], NOT_SOUND, "entries")
+    faulty = opened()
+    faulty.entry("Received", 0)
+    chunks = [frame(faulty.log), frame(b"", checksum=bytes(4))]
+    yield verdict("wrapped: a faulty entry, then a wrong frame", chunks, UNOPENED, "entries")
+    whole = sealed(survey())
+    chunks = [frame(b"".join(whole.chunks[:-1])), frame(whole.chunks[-1], checksum=bytes(4))]
+    yield verdict("wrapped: the last checkpoint in a wrong frame", chunks, UNOPENED)
     yield verdict("wrapped twice", [frame(frame(log))], NOT_SOUND, "magic")
     yield from wide()
 
 
 HUFFMAN = bytes([0x8E, 0x40, 0x00]) + b"\x83" + bytes(8)
-
-
-def broken_start() -> bytes:
-    record = opened()
-    record.entry("Received", 0)
-    return record.log
 
 
 MOST_CONTENT, MOST_STORED = 1 << 23, 8_422_400
@@ -1337,6 +1412,7 @@ def listed() -> dict[str, Iterator[Case]]:
         "headers": headers(),
         "entries": entries(),
         "said": said(),
+        "heads": heads(),
         "checkpoints": checkpoints(),
         "endings": endings(),
         "published": published(),
@@ -1366,7 +1442,7 @@ def transcripts() -> dict[str, Any]:
     uses = Counter(
         chunk
         for case in cases
-        for chunk in set(case["file"])
+        for chunk in dict.fromkeys(case["file"])
         if isinstance(chunk, bytes) and len(chunk) > 11
     )
     common = [chunk for chunk, count in uses.items() if count > 2]

@@ -29,13 +29,13 @@ _LENGTH, _NAMES = 400, 8
 def whole(verification: Verification) -> Answer:
     """Whether the record is what was recorded, to its end."""
     faults, ending = len(verification.faults) + verification.faults_left_out, verification.ending
-    if faults:
-        return "bad", f"{count(faults, 'fault')} in the file: it is not what was recorded."
+    wrong = f"{count(faults, 'fault')} in the file"
     if verification.unopened is not None:
-        return (
-            "bad",
-            f"Could not finish: the file cannot be unpacked: {verification.unopened}.",
-        )
+        before = f" There {'is' if faults == 1 else 'are'} {wrong} before." if faults else ""
+        why = f"the file cannot be unpacked: {verification.unopened}"
+        return "bad", f"Could not finish: {why}.{before}"
+    if faults:
+        return "bad", f"{wrong}: it is not what was recorded."
     if verification.complete:
         entries = count(verification.entries, "entry", "entries")
         return "good", f"The file is intact: its {entries} fit together, to the end."
