@@ -48,8 +48,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             survey=msgspec.to_builtins(self.variant.survey),
             analysis=self.analysis,
             nonce=self.nonce,
-            kinds=self.codec.names,
-            max_body=self.codec.max_body,
+            kinds=self.codec.schemas,
         )
 
     @functools.cached_property

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from protocol.wire.schemas import KindSchema
+
 SESSION_PURPOSE = b"sottovoce session 2\0"
 """What is hashed to a session's id begins with it."""
 
@@ -21,8 +23,7 @@ def terms_of(
     survey: Mapping[str, Any],
     analysis: Mapping[str, Any] | None,
     nonce: bytes,
-    kinds: Sequence[Any],
-    max_body: int,
+    kinds: Sequence[KindSchema],
 ) -> bytes:
     """The hash of what was agreed, 32 bytes: all that a header says of it but the roster.
 
@@ -30,7 +31,7 @@ def terms_of(
         TypeError, ValueError, OverflowError, RecursionError, MsgspecError: a value that msgpack
             cannot carry.
     """
-    terms = (variant, parameters, survey, analysis, nonce, kinds, max_body)
+    terms = (variant, parameters, survey, analysis, nonce, kinds)
     return hashlib.sha256(_encode(terms)).digest()
 
 

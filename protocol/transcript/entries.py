@@ -25,6 +25,7 @@ from protocol.messages import (
 from protocol.session.roster import check_keys, roster_leaf
 from protocol.session.terms import session_of, terms_of
 from protocol.wire.canonical import canonical
+from protocol.wire.schemas import KindSchema, problem_of, schema_of
 
 MAGIC = b"sottovoce transcript 2\n"
 """What every transcript begins with: name and version of the format."""
@@ -37,7 +38,10 @@ NOTE_CHARACTERS = 1 << 14
 """The longest note of a checkpoint: room for many signatures."""
 
 MAX_BODY = (1 << 26) + (1 << 16)
-"""The largest body cap that a header may declare: 2**24 numbers of 4 bytes and 64 KiB more."""
+"""The most bytes that a kind may declare: 2**24 numbers of 4 bytes and 64 KiB more."""
+
+MAX_KINDS = 1024
+"""The most kinds of message that a header may declare."""
 
 MAX_NUMBER = (1 << 63) - 1
 """The largest number in an entry: every reader has an integer type for it."""
@@ -46,6 +50,7 @@ MAX_DEPTH = 64
 """How deep the parameters and the survey of a header may be nested."""
 
 _CLOSED = Closed.kind()
+_KERNEL = {kind.kind(): schema_of(kind, {}, max_bytes=MAX_BODY).fields for kind in KERNEL_KINDS}
 _DIGEST_VERSION = 2
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
@@ -63,10 +68,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         survey: the survey, as plain values.
         analysis: what was announced of the analysis, as plain values; None if nothing was.
         nonce: 16 bytes that set the session apart from others of the same terms.
-        session: its id, which follows from the above, the roster, the kinds and their cap.
+        session: its id, which follows from the above, the roster and the kinds.
         roster: (id, public key of 32 bytes) of each member, the aggregator first.
-        kinds: every kind of message that may occur, the kernel's included.
-        max_body: the most bytes that an envelope's body takes.
+        kinds: every kind of message that may occur, the kernel's included, and what it looks like.
         recording: what is recorded; ``"full"`` is everything.
         seed: the simulation's, below 2**64; a transcript with a seed protects nobody.
         transport: what carried the messages.
@@ -80,8 +84,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nonce: bytes
     session: bytes
     roster: tuple[tuple[PartyId, bytes], ...]
-    kinds: tuple[str, ...]
-    max_body: int
+    kinds: Annotated[tuple[KindSchema, ...], msgspec.Meta(max_length=MAX_KINDS)]
     recording: str
     seed: int | None
     transport: str | None
@@ -97,8 +100,12 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             analysis=self.analysis,
             nonce=self.nonce,
             kinds=self.kinds,
-            max_body=self.max_body,
         )
+
+    @property
+    def longest(self) -> Mapping[str, int]:
+        """The most bytes of a body of each kind."""
+        return {kind.name: kind.max_bytes for kind in self.kinds}
 
     def __repr__(self) -> str:
         return (
@@ -236,7 +243,6 @@ def decode_header(content: bytes) -> Header:
 def problems_of(header: Header) -> tuple[str, ...]:
     """What is wrong with a header that could be decoded; nothing, if it is sound."""
     names = [name for name, _ in header.roster]
-    kernel = {kind.kind() for kind in KERNEL_KINDS}
     checks = (
         (
             len(header.nonce) == NONCE_BYTES,
@@ -246,12 +252,7 @@ def problems_of(header: Header) -> tuple[str, ...]:
         (len(set(names)) == len(names), "a member of the roster occurs twice"),
         (all(map(_is_party_id, names)), "a member of the roster has an invalid id"),
         *_keys_problem(header.roster),
-        (len(set(header.kinds)) == len(header.kinds), "a kind occurs twice"),
-        (kernel <= set(header.kinds), "a kernel kind is missing"),
-        (
-            0 < header.max_body <= MAX_BODY,
-            f"cap on bodies of {header.max_body} bytes: out of range",
-        ),
+        *_kinds_problems(header.kinds),
         (header.recording == "full", f"unknown recording profile {header.recording!r:.40}"),
         (header.seed is None or header.seed >= 0, "a negative seed"),
         (
@@ -280,6 +281,20 @@ def _keys_problem(members: tuple[tuple[PartyId, bytes], ...]) -> Iterator[tuple[
         check_keys(members)
     except ValueError as error:
         yield False, str(error)
+
+
+def _kinds_problems(kinds: tuple[KindSchema, ...]) -> Iterator[tuple[bool, str]]:
+    found = {kind.name: kind for kind in kinds}
+    yield len(found) == len(kinds), "a kind occurs twice"
+    for name, fields in _KERNEL.items():
+        fits = name in found and found[name].fields == fields
+        yield fits, f"kind {name!r} is missing or has other fields than it must have"
+    for kind in kinds:
+        cap = f"kind {kind.name!r:.80} of at most {kind.max_bytes} bytes: out of range"
+        yield 0 < kind.max_bytes <= MAX_BODY, cap
+        problem = problem_of(kind)
+        if problem is not None:
+            yield False, problem
 
 
 def _is_party_id(name: str) -> bool:

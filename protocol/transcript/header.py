@@ -46,11 +46,11 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         # A variant of a user's own may not have reckoned with anybody's parameters.
         why = f"{type(error).__name__}: {error}"
         raise SurveyError(f"invalid header: variant {variant.name!r} fails: {why}") from error
-    if codec.names != header.kinds or codec.max_body != header.max_body:
+    if codec.schemas != header.kinds:
+        different = sorted({kind.name for kind in {*codec.schemas} ^ {*header.kinds}})
         raise SurveyError(
-            f"the header declares kinds {', '.join(header.kinds)} of at most {header.max_body} B; "
-            f"variant {variant.name!r} has {', '.join(codec.names)} "
-            f"of at most {codec.max_body} B"
+            f"the header describes other kinds of message than variant {variant.name!r} has: "
+            f"{', '.join(different) or 'another order'}"
         )
     if charter.session != header.session:
         raise SurveyError(
@@ -72,8 +72,7 @@ def header_of(
         nonce=charter.nonce,
         session=charter.session,
         roster=charter.roster.members,
-        kinds=charter.codec.names,
-        max_body=charter.codec.max_body,
+        kinds=charter.codec.schemas,
         recording="full",
         seed=seed,
         transport=transport,

@@ -198,7 +198,7 @@ class Records:
 
 def longest_entry(header: Header) -> int:
     """The longest record after a header, in bytes."""
-    return ENTRY_SLACK + min(max(header.max_body, 0), MAX_BODY)
+    return ENTRY_SLACK + min(max(header.longest.values(), default=0), MAX_BODY)
 
 
 class TranscriptReader:

@@ -91,8 +91,7 @@ class Recorder:
         self._sink = sink
         self._signer = signer
         self._session = header.session
-        self._kinds = frozenset(header.kinds)
-        self._max_body = header.max_body
+        self._longest = header.longest
         self._roster = Roster(header.roster)
         self._canonical = CanonicalDigest(header)
         self._trees = self._canonical.trees
@@ -129,8 +128,7 @@ class Recorder:
             tree is None
             or envelope.seq != tree.count
             or envelope.session != self._session
-            or envelope.kind not in self._kinds
-            or len(envelope.body) > self._max_body
+            or len(envelope.body) > self._longest.get(envelope.kind, -1)
             or (envelope.recipient not in self._trees and envelope.recipient != RECORD)
             or sender in self._departed
         ):

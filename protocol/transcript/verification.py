@@ -253,7 +253,7 @@ class _Verifier:
         self._log.add(content)
         self._signatures = Signatures(header, self._canonical, self._log, self._published)
         self._positions = {str(name): i for i, (name, _) in enumerate(header.roster)}
-        self._kinds = frozenset(header.kinds)
+        self._longest = header.longest
         self._compare_at = 0 if self._published is None else self._published.size
         self._records.limit = longest_entry(header)
         return True
@@ -314,12 +314,11 @@ class _Verifier:
             report("sender", "the sender is not in the roster")
         if position is None and envelope.recipient != RECORD:
             report("recipient", f"{_shown(envelope.recipient)} is not in the roster")
-        if envelope.kind not in self._kinds:
+        longest = self._longest.get(envelope.kind)
+        if longest is None:
             report("kind", f"kind {_shown(envelope.kind)} is not declared in the header")
-        if len(envelope.body) > header.max_body:
-            report(
-                "body-size", f"body of {len(envelope.body)} B, at most {header.max_body} allowed"
-            )
+        elif len(envelope.body) > longest:
+            report("body-size", f"body of {len(envelope.body)} B, at most {longest} allowed")
         if sender.departed:
             report("departed", f"sent seq {seq} after it had departed")
         if not 0 <= seq <= MAX_NUMBER:

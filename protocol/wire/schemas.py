@@ -134,7 +134,7 @@ class KindSchema(_Part, frozen=True):
     """
 
     name: str
-    max_bytes: int
+    max_bytes: Length
     fields: tuple[Field, ...]
 
 

@@ -21,7 +21,7 @@ from protocol.transcript.entries import Entry, Header, encode_header, encode_ite
 from protocol.transcript.header import header_of
 from protocol.variants import RRIndependent
 from tests.recorded.forgeries import plain, record_of, wrapped
-from tests.recorded.transcripts import agreed
+from tests.recorded.transcripts import agreed, described
 from tests.scenarios.command import Said, environment
 
 MEMORY = 5 << 28
@@ -69,8 +69,7 @@ def header(
             nonce=bytes(16),
             session=b"",
             roster=roster,
-            kinds=("Closed", "Declined", "Left", "Head"),
-            max_body=4096,
+            kinds=described(max_bytes=4096),
             recording="full",
             seed=None,
             transport=None,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from protocol.crypto.merkle import Tree
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.heads import sign_head
 from protocol.session.roster import Identity
 from protocol.transcript.entries import (
@@ -21,10 +21,18 @@ from protocol.transcript.entries import (
     expected_session,
 )
 from protocol.wire.codec import encode_envelope
+from protocol.wire.schemas import Field, KindSchema, Text, schema_of
 from tests.recorded.runs import Written, written
 
 ANNA, BERT = PartyId("anna"), PartyId("bert")
 ROSTER = ((AGGREGATOR, b"\xaa" * 32), (ANNA, b"\x01" * 32), (BERT, b"\x02" * 32))
+
+
+def described(*names: str, max_bytes: int = 64) -> tuple[KindSchema, ...]:
+    """Kinds of one text each, and the kernel's."""
+    text = (Field("text", Text(0, None)),)
+    own = (KindSchema(name, max_bytes, text) for name in names)
+    return *own, *(schema_of(kind, {}, max_bytes=max_bytes) for kind in KERNEL_KINDS)
 
 
 def agreed(header: Header) -> Header:
@@ -41,8 +49,7 @@ HEADER = agreed(
         nonce=bytes(range(16)),
         session=b"",
         roster=ROSTER,
-        kinds=("Ask", "Report", "Closed", "Declined", "Left", "Head"),
-        max_body=64,
+        kinds=described("Ask", "Report"),
         recording="full",
         seed=7,
         transport="memory",
@@ -104,7 +111,8 @@ IDENTITIES = {name: Identity(name, bytes([i]) * 32) for i, (name, _) in enumerat
 def signed_sample() -> Written:
     """A small run of Anna and an aggregator who sign."""
     roster = tuple((name, who.public) for name, who in IDENTITIES.items())
-    header = agreed(msgspec.structs.replace(HEADER, roster=roster, max_body=4096))
+    kinds = described("Ask", "Report", max_bytes=4096)
+    header = agreed(msgspec.structs.replace(HEADER, roster=roster, kinds=kinds))
     said = Tree()
     said.append(encode_envelope(msgspec.structs.replace(REPORTS[0], session=header.session)))
     head = sign_head(IDENTITIES[ANNA], session=header.session, said=said)

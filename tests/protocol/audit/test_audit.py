@@ -287,8 +287,7 @@ def test_a_broken_record_is_read_as_far_as_it_goes(honest: Run) -> None:
     ("field", "value", "says"),
     [
         ("variant", "rr-joint", "of variant 'rr-joint', not of 'rr-independent'"),
-        ("max_body", 7, "of at most 7 B"),
-        ("kinds", ["Closed", "Declined", "Left", "Head"], "declares kinds"),
+        ("kinds", [], "other kinds of message than .* Ask, Closed, Declined, Head, Left, Pooled"),
         ("roster", [["party-1", b"x" * 32]], "invalid header"),
         ("roster", [["aggregator", b"x"]], "invalid header"),
         ("parameters", {}, "does not fit"),
@@ -299,6 +298,15 @@ def test_a_header_that_does_not_fit(honest: Run, field: str, value: object, says
     forgery = Forgery(honest.content)
     forgery.header[field] = value
     with pytest.raises(SurveyError, match=says):
+        audited(forgery.write())
+
+
+def test_a_header_that_describes_a_kind_otherwise(honest: Run) -> None:
+    forgery = Forgery(honest.content)
+    _, _, [[_, codes]] = forgery.header["kinds"][1]
+    assert codes[:2] == ["array", "u1"]
+    codes[-1] = 255
+    with pytest.raises(SurveyError, match=r"than variant 'rr-independent' has: Report$"):
         audited(forgery.write())
 
 

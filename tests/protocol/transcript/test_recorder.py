@@ -27,6 +27,7 @@ from tests.recorded.transcripts import (
     REPORTS,
     ROSTER,
     agreed,
+    described,
     digest_of,
     envelope,
     sample,
@@ -74,7 +75,9 @@ def test_flushing_nothing_writes_nothing() -> None:
 
 
 def test_blocks_are_bounded() -> None:
-    header = agreed(msgspec.structs.replace(HEADER, max_body=1 << 18))
+    header = agreed(
+        msgspec.structs.replace(HEADER, kinds=described("Ask", "Report", max_bytes=1 << 18))
+    )
     out = io.BytesIO()
     recorder = Recorder(out.write, header)
 
@@ -146,10 +149,10 @@ def test_recorder_refuses_a_delivery_of_what_was_not_sent(unsent: Envelope) -> N
         {"roster": (*ROSTER, ROSTER[1])},
         {"roster": (*ROSTER, (PartyId("Carl!"), b"\x03" * 32))},
         {"roster": (*ROSTER, (PartyId("carl"), b"\x03" * 31))},
-        {"kinds": ("Ask", "Closed", "Declined")},
-        {"kinds": (*HEADER.kinds, "Ask")},
-        {"max_body": 0},
-        {"max_body": 1 << 40},
+        {"kinds": HEADER.kinds[:-1]},
+        {"kinds": (*HEADER.kinds, HEADER.kinds[0])},
+        {"kinds": described(max_bytes=0)},
+        {"kinds": described(max_bytes=1 << 40)},
         {"recording": "some"},
         {"seed": -1},
         {"seed": 1 << 64},

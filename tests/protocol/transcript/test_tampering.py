@@ -131,8 +131,8 @@ def header_with(parameters: bytes) -> bytes:
     forgery = Forgery()
     header = forgery.header
     header["parameters"] = "here"
-    names = ("variant", "parameters", "survey", "analysis", "nonce", "kinds", "max_body")
-    terms = b"\x97" + b"".join(pack(header[name], order="deterministic") for name in names)
+    names = ("variant", "parameters", "survey", "analysis", "nonce", "kinds")
+    terms = b"\x96" + b"".join(pack(header[name], order="deterministic") for name in names)
     agreed = hashlib.sha256(terms.replace(b"\xa4here", parameters)).digest()
     roster = tree_hash([key + name.encode() for name, key in header["roster"]])
     bound = pack([agreed, roster, len(header["roster"])])

@@ -15,6 +15,7 @@ from protocol.transcript import verification
 from protocol.transcript.reader import RULES
 from protocol.transcript.verification import verify
 from protocol.transcript.wrapper import Unwrapped
+from protocol.wire.schemas import MAX_NESTING
 from tests.recorded.forgeries import Forgery, pack, rules
 from tests.recorded.runs import written
 from tests.recorded.transcripts import HEADER, SESSION, agreed, delivered, envelope, sample, sent
@@ -29,6 +30,15 @@ def set_sent(i: int, field: int, value: object) -> Plant:
 
 def set_header(**changes: object) -> Plant:
     return lambda f: f.header.update(changes)
+
+
+def set_kind(place: int, field: int, value: object) -> Plant:
+    """Change a kind's name, the most bytes of its bodies, or its fields."""
+    return lambda f: f.header["kinds"][place].__setitem__(field, value)
+
+
+def nested(depth: int) -> list[object]:
+    return ["nil"] if depth == 1 else ["list", nested(depth - 1), 0, None]
 
 
 def drop(sender: str, seq: int) -> Plant:
@@ -134,13 +144,19 @@ PLANTED: dict[str, tuple[Plant, set[str]]] = {
     "short key": (lambda f: f.header["roster"][1].__setitem__(1, b"k"), {"header"}),
     "invalid id": (lambda f: f.header["roster"].append(["Carl", bytes(32)]), {"header"}),
     "reserved id": (lambda f: f.header["roster"].append(["switch", bytes(32)]), {"header"}),
-    "kind twice": (lambda f: f.header["kinds"].append("Ask"), {"header"}),
-    "kernel kind missing": (lambda f: f.header["kinds"].remove("Left"), {"header"}),
-    "no cap": (set_header(max_body=0), {"header", "body-size"}),
-    "vast cap": (set_header(max_body=1 << 62), {"header"}),
+    "kind twice": (lambda f: f.header["kinds"].append(f.header["kinds"][0]), {"header"}),
+    "kernel kind missing": (lambda f: f.header["kinds"].pop(4), {"header"}),
+    "kernel kind of other fields": (set_kind(5, 2, []), {"header"}),
+    "no cap": (set_kind(1, 1, 0), {"header", "body-size"}),
+    "vast cap": (set_kind(0, 1, 1 << 62), {"header"}),
+    "deep type": (set_kind(0, 2, [["text", nested(MAX_NESTING + 1)]]), {"header"}),
+    "bounds of other positions": (
+        set_kind(0, 2, [["codes", ["array", "u1", [[0, 2]], 0, [1, 1]]]]),
+        {"header"},
+    ),
     "unknown profile": (set_header(recording="some"), {"header"}),
     "negative seed": (set_header(seed=-1), {"header"}),
-    "no kernel": (set_header(kinds=["Ask", "Report"]), {"header", "kind"}),
+    "no kernel": (lambda f: f.header["kinds"].__delitem__(slice(2, None)), {"header", "kind"}),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
@@ -94,16 +95,12 @@ def test_who_swaps_keys_cuts_the_graph() -> None:
     finding = judge_coalition(charter, entries, PLOT)
     assert sets(finding) == [(ONE, TWO), (THREE, FOUR)]
     assert finding.sums[0].masks == ((ONE, TWO), (THREE, FOUR))
-    assert any(
-        remark.startswith(
-            "party-1 was sent other mask keys than those that party-3, party-4 joined with (entry "
-        )
-        for remark in finding.remarks
-    )
-    assert any(
-        remark.startswith("party-4 could not open what party-1, party-2 dealt it (entry ")
-        for remark in finding.remarks
-    )
+    # Neighbours are named in the order of the graph, which the session draws.
+    for said in (
+        r"party-1 was sent other mask keys than those that (party-[34](, )?){2} joined with",
+        r"party-4 could not open what (party-[12](, )?){2} dealt it \(entry ",
+    ):
+        assert any(re.match(said, remark) for remark in finding.remarks)
     # To anybody else they hide nothing either: the record does not say whose key it is.
     wires = tuple((name, AGGREGATOR) for name in HONEST)
     for other in (Coalition((RECORD,), keys=(AGGREGATOR, *BAD)), Coalition(BAD, wires)):
