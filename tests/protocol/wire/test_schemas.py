@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -15,8 +18,8 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import Message
-from protocol.transcript.entries import Sent
+from protocol.messages import KERNEL_KINDS, Message
+from protocol.transcript.wrapper import Unwrapped
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Codec, Kind
 from protocol.wire.schemas import MAX_NESTING, Field, KindSchema, Nil, Type, Union, problem_of
@@ -208,6 +211,30 @@ def test_schemas_of_strangers() -> None:
             kind(malformed)
 
 
+DOCUMENT = Path(__file__).parents[3] / "docs" / "transcript-format.md"
+
+
+@pytest.mark.parametrize("kernel", KERNEL_KINDS, ids=lambda kind: kind.kind())
+def test_the_document_lists_the_kernels_kinds(kernel: type[Message]) -> None:
+    [row] = re.findall(rf"^\| `{kernel.kind()}` +\| `(.*)` +\|$", DOCUMENT.read_text("utf-8"), re.M)
+    assert json.loads(row) == plain(pack(Kind(kernel).schema))[2]
+
+
+def test_the_documents_example() -> None:
+    text = DOCUMENT.read_text("utf-8")
+    [described] = re.findall(r'^\["Report", .*\]$', text, re.M)
+    [body] = re.findall(r"^92  93 .*$", text, re.M)
+    found = read_body(json.loads(described), bytes.fromhex(body))
+    assert found == {"codes": ((2, 2), (1, 4, 0, 3)), "round": 7}
+
+    class Report(Message, frozen=True):
+        codes: Array
+        round: int
+
+    kind = Kind(Report, codes=ArraySpec(shape=(Bounds(1, 3), 2), high=(2, 5)))
+    assert json.loads(described) == plain(pack(kind.schema))
+
+
 # --- bodies, read by somebody who knows the schemas alone
 
 
@@ -312,15 +339,25 @@ CHANGES: tuple[Callable[[Plain, random.Random], Plain], ...] = (
 OWN = Example(RollCall.with_keep(BITS, 0.6), answers(BITS, 2 * PARTIES - 3))
 
 
+def records_of(log: bytes) -> Iterator[bytes]:
+    """The contents of a log's records, by section 1 of the document."""
+    place = 23 + 32
+    while place < len(log):
+        length = int.from_bytes(log[place : place + 4], "big")
+        yield log[place + 4 : place + 4 + length]
+        place += 4 + length
+
+
 @pytest.mark.parametrize("example", [*examples(), OWN], ids=lambda example: example.name)
 def test_an_outsider_reads_every_body(example: Example) -> None:
     run = recorded(*example, parties=PARTIES)
     codec = run.charter.codec
-    schemas = {kind[0]: kind for kind in plain(pack(codec.schemas))}
+    header, *entries = map(plain, records_of(b"".join(Unwrapped(run.content))))
+    schemas = {kind[0]: kind for kind in header["kinds"]}
     latest = {}
-    for entry in run.entries:
-        if isinstance(entry, Sent):
-            *_, name, body = plain(entry.envelope)
+    for entry in entries:
+        if entry[0] == "Sent":
+            *_, name, body = plain(entry[2])
             assert agree(codec, schemas, name, body)
             latest[name] = body
     assert latest.keys() > {"Closed", "Head"}
