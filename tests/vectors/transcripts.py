@@ -18,24 +18,32 @@ from tests.vectors.make import Raw, based, packed, sha256, some, written
 from tests.vectors.recording import (
     AGGREGATOR,
     ANN,
+    BASE,
     BOB,
+    EIGHTH,
     KINDS,
     LAST,
     MAGIC,
     MAX_BLOCK,
+    ORDER,
     OTHER_WITNESS,
+    PRIME,
     RUN,
     WITNESS,
     ZSTD,
     Member,
+    OddMember,
     Transcript,
     block,
     checksum_of,
     cosignature,
+    encoded_point,
     frame,
     frame_header,
     framed,
+    multiplied,
     note_of,
+    point_of,
     raw_block,
     repeat_block,
     signature_line,
@@ -331,11 +339,6 @@ def sessions() -> Iterator[Case]:
         yield broken(f"nonce of {size} bytes", ended(record), "header")
 
 
-PRIME, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
-EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-"""The y of a point of order 8; that of the others is its negative."""
-
-
 def point(y: int, odd: bool = False) -> bytes:
     return (y | odd << 255).to_bytes(32, "little")
 
@@ -417,7 +420,7 @@ def rosters() -> Iterator[Case]:
 
 
 def negative(key: bytes) -> bytes:
-    return key[:31] + bytes([key[31] ^ 0x80])
+    return key[:31] + bytes([key[31] ^ 0x80]) + key[32:]
 
 
 def other_fields() -> Iterator[Case]:
@@ -1077,6 +1080,72 @@ def shorter(note: str) -> str:
     return f"{head}\n\n{dash} {name} {based(base64.b64decode(signature)[:-1])}\n"
 
 
+def signatures() -> Iterator[Case]:
+    """Signatures that implementations of Ed25519 judge differently."""
+    low, order4 = point_of(EIGHTH), point_of(0)
+
+    def of(signer: Member) -> Transcript:
+        return sealed(Transcript((signer, ANN, BOB)))
+
+    name = AGGREGATOR.name
+    yield sound("signed by hand", of(OddMember(name)))
+    yield sound(
+        "a key with a part of order 8, a hash that keeps it out", of(OddMember(name, low, fits=0))
+    )
+    yield sound(
+        "a key with a part of order 4, a hash that keeps it out",
+        of(OddMember(name, order4, fits=4)),
+    )
+    one = b"\1" + bytes(31)
+    for shown, signer in (
+        ("a key with a part of order 8, right with a cofactor alone", OddMember(name, low, fits=1)),
+        (
+            "a key with a part of order 4, right with a cofactor alone",
+            OddMember(name, order4, fits=2),
+        ),
+        ("a point with a part of order 8, right with a cofactor alone", OddMember(name, turn=low)),
+        (
+            "a point with a part of order 2, right with a cofactor alone",
+            OddMember(name, turn=(0, PRIME - 1)),
+        ),
+        ("a point of order 1", OddMember(name, nonce=0)),
+        ("a point of order 8, right with a cofactor alone", OddMember(name, nonce=0, turn=low)),
+        ("a point of order 1, not canonical", OddMember(name, nonce=0, written=point(PRIME + 1))),
+        ("a point of order 1, odd", OddMember(name, nonce=0, written=point(1, True))),
+        ("a key and a point of low order beside each other", OddMember(name, low, 0, low, fits=7)),
+        (
+            "a point that is written otherwise",
+            OddMember(name, nonce=7, written=negative(encoded_point(multiplied(7, BASE)))),
+        ),
+        ("a point that is not on the curve", OddMember(name, written=point(2))),
+    ):
+        yield broken(f"signed with {shown}", of(signer), "checkpoint")
+    record = ended(opened())
+    text = record.text()
+    right = AGGREGATOR.sign(text.encode())
+    s = int.from_bytes(right[32:], "little")
+    for shown, signature in (
+        ("S + L", right[:32] + (s + ORDER).to_bytes(32, "little")),
+        ("S + 8 L", right[:32] + (s + 8 * ORDER).to_bytes(32, "little")),
+        ("S = L", right[:32] + ORDER.to_bytes(32, "little")),
+        ("S with its top bit", right[:63] + bytes([right[63] | 0x80])),
+        ("-S", right[:32] + (ORDER - s).to_bytes(32, "little")),
+        ("the point's negative", negative(right)),
+        ("R and S exchanged", right[32:] + right[:32]),
+        ("zeros", bytes(64)),
+        ("a point of order 1 and zero", one + bytes(32)),
+        ("the text without its last line end", AGGREGATOR.sign(text[:-1].encode())),
+        ("the text and the empty line", AGGREGATOR.sign(text.encode() + b"\n")),
+    ):
+        record = ended(opened())
+        record.check(note_of(text, signature=signature))
+        yield broken(f"a signature: {shown}", record, "checkpoint")
+    off_curve = [[name, point(2)], *opened().roster[1:]]
+    record = ended(opened(roster=off_curve))
+    record.check(note_of(record.text(), OddMember(name)))
+    yield broken("a key that is not on the curve signs nothing", record, "checkpoint")
+
+
 def endings() -> Iterator[Case]:
     wrong = sha256(b"wrong")
     for name in ("log", "roster", "digest"):
@@ -1414,6 +1483,7 @@ def listed() -> dict[str, Iterator[Case]]:
         "said": said(),
         "heads": heads(),
         "checkpoints": checkpoints(),
+        "signatures": signatures(),
         "endings": endings(),
         "published": published(),
         "wrapper": wrapper(),
