@@ -267,8 +267,15 @@ def problem_of(kind: KindSchema) -> str | None:
     for found, depth in types_in(kind.fields):
         if depth > MAX_NESTING:
             return f"kind {kind.name!r:.40}: types nested more than {MAX_NESTING} deep"
-        if isinstance(found, Numbers) and isinstance(found.high, tuple):
-            n = len(found.high)
+        bounds: tuple[float | None, ...] = ()
+        if isinstance(found, Float):
+            bounds = found.low, found.high
+        elif isinstance(found, Numbers) and isinstance(found.high, tuple):
+            n, bounds = len(found.high), (found.low, *found.high)
             if found.shape[-1:] != ((n, n),):
                 return f"kind {kind.name!r:.40}: {n} bounds for the last axis of an array"
+        elif isinstance(found, Numbers):
+            bounds = found.low, found.high
+        if any(bound is not None and math.isnan(bound) for bound in bounds):
+            return f"kind {kind.name!r:.40}: a bound that is NaN"
     return None

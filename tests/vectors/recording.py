@@ -190,7 +190,7 @@ def framed(content: bytes) -> bytes:
 
 
 def terms_of(fields: dict[str, Any]) -> bytes:
-    names = "variant", "parameters", "survey", "analysis", "nonce", "kinds", "max_body"
+    names = "variant", "parameters", "survey", "analysis", "nonce", "kinds"
     return sha256(packed([fields[name] for name in names]))
 
 
@@ -204,7 +204,24 @@ def session_of(fields: dict[str, Any]) -> bytes:
     return sha256(b"sottovoce session 2\0" + bound)
 
 
-KINDS: list[Any] = ["Ask", "Report", "Result", "Closed", "Declined", "Left", "Head"]
+MOST = 256
+"""The most bytes of a body here."""
+
+_COUNT, _OCTETS, _TEXT = ["int", None, None], ["bytes", 0, None], ["str", 0, None]
+KERNEL: dict[str, list[Any]] = {
+    "Closed": [["of", _TEXT], ["round", _COUNT], ["awaited", _OCTETS], ["counted", _OCTETS]],
+    "Declined": [["reason", _TEXT]],
+    "Left": [["party", _TEXT], ["reason", _TEXT]],
+    "Head": [["count", _COUNT], ["root", _OCTETS], ["signature", _OCTETS]],
+}
+"""The kinds that every header has, with their fields."""
+
+KINDS: list[Any] = [
+    ["Ask", MOST, []],
+    ["Report", MOST, [["code", ["int", 0, 1]]]],
+    ["Result", MOST, [["counts", ["array", "u8", [[2, 2]], 0, 3]]]],
+    *([name, MOST, fields] for name, fields in KERNEL.items()),
+]
 
 
 class Transcript:
@@ -227,7 +244,6 @@ class Transcript:
             "session": b"",
             "roster": [[member.name, member.key] for member in members],
             "kinds": KINDS,
-            "max_body": 256,
             "recording": "full",
             "seed": None,
             "transport": "memory",
@@ -359,10 +375,14 @@ class Transcript:
 
     @property
     def chunks(self) -> list[bytes]:
-        """The log, in pieces: what comes before the first record, every field of the header, the
+        """The log, in pieces: what comes before the first record, the fields of the header, the
         entries."""
         header, *entries = [framed(content) for content, _ in self.records]
-        fields = [packed(name) + packed(value) for name, value in self.fields.items()]
+        fields = []
+        for name, value in self.fields.items():
+            items = list(map(packed, value)) if isinstance(value, list) else []
+            whole = packed(name) + packed(value)
+            fields += [whole[: len(whole) - sum(map(len, items))], *items]
         size = len(header) - sum(map(len, fields))
         if header[size:] != b"".join(fields):
             size, fields = len(header), []

@@ -25,6 +25,7 @@ from tests.vectors.recording import (
     LAST,
     MAGIC,
     MAX_BLOCK,
+    MOST,
     ORDER,
     OTHER_WITNESS,
     PRIME,
@@ -61,7 +62,7 @@ Chunk = bytes | tuple[bytes, int]
 Case = dict[str, Any]
 
 
-def sound(name: str, record: Transcript, **given: Any) -> Case:
+def sound(name: str, record: Transcript, *_: str, **given: Any) -> Case:
     found = {"size": len(record.leaves), "root": record.root, "digest": record.digest}
     return {**verdict(name, shrunk(record), ACCEPTED, **given), "found": found}
 
@@ -267,8 +268,7 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "nonce": [None, "x" * 16, [0] * 16],
     "session": [None, "x" * 32],
     "roster": [None, {"aggregator": AGGREGATOR.key}],
-    "kinds": [None, "Closed", {}],
-    "max_body": [None, 256.0, "256", True],
+    "kinds": [None, "Closed", {}, [], ["Closed", "Declined", "Left", "Head"]],
     "recording": [None, True, 0],
     "seed": ["1", 1.0, True, [], -1],
     "transport": [1, b"memory", False],
@@ -286,8 +286,8 @@ def headers() -> Iterator[Case]:
             record = rewritten(fields | {name: value})
             yield broken(f"header with {name} = {shown}", record, "header")
     pairs = list(fields.items())
-    swapped = dict([*pairs[:11], pairs[12], pairs[11]])
-    head = bytes([0x8E])
+    swapped = dict([*pairs[:-2], *pairs[:-3:-1]])
+    head = bytes([0x80 + len(fields) + 1])
     once_more = packed(fields)[1:] + packed("seed") + packed(None)
     for name, content in (
         ("with a field more", packed(fields | {"format": 2})),
@@ -295,7 +295,7 @@ def headers() -> Iterator[Case]:
         ("in another order", packed(swapped)),
         ("as an array", packed(list(fields.values()))),
         ("that is nil", packed(None)),
-        ("in a map with a longer head", b"\xde\0\x0d" + packed(fields)[1:]),
+        ("in a map with a longer head", b"\xde\0" + bytes([len(fields)]) + packed(fields)[1:]),
         ("with a byte after it", packed(fields) + b"\0"),
         ("cut short by its length", packed(fields)[:-1]),
         ("that is an entry", packed(["Departed", 0, "ann", ""])),
@@ -304,6 +304,7 @@ def headers() -> Iterator[Case]:
     yield from sessions()
     yield from rosters()
     yield from other_fields()
+    yield from kinds()
     yield from plain_values()
 
 
@@ -315,8 +316,7 @@ def sessions() -> Iterator[Case]:
         ("survey", {}),
         ("analysis", {}),
         ("nonce", bytes(16)),
-        ("kinds", KINDS[1:]),
-        ("max_body", 255),
+        ("kinds", [*KINDS, ["More", 1, []]]),
         ("roster", fields["roster"][:-1]),
     ):
         record = opened(**{name: value, "session": fields["session"]})
@@ -424,14 +424,6 @@ def negative(key: bytes) -> bytes:
 
 
 def other_fields() -> Iterator[Case]:
-    for needed in ("Closed", "Declined", "Left", "Head"):
-        record = opened(kinds=[kind for kind in KINDS if kind != needed])
-        yield broken(f"kinds without {needed}", ended(record), "header")
-    yield broken("kinds with one twice", ended(opened(kinds=[*KINDS, "Ask"])), "header")
-    for size, fine in ((1, True), (67_174_400, True), (67_174_401, False), (0, False), (-1, False)):
-        record = ended(opened(max_body=size))
-        name = f"bodies of at most {size} bytes"
-        yield sound(name, record) if fine else broken(name, record, "header")
     for recording in ("", "Full", "brief"):
         record = ended(opened(recording=recording))
         yield broken(f"recording of {recording!r}", record, "header")
@@ -439,6 +431,131 @@ def other_fields() -> Iterator[Case]:
         yield sound(f"seed {seed}", ended(opened(seed=seed)))
     yield sound("texts that are empty", ended(opened(variant="", transport="", program="")))
     yield sound("text that is not ASCII", ended(opened(program="Gr\u00fc\u00dfe \U0001f600 \0")))
+
+
+def nested_type(depth: int) -> Any:
+    return ["nil"] if depth == 1 else ["list", nested_type(depth - 1), 0, None]
+
+
+TYPES: list[Any] = [
+    ["nil"],
+    ["bool"],
+    ["int", None, None],
+    ["int", -(2**63), 2**64 - 1],
+    ["float", None, None],
+    ["float", -0.5, 1e300],
+    ["str", 0, None],
+    ["str", 1, 2**63 - 1],
+    ["bytes", 32, 32],
+    ["enum", ["a", 1, None]],
+    ["enum", []],
+    ["list", ["bool"], 0, None],
+    ["struct", []],
+    ["struct", [["a", ["nil"]], ["", ["bool"]]]],
+    ["map", [["a", ["nil"]], ["b", ["bool"]]]],
+    ["union", [["nil"], ["int", 0, None]]],
+    ["array", "u1", [[1, 3], [2, 2]], 0, [1, 4]],
+    ["array", "f8", [], 0.5, None],
+    ["array", "i8", [[0, 1]] * 8, -5, 5],
+    nested_type(16),
+]
+WRONG_KINDS: list[tuple[str, Any]] = [
+    ("without a name", [1, []]),
+    ("with an item more", ["More", 1, [], None]),
+    ("as a map", {"More": 1}),
+    ("of nil", None),
+    ("with bytes for its name", [b"More", 1, []]),
+    ("of at most 0 bytes", ["More", 0, []]),
+    ("of at most -1 byte", ["More", -1, []]),
+    ("of at most 67,174,401 bytes", ["More", 67_174_401, []]),
+    ("of at most 1.0 bytes", ["More", 1.0, []]),
+    ("of at most true bytes", ["More", True, []]),
+    ("with its bytes in a longer form", ["More", Raw(b"\xcc\1"), []]),
+    ("with a map of fields", ["More", 1, {}]),
+    ("with a field without a type", ["More", 1, [["a"]]]),
+    ("with a field without a name", ["More", 1, [[["nil"]]]]),
+    ("with a field as text", ["More", 1, ["a"]]),
+    ("that is there twice", ["Ask", MOST, []]),
+]
+WRONG_TYPES_OF_FIELDS: list[Any] = [
+    [],
+    "nil",
+    ["Nil"],
+    ["date"],
+    ["nil", None],
+    ["int", 0],
+    ["int", 0.0, None],
+    ["int", 0, 1, 2],
+    ["int", False, True],
+    ["float", 0, 1],
+    ["float", "0", None],
+    ["float", Raw(b"\xca\0\0\0\0"), None],
+    ["float", float("nan"), None],
+    ["array", "f8", [], 0, float("nan")],
+    ["array", "f8", [[2, 2]], 0, [1.0, float("nan")]],
+    ["str", None, None],
+    ["str", -1, None],
+    ["str", 2**63, None],
+    ["bytes", 0, 2**63],
+    ["bytes", 0],
+    ["enum", [1.5]],
+    ["enum", [True]],
+    ["enum", None],
+    ["list", "nil", 0, None],
+    ["list", ["nil"], 0],
+    ["struct", {}],
+    ["map", [["a", ["nil"], 0]]],
+    ["union", ["nil"]],
+    ["array", "u3", [], 0, None],
+    ["array", "u1", [[1]], 0, None],
+    ["array", "u1", [1], 0, None],
+    ["array", "u1", [[0, 1]] * 9, 0, None],
+    ["array", "u1", [[-1, 1]], 0, None],
+    ["array", "u1", [[1, None]], 0, None],
+    ["array", "u1", [[1, 2]], 0, [1, 2]],
+    ["array", "u1", [[2, 2]], 0, [1, 2, 3]],
+    ["array", "u1", [], 0, [1]],
+    ["array", "u1", [], None, 1],
+    ["array", "u1", [], 0],
+    ["array", "u1", [], 0, "1"],
+    nested_type(17),
+]
+
+
+def kinds() -> Iterator[Case]:
+    def of(*more: Any) -> Transcript:
+        return ended(opened(kinds=[*KINDS, *more]))
+
+    for type_ in TYPES:
+        yield sound(f"a kind with a {shown_type(type_)}", of(["More", 100, [["a", type_]]]))
+    yield sound("a kind with all types", of(["More", 5, [["a", type_] for type_ in TYPES]]))
+    yield sound("a kind with an empty name", of(["", 1, []]))
+    yield sound("a kind of at most 67,174,400 bytes", of(["More", 67_174_400, []]))
+    for count, says in ((1024, sound), (1025, broken)):
+        record = of(*([f"{place:04}", 1, []] for place in range(count - len(KINDS))))
+        yield says(f"{count:,} kinds", record, *(["header"] if says is broken else []))
+    for name, kind in WRONG_KINDS:
+        yield broken(f"a kind {name}", of(kind), "header")
+    for type_ in WRONG_TYPES_OF_FIELDS:
+        kind = ["More", 100, [["a", type_]]]
+        yield broken(f"a kind with a wrong {shown_type(type_)}", of(kind), "header")
+    for place, (name, most, fields) in enumerate(KINDS[3:], 3):
+        others = [*KINDS[:place], *KINDS[place + 1 :]]
+        yield broken(f"kinds without {name}", ended(opened(kinds=others)), "header")
+        yield sound(f"kinds with {name} first", ended(opened(kinds=[KINDS[place], *others])))
+        for shown, wrong in (
+            ("another field", [*fields[:-1], ["other", fields[-1][1]]]),
+            ("a field less", fields[:-1]),
+            ("a field more", [*fields, ["more", ["nil"]]]),
+            ("another type", [[fields[0][0], ["nil"]], *fields[1:]]),
+        ):
+            record = ended(opened(kinds=[*others, [name, most, wrong]]))
+            yield broken(f"kinds with {name} that has {shown}", record, "header")
+
+
+def shown_type(type_: Any) -> str:
+    text = json.dumps(type_, default=bytes.hex)
+    return text if len(text) < 60 else f"{text[:50]}... ({len(text)})"
 
 
 def plain_values() -> Iterator[Case]:
@@ -566,12 +683,12 @@ def with_content(content: bytes) -> Transcript:
     return ended(record)
 
 
-MOST = 2**63 - 1
+LARGEST = 2**63 - 1
 
 
 def entries() -> Iterator[Case]:
     for name, parts in (
-        ("at 2**63 - 1", ["Departed", MOST, "ann", ""]),
+        ("at 2**63 - 1", ["Departed", LARGEST, "ann", ""]),
         ("a party's reason of 1,024 characters", ["Departed", 0, "ann", "r" * 1024]),
         ("nothing in it", ["Refused", 0, "", "", b""]),
         ("a link of 255 characters", ["Refused", 0, "l" * 255, "", b""]),
@@ -683,7 +800,7 @@ def envelopes() -> Iterator[Case]:
         (-(2**63), ["entries"]),
         (2**63, ["entries"]),
         (2**64 - 1, ["entries"]),
-        (MOST, ["seq-gap"]),
+        (LARGEST, ["seq-gap"]),
     ):
         record = opened()
         record.say("ann", "aggregator", "Report", b"", seq=number)
@@ -769,7 +886,7 @@ def said() -> Iterator[Case]:
     yield sound("an envelope to the record", ended(record))
     record = opened()
     record.say("carl", "dora", "Gift", bytes(257), session=b"", seq=1)
-    rules = "session", "sender", "recipient", "kind", "body-size", "seq-gap"
+    rules = "session", "sender", "recipient", "kind", "seq-gap"
     yield broken("an envelope with which all is wrong", ended(record), *rules)
     yield from numbered()
     yield from delivered()
@@ -824,7 +941,7 @@ def delivered() -> Iterator[Case]:
     for name, steps in (
         ("what was not sent", [("bob", "aggregator", 1)]),
         ("what another sent", [("ann", "aggregator", 1)]),
-        ("the number 2**63 - 1", [("bob", "aggregator", MOST)]),
+        ("the number 2**63 - 1", [("bob", "aggregator", LARGEST)]),
         ("to another recipient", [("bob", "ann", 0)]),
         ("to its sender", [("bob", "bob", 0)]),
         ("to the record", [("bob", "record", 0)]),
@@ -949,7 +1066,7 @@ def checkpoints() -> Iterator[Case]:
         ("of a leaf fewer", whole.note(size=size - 1)),
         ("of a leaf more", whole.note(size=size + 1, root=whole.root)),
         ("of no leaf", whole.note(size=0)),
-        ("of 2**63 - 1 leaves", whole.note(size=MOST, root=whole.root)),
+        ("of 2**63 - 1 leaves", whole.note(size=LARGEST, root=whole.root)),
         ("of another root", whole.note(root=sha256(b"another"))),
         ("of another session", whole.note(session=some("another session", 32))),
         ("that a party has signed", note_of(whole.text(key=ANN.key), ANN)),
@@ -1273,7 +1390,7 @@ def witnessed(whole: Transcript) -> Iterator[Case]:
         ("one twice the same", one + one, 1, True),
         ("one, and a forged line of the other's name", two + forged, 1, False),
         ("one right and one forged line", one + forged, 1, False),
-        ("at time 2**63 - 1", cosignature(text, WITNESS, time=MOST), 1, True),
+        ("at time 2**63 - 1", cosignature(text, WITNESS, time=LARGEST), 1, True),
         ("at time 2**63", beyond, 1, False),
         ("of another checkpoint", another, 1, False),
         ("of the text alone", plain, 1, False),
@@ -1450,8 +1567,8 @@ def long_record(size: int) -> tuple[int, Transcript]:
     """A record whose first entry takes so many bytes, and how many zeros are in it."""
     zeros = size - 200
     for _ in range(2):
-        record = opened(max_body=MOST_CONTENT)
-        record.say("ann", "aggregator", "Report", bytes(zeros))
+        record = opened(kinds=[*KINDS, ["Long", MOST_CONTENT, []]])
+        record.say("ann", "aggregator", "Long", bytes(zeros))
         zeros += size - len(record.chunks[-1])
     return zeros, ended(record)
 
