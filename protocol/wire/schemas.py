@@ -267,7 +267,7 @@ def problem_of(kind: KindSchema) -> str | None:
     for found, depth in types_in(kind.fields):
         if depth > MAX_NESTING:
             return f"kind {kind.name!r:.40}: types nested more than {MAX_NESTING} deep"
-        bounds: tuple[float | None, ...] = ()
+        bounds: tuple[object, ...] = ()
         if isinstance(found, Float):
             bounds = found.low, found.high
         elif isinstance(found, Numbers) and isinstance(found.high, tuple):
@@ -276,6 +276,6 @@ def problem_of(kind: KindSchema) -> str | None:
                 return f"kind {kind.name!r:.40}: {n} bounds for the last axis of an array"
         elif isinstance(found, Numbers):
             bounds = found.low, found.high
-        if any(bound is not None and math.isnan(bound) for bound in bounds):
+        if any(isinstance(bound, float) and math.isnan(bound) for bound in bounds):
             return f"kind {kind.name!r:.40}: a bound that is NaN"
     return None

@@ -251,7 +251,7 @@ def rewritten(header: Any) -> Transcript:
     record.records[0] = (header if isinstance(header, bytes) else packed(header), True)
     if isinstance(header, dict):
         record.fields = header
-    return ended(record)
+    return record
 
 
 def nested(depth: int, inner: Any = 0, kind: type = list) -> Any:
@@ -877,6 +877,12 @@ def said() -> Iterator[Case]:
         record = asked()
         record.tell("ann", "bob", "Report", bytes(size))
         name = f"a body of {size} bytes where 256 are allowed"
+        yield sound(name, ended(record)) if fine else broken(name, ended(record), "body-size")
+    for kind, size in (("Small", 1), ("Small", 2), ("Large", 2)):
+        record = opened(kinds=[*KINDS, ["Small", 1, []], ["Large", 1000, []]])
+        record.tell("ann", "aggregator", kind, bytes(size))
+        name = f"a body of {size} bytes of kind {kind}, one kind having at most 1 and one 1,000"
+        fine = (kind, size) != ("Small", 2)
         yield sound(name, ended(record)) if fine else broken(name, ended(record), "body-size")
     record = asked()
     record.tell("ann", "ann", "Report", b"")
@@ -1607,37 +1613,45 @@ def listed() -> dict[str, Iterator[Case]]:
     }
 
 
-def text_of(chunk: Chunk, names: dict[bytes, str]) -> str:
-    content, times = (chunk, 1) if isinstance(chunk, bytes) else chunk
-    text = names.get(content, content.hex())
-    return text if times == 1 else f"{text}*{times}"
+def parts_of(chunks: Sequence[Chunk], pieces: dict[bytes, str]) -> list[str]:
+    """A file's bytes in hexadecimal, pieces by their names, and stretches of repeated bytes."""
+    parts: list[str] = []
+    run = b""
+    for chunk in [*chunks, b""]:
+        if isinstance(chunk, bytes) and chunk:
+            run += chunk
+            continue
+        parts += cut(run, list(pieces.items()))
+        run = b""
+        if chunk and chunk[1]:
+            content = chunk[0]
+            parts.append(f"{content.hex()}*{chunk[1]}")
+    return parts
 
 
-def parts_of(chunks: Sequence[Chunk], names: dict[bytes, str]) -> list[str]:
-    """Names of pieces, stretches of repeated bytes, and hexadecimal digits in between."""
-    parts = [""]
-    for chunk in chunks:
-        if isinstance(chunk, bytes) and chunk not in names:
-            parts[-1] += chunk.hex()
-        elif not isinstance(chunk, tuple) or chunk[1]:
-            parts += [text_of(chunk, names), ""]
-    return [part for part in parts if part]
+def cut(content: bytes, pieces: Sequence[tuple[bytes, str]]) -> list[str]:
+    """The content with the pieces that are in it, the longest first, by their names."""
+    for place, (piece, name) in enumerate(pieces):
+        if piece in content:
+            before, _, after = content.partition(piece)
+            return [*cut(before, pieces[place + 1 :]), name, *cut(after, pieces[place:])]
+    return [content.hex()] if content else []
 
 
 def transcripts() -> dict[str, Any]:
     cases = [{"group": group, **case} for group, some in listed().items() for case in some]
     uses = Counter(
-        chunk
-        for case in cases
-        for chunk in dict.fromkeys(case["file"])
-        if isinstance(chunk, bytes) and len(chunk) > 11
+        chunk for case in cases for chunk in dict.fromkeys(case["file"]) if len(chunk) >= 24
     )
-    common = [chunk for chunk, count in uses.items() if count > 2]
-    names = {chunk: f"${place}" for place, chunk in enumerate(common)}
+    # Some that lie side by side.
+    header = opened()
+    roster, kinds = (packed(name) + packed(header.fields[name]) for name in ("roster", "kinds"))
+    uses.update({header.log: 3, roster: 3, kinds: 3})
+    common = sorted((c for c, n in uses.items() if n > 2 and isinstance(c, bytes)), key=len)
+    pieces = {chunk: f"${place}" for place, chunk in enumerate(reversed(common))}
     for case in cases:
-        case["file"] = parts_of(case["file"], names)
-    pieces = {name: chunk.hex() for chunk, name in names.items()}
-    return {"pieces": pieces, "cases": cases}
+        case["file"] = parts_of(case["file"], pieces)
+    return {"pieces": {name: chunk.hex() for chunk, name in pieces.items()}, "cases": cases}
 
 
 def written_out(content: dict[str, Any]) -> str:
