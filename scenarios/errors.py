@@ -11,6 +11,10 @@ class EngineError(Exception):
     """Workers cannot be started, reached or kept alive; the message says which, and why."""
 
 
+class WitnessError(Exception):
+    """Too few witnesses have cosigned; the message says which have not, and why."""
+
+
 def printable(text: str) -> str:
     """Text with control characters escaped: a hostile file must not drive the terminal."""
     if text.isprintable():

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol.estimators.analysis import Analysis
 from protocol.randomizers import matrix
 from protocol.surveys import limits
 from protocol.testing import check_variant
@@ -247,6 +248,8 @@ def test_the_plan_is_one(folder: Path) -> None:
     assert given == {*Plan.__struct_fields__} - {"p"}
     variant = plan.build()
     assert (variant.quorum, variant.patience, variant.max_records) == (2, 60.0, 500)
+    assert plan.analysis is not None
+    assert plan.analysis == Analysis(tables=plan.analysis.tables)
     defaults = Plan(title="x", attributes=plan.attributes, p=0.5)
     assert (defaults.variant, defaults.quorum, defaults.patience, defaults.max_records) == (
         "rr-independent",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from protocol.accounting.accountants import PureAccountant
+from protocol.estimators.analysis import Analysis
 from protocol.messages import NONCE_BYTES
 from protocol.session.roster import Roster
 from protocol.session.terms import session_of, terms_of
@@ -23,21 +24,32 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         variant: the protocol.
         roster: the members.
         nonce: 16 bytes that set this session apart from others of the same terms.
-        analysis: what was announced of the analysis, as plain values; None if nothing was.
+        analysis: what was announced of the analysis; None if nothing was.
 
     Raises:
-        ValueError: more respondents than can be counted, or a nonce of another length.
+        ValueError: more respondents than can be counted, a nonce of another length, or an analysis
+            that cannot be one of this survey.
     """
 
     variant: Variant
     roster: Roster
     nonce: bytes = bytes(NONCE_BYTES)
-    analysis: dict[str, Any] | None = None
+    analysis: Analysis | None = None
 
     def __post_init__(self) -> None:
         if len(self.nonce) != NONCE_BYTES:
             raise ValueError(f"nonce of {len(self.nonce)} bytes: expected {NONCE_BYTES}")
         check_respondents(len(self.roster.parties), self.variant.max_records)
+        if self.analysis is not None:
+            self.analysis.check(self.variant.survey)
+
+    @property
+    def announced(self) -> dict[str, Any] | None:
+        """The announced analysis as plain values, which travel; None if nothing was announced."""
+        if self.analysis is None:
+            return None
+        plain: dict[str, Any] = msgspec.to_builtins(self.analysis)
+        return plain
 
     @functools.cached_property
     def terms(self) -> bytes:
@@ -46,7 +58,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             variant=self.variant.name,
             parameters=parameters_of(self.variant),
             survey=msgspec.to_builtins(self.variant.survey),
-            analysis=self.analysis,
+            analysis=self.announced,
             nonce=self.nonce,
             kinds=self.codec.schemas,
         )

@@ -126,17 +126,30 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
         missing: the names of those that have not.
         invalid: the names of those in whose name there is a signature that is not theirs.
         needed: how many are demanded.
+        keys: of those witnesses.
     """
 
     by: tuple[tuple[str, int], ...]
     missing: tuple[str, ...]
     invalid: tuple[str, ...]
     needed: int
+    keys: tuple[WitnessKey, ...]
 
     @property
     def enough(self) -> bool:
         """Whether so many have cosigned it, and nobody has forged a cosignature."""
         return len(self.by) >= self.needed and not self.invalid
+
+    def also(self, note: str | None) -> Cosigned:
+        """Which of the same witnesses have cosigned another checkpoint; none if there is none.
+
+        Raises:
+            ValueError: a malformed note.
+        """
+        if note is not None:
+            return cosigned(note, self.keys, needed=self.needed)
+        missing = tuple(key.name for key in self.keys)
+        return msgspec.structs.replace(self, by=(), missing=missing, invalid=())
 
 
 def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None) -> Cosigned:
@@ -166,7 +179,13 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
             by.append((key.name, min(found)))
         else:
             missing.append(key.name)
-    return Cosigned(by=tuple(by), missing=tuple(missing), invalid=tuple(invalid), needed=demanded)
+    return Cosigned(
+        by=tuple(by),
+        missing=tuple(missing),
+        invalid=tuple(invalid),
+        needed=demanded,
+        keys=tuple(keys),
+    )
 
 
 def line_of(answer: str, note: str, key: WitnessKey) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from protocol.errors import ProtocolError, SurveyError
+from protocol.estimators.analysis import Analysis
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, build, parameters_of
@@ -34,7 +35,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             variant=build(variant, parameters=header.parameters, survey=header.survey),
             roster=Roster(header.roster),
             nonce=header.nonce,
-            analysis=header.analysis,
+            analysis=_analysis_of(header),
         )
         # Made here, for hostile parameters may not fit together.
         codec = charter.codec
@@ -59,6 +60,10 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
     return charter
 
 
+def _analysis_of(header: Header) -> Analysis | None:
+    return None if header.analysis is None else msgspec.convert(header.analysis, Analysis)
+
+
 def header_of(
     charter: Charter, *, seed: int | None = None, transport: str | None = None, program: str = ""
 ) -> Header:
@@ -68,7 +73,7 @@ def header_of(
         variant=charter.variant.name,
         parameters=parameters_of(charter.variant),
         survey=survey,
-        analysis=charter.analysis,
+        analysis=charter.announced,
         nonce=charter.nonce,
         session=charter.session,
         roster=charter.roster.members,

@@ -10,7 +10,7 @@ import msgspec
 from protocol.errors import LocalProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, NAME_CHARACTERS, RECORD, Closed, Envelope, PartyId
 from protocol.session.roster import Identity, Roster
-from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
+from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import (
     EXCERPT_BYTES,
     MAGIC,
@@ -205,6 +205,19 @@ class Recorder:
             self._content.clear()
             self._pending = 0
             self._write(self._wrapper.wrap(content))
+
+    def cosigned(self, note: str) -> None:
+        """Put the last checkpoint on record once more, with the signatures of others, and flush.
+
+        Raises:
+            LocalProtocolError: it is not the last checkpoint, or something was recorded since.
+        """
+        self._check_open()
+        last = self.checkpoint
+        if last is None or last.size != self._log.size or read_note(note) != last:
+            raise LocalProtocolError("the note is not the checkpoint of what has been recorded")
+        self._hold(encode_item(Checkpoint(note=note)))
+        self.flush()
 
     def said_by(self, member: PartyId) -> tuple[int, bytes]:
         """How many envelopes a member has sent, and the root of its tree."""

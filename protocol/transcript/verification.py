@@ -81,6 +81,8 @@ class Verification:
         extends: whether the record extends the checkpoint given from outside; None if none was.
         equivocation: evidence that the aggregator signed a contradiction to that checkpoint.
         cosigned: which witnesses have cosigned that checkpoint; None if none was demanded.
+        first_cosigned: which of them have cosigned the checkpoint of the header alone, on record
+            before any entry; None if none was demanded.
     """
 
     faults: tuple[Fault, ...]
@@ -104,6 +106,7 @@ class Verification:
     extends: bool | None
     equivocation: Equivocation | None
     cosigned: Cosigned | None = None
+    first_cosigned: Cosigned | None = None
 
     def checked_header(self) -> Header:
         """The header.
@@ -206,6 +209,7 @@ class _Verifier:
         self._senders: dict[str, Sender] = {}
         self._ending: Ending | None = None
         self._noted = 0
+        self._first: str | None = None
         self._entries = 0
         self._messages = 0
         # Of the record at hand; None at the end.
@@ -283,6 +287,8 @@ class _Verifier:
         complaint = self._signatures.checkpoint(note)
         if complaint is not None:
             self.report("checkpoint", complaint, self._entries)
+        elif self._log.size == 1:
+            self._first = note
 
     def _take_entry(self, entry: Entry) -> None:
         match entry:
@@ -436,6 +442,7 @@ class _Verifier:
             extends=None if published is None else met,
             equivocation=None if header is None else signatures.equivocation,
             cosigned=cosigned,
+            first_cosigned=None if cosigned is None else cosigned.also(self._first),
         )
 
 

@@ -11,7 +11,7 @@ import click
 
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
-from scenarios.errors import EngineError, UsageError, printable
+from scenarios.errors import EngineError, UsageError, WitnessError, printable
 from scenarios.running.shadows import file_in_the_way
 
 INTERRUPTED = 130
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ProtocolError as error:
         _complain("; ".join((str(error), *getattr(error, "__notes__", ()))))
         sys.exit(1)
-    except EngineError as error:
+    except (EngineError, WitnessError) as error:
         _complain(str(error))
         sys.exit(1)
     except BrokenPipeError:

@@ -8,6 +8,7 @@ import click
 
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import MAX_SIGNATURES, origin_of
+from protocol.transcript.recorder import Recorder
 from scenarios.cli.options import (
     FILE,
     FOLDER,
@@ -18,6 +19,7 @@ from scenarios.cli.options import (
     json_text,
     print_json,
     print_report,
+    witnesses_option,
 )
 from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
@@ -26,8 +28,9 @@ from scenarios.deployment.survey_plan import Plan, read_plan
 from scenarios.errors import UsageError, printable
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
+from scenarios.report.announced import described
 from scenarios.running.outcomes import Outcome
-from scenarios.witnessing.asking import cosign_checkpoint, witness_at
+from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
 
 _folder = click.argument("folder", type=FOLDER)
 
@@ -75,6 +78,8 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     click.echo(f"{made} folders in {out}; each holds one member's private key")
     charter = read_member(out / AGGREGATOR).charter
     origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    if charter.analysis is not None:
+        click.echo(printable(f"announced: {described(charter.analysis)}"))
     click.echo(f"for a witness: --trust {origin}")
 
 
@@ -103,13 +108,13 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
 )
 @click.option(
     "--witness",
-    "witnesses",
     nargs=2,
     multiple=True,
     metavar="URL NAME+ID+KEY",
-    help="A witness, and its verifier key, to be asked to cosign the last checkpoint; repeat for "
-    "each. One that does not answer in time is named, and the survey goes on.",
+    help="A witness, and its verifier key, to be asked to cosign the first checkpoint, before the "
+    "first question, and the last one; repeat for each.",
 )
+@witnesses_option
 @json_option
 def aggregate(
     folder: Path,
@@ -117,13 +122,20 @@ def aggregate(
     out: Path,
     force: bool,
     joining: float,
-    witnesses: tuple[tuple[str, str], ...],
+    witness: tuple[tuple[str, str], ...],
+    witnesses: int | None,
     as_json: bool,
 ) -> None:
-    """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result."""
-    asked = [witness_at(url, key) for url, key in witnesses]
+    """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
+
+    With --witness it does not begin before enough of them have cosigned its first checkpoint.
+    """
+    asked = [witness_at(url, key) for url, key in witness]
     if len(asked) >= MAX_SIGNATURES:
         raise UsageError(f"--witness: {len(asked)} given, at most {MAX_SIGNATURES - 1} allowed")
+    needed = len(asked) if witnesses is None else witnesses
+    if needed > len(asked):
+        raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
     member: Member = read_member(folder)
     host, port = _address(listen)
     check_aggregator(member)
@@ -135,6 +147,9 @@ def aggregate(
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
             click.echo(printable(f"witness {answer.witness.key.name} {said}"), err=True)
 
+    def begun(recorder: Recorder) -> str:
+        return begin(recorder, asked, needed=needed)
+
     outcome = aggregate_survey(
         member,
         host=host,
@@ -142,6 +157,7 @@ def aggregate(
         transcript=out / TRANSCRIPT,
         joining=joining,
         listening=lambda where: click.echo(f"listening on {where}", err=True),
+        begin=begun if asked else None,
         publish=publish,
     )
     if as_json:
@@ -176,9 +192,10 @@ def aggregate(
 def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
     host, port = _address(connect)
-    ending, spent = answer_survey(
-        read_member(folder), host=host, port=port, records=records, budget=budget
-    )
+    member: Member = read_member(folder)
+    if member.charter.analysis is not None:
+        click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
+    ending, spent = answer_survey(member, host=host, port=port, records=records, budget=budget)
     click.echo(f"{ending}; epsilon {spent:.6g} spent per respondent")
     return 0 if ending == "done" else 1
 

@@ -19,7 +19,7 @@ from protocol.transcript.header import header_of
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.answering import SILENCE
-from scenarios.deployment.members import Member, tls_context
+from scenarios.deployment.members import LOG_SECRET, Member, own_secret, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, growing
 from scenarios.files.transcripts import Transcript
@@ -40,6 +40,7 @@ def aggregate_survey(
     transcript: Path,
     joining: float,
     listening: Callable[[str], object],
+    begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome], object] | None = None,
 ) -> Outcome:
     """Wait for the parties over TLS, ask, publish, and record it all.
@@ -50,6 +51,9 @@ def aggregate_survey(
         transcript: the file for the transcript.
         joining: how long to wait for parties to connect, in seconds.
         listening: called with the address once the aggregator listens.
+        begin: called with the record of the header alone, before anybody can connect. It gives the
+            note of the first checkpoint with cosignatures. If it raises, the survey does not begin
+            and leaves nothing; the next try begins the same log.
         publish: called with the outcome while the transcript is still locked.
 
     Raises:
@@ -67,17 +71,14 @@ def aggregate_survey(
     limits = Limits(idle=max(Limits().idle, silence))
     started = time.perf_counter()
 
-    async def held(record: GrowingTranscript) -> Outcome:
-        header = header_of(charter, transport="tls", program=program())
-        recorder = Recorder(
-            record.write, header, signer=member.identity, secret=os.urandom(LOG_SECRET_BYTES)
-        )
+    async def held(record: GrowingTranscript, recorder: Recorder, first: str | None) -> Outcome:
         exchange = Exchange(charter, recorder=recorder)
         async with recording(recorder):
             switch = Switch(exchange, limits)
             opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
             async with opened as (hub, bound):
-                record.keep()
+                record.keep(first)
+                (member.folder / LOG_SECRET).unlink(missing_ok=True)
                 listening(f"{host}:{bound}")
                 async with hub.connect(AGGREGATOR) as link:
                     await hub.joined(charter.roster.parties, within=joining)
@@ -105,7 +106,16 @@ def aggregate_survey(
         )
 
     with growing(transcript) as record:
-        outcome = trio.run(held, record)
+        header = header_of(charter, transport="tls", program=program())
+        secret = os.urandom(LOG_SECRET_BYTES)
+        if begin is not None:
+            secret = own_secret(member.folder, LOG_SECRET)
+        recorder = Recorder(record.write, header, signer=member.identity, secret=secret)
+        first = None
+        if begin is not None:
+            record.sync()
+            first = begin(recorder)
+        outcome = trio.run(held, record, recorder, first)
         if publish is not None:
             publish(outcome)
     return outcome

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from msgspec import Meta
 
 from protocol.crypto.randomness import SECRET_BYTES
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, NONCE_BYTES, PartyId, party_id
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
@@ -45,12 +46,16 @@ from transports.certificates import Authority, private_pem
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
 CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
+LOG_SECRET = "log-secret"
+"""The aggregator's file for the secret of a log that has begun with a witness, and not with the
+survey: without it the log could not be begun again."""
 
 
 class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variant: str
     parameters: dict[str, Any]
     survey: dict[str, Any]
+    analysis: Analysis | None
     nonce: Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
     roster: tuple[tuple[PartyId, bytes], ...]
 
@@ -107,6 +112,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         variant.name,
         parameters_of(variant),
         msgspec.to_builtins(variant.survey),
+        plan.analysis,
         os.urandom(NONCE_BYTES),
         tuple((identity.name, identity.public) for identity in identities),
     )
@@ -147,25 +153,30 @@ def read_member(folder: Path | str) -> Member:
             ),
             roster=Roster(read.roster),
             nonce=read.nonce,
+            analysis=read.analysis,
         )
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error
     return Member(folder=folder, charter=charter, identity=_identity_in(folder, charter.roster))
 
 
-def own_secret(folder: Path) -> bytes:
-    """The secret that a party's randomness follows from, 32 bytes, drawn on the first call.
+def own_secret(folder: Path, name: str = SECRET) -> bytes:
+    """A member's secret, 32 bytes, drawn on the first call.
+
+    Args:
+        folder: the member's.
+        name: of the file; by default, of the secret that a party's randomness follows from.
 
     Raises:
         UsageError: its file is not a secret.
         OSError: it cannot be written.
     """
-    path = folder / SECRET
+    path = folder / name
     if not path.exists():
         # Half a secret would lock the party out.
         with contextlib.suppress(FileExistsError):
             write_once(path, os.urandom(SECRET_BYTES))
-    return known_secret(folder)
+    return _secret_in(path)
 
 
 def known_secret(folder: Path) -> bytes:
@@ -177,6 +188,10 @@ def known_secret(folder: Path) -> bytes:
     path = folder / SECRET
     if not path.exists():
         raise UsageError(f"{path}: no such file; nobody has answered from this folder")
+    return _secret_in(path)
+
+
+def _secret_in(path: Path) -> bytes:
     if not path.is_file():
         raise not_regular(path)
     secret = path.read_bytes()

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, RRJoint
@@ -17,7 +18,7 @@ from scenarios.running.parameters import parameters_checked
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked, by which protocol, and on what terms."""
+    """What is asked, by which protocol, on what terms, and how it is to be analysed."""
 
     title: str
     attributes: tuple[Attribute, ...]
@@ -27,6 +28,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     quorum: Annotated[int, Meta(ge=1)] | None = None
     patience: Annotated[float, Meta(gt=0)] = 60.0
     max_records: Annotated[int, Meta(ge=1)] = 1
+    analysis: Analysis | None = None
 
     def build(self) -> Variant:
         """The variant that the plan describes."""
@@ -39,6 +41,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise UsageError("expected either p or epsilon in a plan")
         with parameters_checked():
             survey = Survey(self.title, self.attributes)
+            if self.analysis is not None:
+                self.analysis.check(survey)
             if self.p is not None:
                 variant = cls.with_keep(survey, self.p)
             else:

@@ -29,6 +29,11 @@ def checkpoint_path(transcript: Path) -> Path:
     return transcript.with_suffix(SUFFIX)
 
 
+def first_checkpoint_path(transcript: Path) -> Path:
+    """The file beside a transcript for its first checkpoint, cosigned before anything was said."""
+    return transcript.with_suffix(f".first{SUFFIX}")
+
+
 def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> None:
     """Write the last checkpoint of a new transcript beside it.
 

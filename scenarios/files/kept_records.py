@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,7 +15,12 @@ from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.reader import TranscriptReader
 from scenarios.errors import UsageError
-from scenarios.files.checkpoints import checkpoint_path, read_checkpoint, write_checkpoint
+from scenarios.files.checkpoints import (
+    checkpoint_path,
+    first_checkpoint_path,
+    read_checkpoint,
+    write_checkpoint,
+)
 from scenarios.files.transcripts import CHUNK, Transcript
 from scenarios.files.writing import (
     PRIVATE_FOLDER,
@@ -48,10 +53,19 @@ class GrowingTranscript(GrowingFile):
         super().__init__(descriptor, partial_path(path))
         self.kept = False
         self._final = path
+        self._own: tuple[Path, ...] = ()
 
-    def keep(self) -> None:
-        """Keep what is recorded from now on, to be audited if the run fails."""
+    def keep(self, first: str | None = None) -> None:
+        """Keep what is recorded from now on, to be audited if the run fails.
+
+        Args:
+            first: the note of the first checkpoint, cosigned, for a file beside the transcript.
+        """
         self.kept = True
+        if first is not None:
+            path = first_checkpoint_path(self._final)
+            write_whole(path, first, private=True)
+            self._own = (path,)
 
     def finish(self, checkpoint: SignedCheckpoint | None) -> None:
         """Give the finished transcript its name, and write its last checkpoint.
@@ -71,9 +85,10 @@ class GrowingTranscript(GrowingFile):
                     f"{self.path}: was moved or deleted while it was written, so it got neither "
                     "its name nor a checkpoint; if it was moved, it is whole"
                 )
-            _replaceable(held, self._final)
+            _replaceable(held, self._final, own=self._own)
             for companion in _companions(self._final):
-                companion.unlink(missing_ok=True)
+                if companion not in self._own:
+                    companion.unlink(missing_ok=True)
             os.rename(self.path, self._final)
         sync_folder(self._final.parent)
         write_checkpoint(checkpoint, self._final)
@@ -175,8 +190,13 @@ class _InTheWayError(UsageError):
         self.there = there
 
 
-def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
+def _replaceable(
+    held: ExitStack, path: Path, *more: Path, own: Collection[Path] = ()
+) -> list[Path]:
     """Those of these transcripts that exist, if they may be replaced; locked until ``held`` ends.
+
+    Args:
+        own: files beside them that this run has written.
 
     Raises:
         _InTheWayError: one of them, or a file beside them, is or may be a real survey's.
@@ -185,7 +205,7 @@ def _replaceable(held: ExitStack, path: Path, *more: Path) -> list[Path]:
     there = [name for name in (path, *more) if os.path.lexists(name)]
     whys = [_why_kept(name, held) for name in there]
     for name in _companions(path):
-        if not os.path.lexists(name):
+        if not os.path.lexists(name) or name in own:
             continue
         if name.name == RESULT:
             whys.append(_why_result_kept(name))
@@ -253,8 +273,8 @@ def _why_result_kept(path: Path) -> str | None:
 
 
 def _companions(path: Path) -> tuple[Path, ...]:
-    checkpoint = checkpoint_path(path)
-    return (checkpoint, path.with_name(RESULT)) if path.name == TRANSCRIPT else (checkpoint,)
+    result = (path.with_name(RESULT),) if path.name == TRANSCRIPT else ()
+    return checkpoint_path(path), first_checkpoint_path(path), *result
 
 
 def _move_aside(path: Path, there: list[Path]) -> Path:

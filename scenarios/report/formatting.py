@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -49,6 +50,14 @@ def _rounded(value: float, digits: int, *, least: bool = False) -> float:
 def count(value: int, one: str, many: str = "") -> str:
     """How many of something: ``count(2, "party", "parties")`` is ``2 parties``."""
     return f"{value:,} {one if value == 1 else many or one + 's'}"
+
+
+def moment(seconds: int) -> str:
+    """A time, given in seconds since 1970."""
+    try:
+        return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:,} s after 1970"
 
 
 def size(octets: int) -> str:

@@ -104,6 +104,9 @@ def judge(
         no_delta=no_delta,
         second_opinions=_second_opinions(respondent, delta) if second_opinion else (),
         linkage=link(found.ledger),
+        announced=()
+        if charter.analysis is None or found.estimate is None
+        else charter.analysis.tables_of(found.estimate),
         coalition=None if known is None else known.found(),
         worst=None if searched is None else searched.worst_coalition(),
         coalition_notes=silent.notes,

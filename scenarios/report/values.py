@@ -17,6 +17,7 @@ from protocol.messages import PartyId
 from protocol.session.variant import Claim
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
+from scenarios.report.announced import announced_values
 from scenarios.report.statement.checks import checks_of_file
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
@@ -56,6 +57,8 @@ def judged_values(judged: Judged) -> dict[str, Any]:
         "privacy": privacy,
         "linkage": linkage_values(judged.linkage),
     }
+    if (analysis := audit.charter.analysis) is not None:
+        values["analysis"] = announced_values(analysis, judged.announced, audit.estimate)
     if judged.coalition is not None:
         values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
     if (found := judged.worst) is not None:
@@ -191,7 +194,7 @@ def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
 
 def verification_values(verification: Verification) -> dict[str, Any]:
     """What verifying found."""
-    digest, found = verification.digest, verification.cosigned
+    digest = verification.digest
     names = "intact", "complete", "torn", "unopened", "compared", "published"
     return {
         **_picked(verification, *names, "entries", "messages", "undelivered"),
@@ -207,9 +210,16 @@ def verification_values(verification: Verification) -> dict[str, Any]:
         },
         "extends_checkpoint": verification.extends,
         "equivocation": verification.equivocation is not None,
-        **({} if found is None else {"cosigned": _cosigned_values(found)}),
+        **_witness_values(verification),
         "faults": verification.faults,
     }
+
+
+def _witness_values(verification: Verification) -> dict[str, Any]:
+    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
+    names = "cosigned", "first_cosigned"
+    found = ((name, getattr(verification, name)) for name in names)
+    return {name: _cosigned_values(each) for name, each in found if each is not None}
 
 
 def _cosigned_values(found: Cosigned) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from protocol.session.charter import Charter
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
+from scenarios.report.announced import announced_values
 from scenarios.report.formatting import as_json
 from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
@@ -212,6 +213,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 for closing in self.completeness.closings
             ],
             **reported_values(reported, self.records, projection, respondents=self.estimate.n),
+            **self._announced_values(),
             "traffic": {"messages": self.messages, "bytes": self.bytes},
             "transcript": {
                 "path": str(self.transcript.path) if self.transcript.path else None,
@@ -226,6 +228,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         }
         plain: dict[str, Any] = as_json(values)
         return plain
+
+    def _announced_values(self) -> dict[str, Any]:
+        analysis = self.charter.analysis
+        if analysis is None:
+            return {}
+        tables = analysis.tables_of(self.estimate)
+        return {"analysis": announced_values(analysis, tables, self.estimate)}
 
     def _repr_html_(self) -> str:
         tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())

@@ -14,10 +14,12 @@ import trio
 
 from protocol.audit.proofs.consistency import log_hashes
 from protocol.crypto.merkle import consistency_path
+from protocol.errors import LocalProtocolError
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
-from scenarios.errors import UsageError
+from protocol.transcript.recorder import Recorder
+from scenarios.errors import UsageError, WitnessError
 from scenarios.files.checkpoints import checkpoint_note, checkpoint_path
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import write_whole
@@ -135,6 +137,37 @@ def ask_witnesses(
     return asked
 
 
+def begin(recorder: Recorder, witnesses: Sequence[WitnessAt], *, needed: int) -> str:
+    """Have the first checkpoint of a record cosigned, and put the cosignatures on record.
+
+    Args:
+        recorder: of a survey that has not begun.
+        witnesses: whom to ask.
+        needed: how many must cosign.
+
+    Returns:
+        The note, with the cosignatures.
+
+    Raises:
+        WitnessError: fewer have; names them, and says why.
+        LocalProtocolError: something has been recorded.
+    """
+    first = recorder.checkpoint
+    if first is None:
+        raise LocalProtocolError("the record has no checkpoint")
+    asked = ask_witnesses(first.note, (), witnesses)
+    lines = [each.line for each in asked if each.line is not None]
+    if len(lines) < needed:
+        why = "; ".join(f"{a.witness.key.name}: {a.why}" for a in asked if a.line is None)
+        raise WitnessError(
+            f"the survey has not begun: {len(lines)} of {len(asked)} witnesses have cosigned the "
+            f"first checkpoint, expected {needed}: {why}"
+        )
+    note = with_lines(first.note, lines)
+    recorder.cosigned(note)
+    return note
+
+
 def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> Asked:
     try:
         return Asked(witness, _cosignature(note, hashes, witness, within))
@@ -169,7 +202,7 @@ def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within:
 
 def _proof(note: str, hashes: Sequence[bytes], old: int) -> Consistency:
     later = read_note(note)
-    path = consistency_path(hashes[: later.size], old) if old else ()
+    path = consistency_path(hashes[: later.size], old) if 0 < old < later.size else ()
     return Consistency(old=old, path=path, later=later)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import numpy as np
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Declined, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule
@@ -136,6 +137,7 @@ def recorded(
     *,
     parties: int | None = None,
     seed: int = 1,
+    analysis: Analysis | None = None,
     **options: Any,
 ) -> Run:
     """A run of a variant.
@@ -143,11 +145,14 @@ def recorded(
     Args:
         records: the answers, or how many respondents there are.
         parties: how many there are; by default one per respondent.
+        analysis: what is announced.
         options: as ``Run`` has them.
     """
     if isinstance(records, int):
         records = answers(variant.survey, records)
-    return Run(setting_of(variant, records, seed=seed, parties=parties), **options)
+    setting = setting_of(variant, records, seed=seed, parties=parties)
+    charter = msgspec.structs.replace(setting.charter, analysis=analysis)
+    return Run(msgspec.structs.replace(setting, charter=charter), **options)
 
 
 def fate_of(
@@ -187,6 +192,7 @@ def written(
     complete: bool = True,
     reason: str = "",
     flushed: Collection[int] = (),
+    cosigned: Callable[[SignedCheckpoint], str] | None = None,
 ) -> Written:
     """The record that an aggregator could write of these entries.
 
@@ -195,11 +201,14 @@ def written(
     Args:
         signer: who signs checkpoints, which are made anew.
         flushed: before which entries a block ends.
+        cosigned: makes of the first checkpoint the note that witnesses have cosigned.
     """
     parts: list[bytes] = []
     secret = bytes(32) if header.seed is None else None
     recorder = Recorder(parts.append, header, signer=signer, secret=secret)
     sent: dict[tuple[str, int], Envelope] = {}
+    if cosigned is not None and recorder.checkpoint is not None:
+        recorder.cosigned(cosigned(recorder.checkpoint))
     for place, entry in enumerate(entries):
         if place in flushed:
             recorder.flush()

@@ -21,6 +21,12 @@ categories = ["no", "yes"]
 name = "age"
 categories = ["young", "middle", "old"]
 """
+ANALYSIS = """
+[analysis]
+tables = [["smokes"], ["age", "smokes"]]
+level = 0.9
+projection = "clip"
+"""
 ROWS = ("no,young", "yes,old", "no,middle")
 
 
@@ -35,11 +41,11 @@ def plan_file(folder: Path, text: str = PLAN) -> Path:
     return path
 
 
-def make_folders(folder: Path) -> Path:
+def make_folders(folder: Path, plan: str = PLAN) -> Path:
     """Folders for the aggregator, anna, bert and carl."""
     out = folder / "keys"
     parties = ("--party", "anna", "--party", "bert", "--party", "carl")
-    said = sottovoce("keys", plan_file(folder), *parties, "--out", out)
+    said = sottovoce("keys", plan_file(folder, plan), *parties, "--out", out)
     assert said.code == 0, said.err
     assert said.out.startswith("4 folders in ")
     return out

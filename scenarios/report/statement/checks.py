@@ -12,7 +12,8 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.messages import AGGREGATOR, RECORD
 from protocol.transcript.verification import Published, Verification
-from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
+from scenarios.report.announced import described, title_of
+from scenarios.report.formatting import count, cut, epsilon, moment, odds, ratio, upper
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check, State, some
 from scenarios.report.statement.replays import is_exact
@@ -106,6 +107,25 @@ def signed_by_aggregator(verification: Verification) -> Answer:
     )
 
 
+def begun(verification: Verification) -> Answer | None:
+    """Which of those witnesses have cosigned the first checkpoint, and when."""
+    found = verification.first_cosigned
+    if found is None:
+        return None
+    asked = len(found.by) + len(found.missing) + len(found.invalid)
+    named = (f"{cut(name)} ({moment(time)})" for name, time in found.by)
+    names = some(named, len(found.by), _NAMES)
+    says = (
+        f"{len(found.by):,} of {count(asked, 'witness', 'witnesses')} "
+        f"{'has' if len(found.by) == 1 else 'have'} cosigned the first checkpoint, which is on "
+        "record before anything was said"
+    )
+    if not found.enough:
+        more = f": {names}" if names else ""
+        return "care", f"{says}{more}. {found.needed:,} demanded: the terms may be younger."
+    return "good", f"{says}: {names}."
+
+
 def cosigned(verification: Verification) -> Answer | None:
     """Which of the witnesses that were demanded have cosigned the published checkpoint."""
     found = verification.cosigned
@@ -176,6 +196,24 @@ def replayed(judged: Judged) -> Answer | None:
     if None in found:
         return "open", f"{says}; of {found.count(None):,} it cannot be told."
     return "good", f"{says}."
+
+
+def announced(judged: Judged) -> Answer:
+    """Whether the result gives what was announced, and what it gives besides."""
+    analysis, estimate = judged.audit.charter.analysis, judged.audit.estimate
+    if analysis is None:
+        return "note", "Nothing was announced of the analysis."
+    says = f"Announced: {described(analysis)}."
+    if estimate is None:
+        return "care", f"{says} There is no result to read them from."
+    missing = [table.names for table in judged.announced if not table.cells]
+    if missing:
+        names = some(map(title_of, missing), len(missing), _NAMES)
+        return "care", f"{says} The result cannot give {names}."
+    others = analysis.not_announced(estimate)
+    names = some(map(cut, others), len(others), _NAMES)
+    more = f" Published by itself and not announced: {names}." if others else ""
+    return "good", f"{says} The result gives {'them' if len(judged.announced) > 1 else 'it'}.{more}"
 
 
 # Privacy
@@ -374,6 +412,7 @@ OF_THE_FILE: Mapping[str, Callable[[Verification], Answer | None]] = MappingProx
         "Signed by parties": signed_by_parties,
         "Signed by the aggregator": signed_by_aggregator,
         "Witnesses": cosigned,
+        "The beginning": begun,
     }
 )
 """What is asked of the file alone, by what it is about; None if it is moot."""
@@ -382,6 +421,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
     {
         "The count": Question("members", counted),
         "The result": Question("estimate", follows),
+        "The analysis": Question("analysis", announced),
         "Replayed words": Question("integrity", replayed),
         "Simulation": Question("integrity", simulated),
         "Privacy": Question("ledger", learned),

@@ -10,6 +10,7 @@ from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
+from protocol.estimators.analysis import AnnouncedTable
 from protocol.transcript.entries import Header
 
 
@@ -22,6 +23,7 @@ class Judged:
         header: the transcript's.
         audit: what was found.
         linkage: what the observer can link.
+        announced: the announced tables as the published result has them.
         account: the party whose messages are to be shown one by one.
         worst_respondent: what an exact accountant says of the respondent of whom most was learned.
         no_delta: why that is missing; empty if it is there, or not needed.
@@ -36,6 +38,7 @@ class Judged:
     header: Header
     audit: Audit
     linkage: Linkage
+    announced: tuple[AnnouncedTable, ...] = ()
     account: Account | None = None
     worst_respondent: WorstRespondent | None = None
     no_delta: str = ""

@@ -8,7 +8,8 @@ from itertools import islice
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
-from scenarios.report.formatting import NONE, count, cut, upper
+from scenarios.report.announced import title_of
+from scenarios.report.formatting import NONE, count, cut, percent, upper
 from scenarios.report.rounds import waits_of
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Grid, Section, rest, some
@@ -16,6 +17,7 @@ from scenarios.report.statement.replays import records_unproved
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
 FAULTS, MEMBERS = 30, 12
+TABLES, CELLS = 12, 60
 
 
 def findings(judged: Judged) -> Section:
@@ -56,6 +58,45 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
             more=rest(len(found), FINDINGS, "in the JSON report"),
         )
+
+
+def analysis(judged: Judged, lead: str) -> Section:
+    """The announced tables as the published result has them."""
+    announced, tables = judged.audit.charter.analysis, judged.announced
+    notes: tuple[str, ...] = ()
+    if announced is not None and any(table.cells for table in tables):
+        whose = (
+            "the respondents: they take in the randomization alone, given the answers"
+            if announced.about == "respondents"
+            else "a population of which the respondents are a random sample"
+        )
+        raw = "" if announced.projection == "none" else " They are around the raw shares."
+        notes = (f"Intervals are about the shares of {whose}.{raw}",)
+    return Section(
+        key="analysis",
+        title="The announced analysis",
+        lead=lead,
+        notes=notes,
+        reasons=tuple(
+            f"{title_of(table.names)}: the result cannot give it: {cut(table.why, 160)}"
+            for table in tables
+            if not table.cells
+        ),
+        grids=tuple(
+            Grid(
+                key=f"announced-{place}",
+                caption=f"{title_of(table.names)}, as announced",
+                columns=("Categories", "#Share", "#From", "#To"),
+                rows=tuple(
+                    (", ".join(map(cut, cell.categories)), *map(percent, cell[1:]))
+                    for cell in table.cells[:CELLS]
+                ),
+                more=rest(len(table.cells), CELLS, "cells in the JSON report"),
+            )
+            for place, table in enumerate(tables[:TABLES])
+            if table.cells
+        ),
+    )
 
 
 def members(judged: Judged, lead: str) -> Section:

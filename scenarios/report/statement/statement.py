@@ -10,7 +10,7 @@ from scenarios.report.statement.coalitions import coalition, how_found, linkage
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check, Section, rest
 from scenarios.report.statement.privacy import claims, ledger, trail
-from scenarios.report.statement.record import findings, integrity, members
+from scenarios.report.statement.record import analysis, findings, integrity, members
 
 _REASONS = 3
 
@@ -46,6 +46,7 @@ def statement(judged: Judged) -> Statement:
     sections = [
         findings(judged),
         members(judged, answers["The count"]),
+        analysis(judged, answers["The analysis"]),
         ledger(judged, answers["Privacy"]),
         claims(judged, answers["Claims"]),
     ]

@@ -13,11 +13,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table as Marginal
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Header
+from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
 from scenarios.report.terminal.plain import plain
@@ -66,6 +68,8 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
         yield from estimate_report(
             title, finished.reported, finished.projection, truth=outcome.records
         )
+    if (analysis := outcome.charter.analysis) is not None:
+        yield from _announced(analysis, outcome.estimate)
     yield from map(plain, finished.notes)
     yield plain(
         f"estimated from {outcome.counted:,} of "
@@ -209,6 +213,31 @@ def _marginals(
     yield table
     if len(marginals) > _ATTRIBUTES:
         yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
+
+
+def _announced(analysis: Analysis, estimate: Estimate) -> Iterator[RenderableType]:
+    """The announced tables."""
+    yield plain(f"announced: {described(analysis)}")
+    table = Table()
+    for column in ("attributes", "categories"):
+        table.add_column(column)
+    for column in ("share", "from", "to"):
+        table.add_column(column, justify="right")
+    tables = analysis.tables_of(estimate)
+    rows = ((found.names, cell) for found in tables for cell in found.cells)
+    shown = ""
+    for names, cell in islice(rows, _ATTRIBUTES):
+        title = title_of(names)
+        name = "" if title == shown else title
+        table.add_row(plain(name), plain(", ".join(cell.categories)), *map(_figure, cell[1:]))
+        shown = title
+    yield table
+    more = sum(len(found.cells) for found in tables) - _ATTRIBUTES
+    if more > 0:
+        yield plain(f"and {more:,} more cells, in result.json")
+    for found in tables:
+        if not found.cells:
+            yield plain(f"{title_of(found.names)}: the result cannot give it: {found.why}")
 
 
 def _means(title: str, reported: Estimate, records: Records | None) -> Iterator[RenderableType]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from pathlib import Path
 
 import pytest
 
+from protocol.estimators.analysis import Analysis
 from scenarios.deployment.members import read_member
 from tests.scenarios.command import complaint, sottovoce
-from tests.scenarios.survey_folders import PLAN, ROWS, make_folders, plan_file, table
+from tests.scenarios.survey_folders import ANALYSIS, PLAN, ROWS, make_folders, plan_file, table
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,12 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PLAN.replace('"Health"', '""'), "title of a survey is empty"),
         (PLAN.replace('["no", "yes"]', '["no"]'), "fewer than 2 categories"),
         (PLAN.replace('"age"', '"smokes"'), "smokes"),
+        (PLAN + ANALYSIS.replace("age", "sex"), "analysis: no attribute 'sex'"),
+        (PLAN + ANALYSIS.replace("0.9", "1.5"), "analysis: level 1.5: expected above 0"),
+        (PLAN + ANALYSIS.replace("0.9", '"high"'), "`$.analysis.level`"),
+        (PLAN + ANALYSIS.replace("clip", "round"), "`$.analysis.projection`"),
+        (PLAN + ANALYSIS.replace("level", "levels"), "unknown field `levels`"),
+        (PLAN + "[analysis]\ntables = []", "analysis: expected at least one table"),
         ('variant = "no-such"\n' + PLAN, "expected one of rr-independent"),
         ('variant = "evil.py:X"\n' + PLAN, "expected one of rr-independent"),
     ],
@@ -65,6 +73,32 @@ def test_wrong_keys(options: tuple[object, ...], says: str, tmp_path: Path) -> N
     out = tmp_path / "out"
     assert says in complaint(sottovoce("keys", plan_file(tmp_path), *options, "--out", out))
     assert not out.exists()
+
+
+def test_what_was_announced_is_in_every_charter(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, PLAN + ANALYSIS)
+    for member in ("aggregator", "anna", "bert", "carl"):
+        assert read_member(keys / member).charter.analysis == Analysis(
+            tables=(("smokes",), ("age", "smokes")), level=0.9, projection="clip"
+        )
+    # A party is told before it answers.
+    connect = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS))
+    told, _ = sottovoce("answer", keys / "anna", *connect).err.splitlines()
+    assert told == (
+        "announced: 2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
+        "projection clip"
+    )
+
+
+def test_a_charter_does_not_choose_its_session(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, PLAN + ANALYSIS)
+    session, path = read_member(keys / "anna").charter.session, keys / "anna" / "charter.json"
+    charter = json.loads(path.read_text())
+    path.write_text(json.dumps({**charter, "analysis": None}))
+    assert read_member(keys / "anna").charter.session != session
+    path.write_text(json.dumps({**charter, "session": session.hex()}))
+    connect = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS))
+    assert "unknown field `session`" in complaint(sottovoce("answer", keys / "anna", *connect))
 
 
 def test_keys_are_never_overwritten(keys: Path, tmp_path: Path) -> None:

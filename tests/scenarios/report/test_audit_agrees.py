@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.fates import Fate, Verdict, deliver_all
 from protocol.session.roster import Identity
@@ -81,6 +82,27 @@ def later() -> bytes:
     entries = [msgspec.structs.replace(entry, at=entry.at + 1) for entry in run.entries]
     signer = run.setting.identities[AGGREGATOR]
     return written(TranscriptReader(run.content).header, entries, signer=signer).content
+
+
+def announced(*change: Callable[[Forgery], object]) -> bytes:
+    """A run whose analysis was announced: the table of one attribute."""
+    analysis = Analysis(tables=((BITS.names[0],),))
+    content = recorded(SIMPLE, analysis=analysis, signed=not change).content
+    for each in change:
+        forgery = Forgery(content)
+        each(forgery)
+        content = forgery.write()
+    return content
+
+
+def begun_before_a_witness() -> bytes:
+    """A run whose first checkpoint a witness has cosigned."""
+    run = run_of()
+    signer = run.setting.identities[AGGREGATOR]
+    header = TranscriptReader(run.content).header
+    return written(
+        header, run.entries, signer=signer, cosigned=lambda first: witnessed(first, 1)[0]
+    ).content
 
 
 def last_of(file: bytes) -> SignedCheckpoint:
@@ -159,6 +181,7 @@ SOUND = {
     "Signed by the aggregator": "good",
     "The count": "good",
     "The result": "good",
+    "The analysis": "note",
     "Simulation": "care",
     "Privacy": "note",
     "Privacy at a δ": "note",
@@ -208,13 +231,19 @@ CASES = {
     ),
     "a checkpoint that a witness has cosigned": Case(
         file_of,
-        {"What was published": "good", "Witnesses": "good"},
+        {"What was published": "good", "Witnesses": "good", "The beginning": "care"},
         checkpoint=lambda: last_of(file_of()),
+        witnesses=1,
+    ),
+    "a first checkpoint that a witness has cosigned too": Case(
+        begun_before_a_witness,
+        {"What was published": "good", "Witnesses": "good", "The beginning": "good"},
+        checkpoint=lambda: last_of(begun_before_a_witness()),
         witnesses=1,
     ),
     "a checkpoint that one of two witnesses has cosigned": Case(
         file_of,
-        {**BROKEN, "What was published": "good", "Witnesses": "bad"},
+        {**BROKEN, "What was published": "good", "Witnesses": "bad", "The beginning": "care"},
         checkpoint=lambda: last_of(file_of()),
         witnesses=2,
     ),
@@ -231,6 +260,11 @@ CASES = {
     ),
     "another result": Case(
         lambda: forged(another_result), {**REFUSED, "The result": "bad", **FORGED}
+    ),
+    "an analysis that was announced": Case(announced, {"The analysis": "good"}),
+    "an analysis that was announced, and nothing published": Case(
+        lambda: announced(unpublished),
+        {**REFUSED, "The result": "bad", "The analysis": "care", **FORGED},
     ),
     "a result that cannot be read": Case(
         lambda: file_of(Unreadable.with_keep(BITS, 0.6)),

@@ -1,7 +1,8 @@
-"""A survey over TLS whose last checkpoint a witness cosigns, and the same survey held again."""
+"""A survey over TLS whose first and last checkpoint a witness cosigns, and its other starts."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,27 +12,31 @@ from typing import NamedTuple
 import pytest
 
 from protocol.messages import AGGREGATOR
-from protocol.transcript.checkpoints import origin_of, split_note
+from protocol.transcript.checkpoints import origin_of, read_note, split_note
 from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.members import read_member
+from scenarios.deployment.members import LOG_SECRET, read_member
 from scenarios.witnessing.state import make_witness
-from tests.scenarios.command import ROOT, complaint, environment, sottovoce
-from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
+from tests.scenarios.command import ROOT, Said, complaint, environment, sottovoce
+from tests.scenarios.survey_folders import ANALYSIS, PLAN, ROWS, make_folders, plan_file, table
 from tests.scenarios.witnessing.witnesses import Files, files, running
 
 
 class Held(NamedTuple):
-    """A survey held twice in one session, each time before the same witness."""
+    """A survey that is held before a witness, after a try without enough of them, and once more."""
 
-    outs: tuple[Path, ...]
-    said: tuple[list[str], ...]
+    out: Path
+    early: Said
+    said: list[str]
+    again: Said
     witness: Files
     other: str
 
-    def verify(self, *options: object, run: int = 0) -> tuple[object, ...]:
-        transcript = self.outs[run] / "transcript.svt"
-        checkpoint = self.outs[run] / "transcript.checkpoint"
-        return ("verify", transcript, "--checkpoint", checkpoint, *options)
+    def read(self, command: str, *options: object) -> tuple[object, ...]:
+        transcript, checkpoint = (self.out / f"transcript.{name}" for name in ("svt", "checkpoint"))
+        return (command, transcript, "--checkpoint", checkpoint, *options)
+
+    def verify(self, *options: object) -> tuple[object, ...]:
+        return self.read("verify", *options)
 
 
 def hold(keys: Path, out: Path, *options: object) -> list[str]:
@@ -74,17 +79,24 @@ def hold(keys: Path, out: Path, *options: object) -> list[str]:
 @pytest.fixture(scope="module")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
     folder = tmp_path_factory.mktemp("survey")
-    keys = make_folders(folder)
+    keys = make_folders(folder, PLAN + ANALYSIS)
     charter = read_member(keys / AGGREGATOR).charter
     origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
     made = files(folder)
     other = make_witness(folder / "other.key", folder / "other", "other.example").text
-    outs = folder / "first", folder / "second"
+    out, aside = folder / "out", folder / "aside"
     with running(made, [origin]) as witness:
         there = ("--witness", witness.at.url, made.vkey)
         nobody = ("--witness", "http://127.0.0.1:9", other)
-        said = hold(keys, outs[0], *there, *nobody), hold(keys, outs[1], *there)
-    return Held(outs, said, made, other)
+        aggregate = ("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--out", aside)
+        early = sottovoce(*aggregate, *there, *nobody)
+        secret = keys / AGGREGATOR / LOG_SECRET
+        assert secret.exists()
+        said = hold(keys, out, *there, *nobody, "--witnesses", 1)
+        assert not secret.exists()
+        again = sottovoce(*aggregate, *there)
+    assert not aside.exists() or not [*aside.iterdir()]
+    return Held(out, early, said, again, made, other)
 
 
 def test_keys_says_what_a_witness_is_told(tmp_path: Path) -> None:
@@ -96,10 +108,10 @@ def test_keys_says_what_a_witness_is_told(tmp_path: Path) -> None:
 
 
 def test_a_survey_is_cosigned_and_does_not_wait_for_the_absent(held: Held) -> None:
-    first, second = held.said[0]
+    first, second = held.said
     assert first == "witness witness.example/w1 has cosigned"
     assert second.startswith("witness other.example has NOT cosigned: ")
-    note = (held.outs[0] / "transcript.checkpoint").read_text()
+    note = (held.out / "transcript.checkpoint").read_text()
     assert [name for name, _ in split_note(note)[1]][1:] == ["witness.example/w1"]
     found = sottovoce(*held.verify("--witness-key", held.witness.vkey, "--json")).json
     assert found["intact"] is True
@@ -125,18 +137,59 @@ def test_so_many_witnesses_are_demanded(held: Held) -> None:
     assert sottovoce(*held.verify(*keys, "--witnesses", 1)).code == 0
 
 
-def test_the_survey_held_again_is_a_fork_that_is_not_cosigned(held: Held) -> None:
-    [said] = held.said[1]
-    assert said.startswith("witness witness.example/w1 has NOT cosigned: it has cosigned ")
-    verified = sottovoce(*held.verify("--witness-key", held.witness.vkey, run=1))
-    assert verified.code == 1
-    assert "0 of 1 witness have cosigned" in verified.out
-    # Without the witness nobody could say that there was another run.
-    assert sottovoce(*held.verify(run=1)).code == 0
+def test_without_enough_witnesses_it_does_not_begin(held: Held) -> None:
+    assert complaint(held.early, code=1).startswith(
+        "the survey has not begun: 1 of 2 witnesses have cosigned the first checkpoint, "
+        "expected 2: other.example: "
+    )
+    # It was begun afterwards, with the same first checkpoint: the witness saw no fork.
+    assert not [*held.witness.state.glob("*.evidence.json")]
+
+
+def test_the_survey_is_not_begun_again(held: Held) -> None:
+    assert "0 of 1 witness" in complaint(held.again, code=1)
+    assert "witness.example/w1: it has cosigned size " in held.again.err
+
+
+def test_the_beginning_is_on_record_and_beside_it(held: Held) -> None:
+    note = (held.out / "transcript.first.checkpoint").read_text()
+    assert read_note(note).size == 1
+    assert [name for name, _ in split_note(note)[1]][1:] == ["witness.example/w1"]
+    found = sottovoce(*held.verify("--witness-key", held.witness.vkey, "--json")).json
+    first, last = (found[name]["by"] for name in ("first_cosigned", "cosigned"))
+    assert [each["name"] for each in first] == ["witness.example/w1"]
+    assert first[0]["time"] <= last[0]["time"]
+    # The first one alone shows the beginning of a survey that was broken off.
+    begun = held.out / "transcript.first.checkpoint"
+    key = ("--witness-key", held.witness.vkey)
+    asked = sottovoce("verify", held.out / "transcript.svt", "--checkpoint", begun, *key)
+    assert asked.code == 0
+    assert "1 of 1 witness has cosigned the first checkpoint" in asked.out
+
+
+def test_an_audit_shows_what_was_announced(held: Held, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    said = sottovoce(*held.read("audit", "--html", page)).out
+    line = (
+        "Announced: 2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
+        "projection clip. The result gives them. Published by itself and not announced: age."
+    )
+    assert line in said
+    for text in (said, page.read_text()):
+        assert "smokes, as announced" in text
+        assert "age by smokes, as announced" in text
+    found = sottovoce(*held.read("audit", "--json")).json["analysis"]
+    published = json.loads((held.out / "result.json").read_text())["analysis"]
+    assert found == published
+    assert published["announced"] == [["smokes"], ["age", "smokes"]]
+    assert published["not_announced"] == ["age"]
+    cells = published["tables"][1]["cells"]
+    assert [cell["categories"] for cell in cells][:2] == [["young", "no"], ["young", "yes"]]
+    assert sum(cell["value"] for cell in cells) == pytest.approx(1)
 
 
 def test_options_that_do_not_fit_are_told(held: Held) -> None:
-    transcript = held.outs[0] / "transcript.svt"
+    transcript = held.out / "transcript.svt"
     key = ("--witness-key", held.witness.vkey)
     assert "expected --checkpoint too" in complaint(sottovoce("verify", transcript, *key))
     told = complaint(sottovoce(*held.verify("--witnesses", 1)))

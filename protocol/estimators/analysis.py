@@ -1,0 +1,122 @@
+"""The analysis that is announced before a survey, and what it makes of the published result."""
+
+from __future__ import annotations
+
+import math
+from itertools import product, starmap
+from statistics import NormalDist
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+import numpy as np
+
+from protocol.errors import ProtocolError, SurveyError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.projection import Projection
+from protocol.surveys.survey import Survey
+
+MAX_CELLS = 1 << 16
+"""The most cells of all announced tables together."""
+
+About: TypeAlias = Literal["respondents", "population"]
+"""Whose shares an interval is about: those of the respondents, whose answers were randomized, or
+those of a population of which they are a random sample."""
+
+
+class Cell(NamedTuple):
+    """A combination of categories with its share, and the interval of that.
+
+    The interval is around the raw share: a projection makes shares biased and moves no interval.
+    Its ends are NaN where the error is unknown.
+    """
+
+    categories: tuple[str, ...]
+    value: float
+    low: float
+    high: float
+
+
+class AnnouncedTable(NamedTuple):
+    """An announced table as the published result has it.
+
+    Without cells the result cannot give it, and ``why`` says why.
+    """
+
+    names: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    why: str = ""
+
+
+class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is announced before the first question: which tables are to be published, and how.
+
+    The estimator of a table is that of the variant (``Estimate.table``).
+
+    Args:
+        tables: the attributes of each table, in the order of its axes.
+        projection: what is done to the values of each table last.
+        level: the confidence level of the intervals, above 0 and below 1.
+        about: whose shares the intervals are about.
+    """
+
+    tables: tuple[tuple[str, ...], ...]
+    projection: Projection = "none"
+    level: float = 0.95
+    about: About = "respondents"
+
+    def check(self, survey: Survey) -> None:
+        """Make sure that it can be an analysis of this survey.
+
+        Raises:
+            SurveyError: no table, one without attributes or of unknown ones, one announced twice,
+                too many cells, a level out of range, or an unknown projection or ``about``.
+        """
+        if not 0 < self.level < 1:
+            raise SurveyError(f"analysis: level {self.level}: expected above 0 and below 1")
+        for name, given, known in (
+            ("projection", self.projection, get_args(Projection)),
+            ("about", self.about, get_args(About)),
+        ):
+            if given not in known:
+                allowed = ", ".join(map(repr, known))
+                raise SurveyError(f"analysis: {name} {given!r:.60}: expected one of {allowed}")
+        if not self.tables or not all(self.tables):
+            raise SurveyError("analysis: expected at least one table, and an attribute in each")
+        cells = 0
+        for names in self.tables:
+            try:
+                axes = survey.axes(names)
+            except SurveyError as error:
+                raise SurveyError(f"analysis: {error}") from error
+            cells += math.prod(survey.sizes[axis] for axis in axes)
+        if cells > MAX_CELLS:
+            raise SurveyError(f"analysis: tables of {cells:,} cells, at most {MAX_CELLS:,} allowed")
+        if len({frozenset(names) for names in self.tables}) < len(self.tables):
+            raise SurveyError("analysis: a table is announced twice")
+
+    def tables_of(self, estimate: Estimate) -> tuple[AnnouncedTable, ...]:
+        """The announced tables, of a published result."""
+        return tuple(self._table_of(estimate, names) for names in self.tables)
+
+    def _table_of(self, estimate: Estimate, names: tuple[str, ...]) -> AnnouncedTable:
+        try:
+            raw = estimate.table(*names)
+            values = raw.projected(self.projection).values
+        except (ProtocolError, ValueError) as error:
+            return AnnouncedTable(names, (), str(error))
+        errors = raw.standard_errors if self.about == "respondents" else raw.population_errors
+        if errors is None:
+            errors = np.full(values.shape, np.nan)
+        half = -NormalDist().inv_cdf((1 - self.level) / 2) * errors
+        columns = (
+            array.ravel().tolist() for array in (values, raw.values - half, raw.values + half)
+        )
+        cells = zip(product(*raw.categories), *columns, strict=True)
+        return AnnouncedTable(names, tuple(starmap(Cell, cells)))
+
+    def not_announced(self, estimate: Estimate) -> tuple[str, ...]:
+        """The attributes that a result tells of by themselves, which was not announced."""
+        means = estimate.attribute_means()
+        if means:
+            return tuple(means)
+        return tuple(name for name in estimate.survey.names if (name,) not in self.tables)
