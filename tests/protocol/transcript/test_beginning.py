@@ -12,7 +12,12 @@ from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
-from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, sign_checkpoint
+from protocol.transcript.checkpoints import (
+    SignedCheckpoint,
+    origin_of,
+    read_note,
+    sign_checkpoint,
+)
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, cosign, cosigned, with_lines
 from protocol.transcript.entries import Header, decode_header, encode_header
@@ -143,11 +148,11 @@ def test_who_has_not_cosigned_the_beginning_is_missing(
     assert found.first_cosigned.missing == tuple(KEYS[place].name for place in missing)
 
 
-def test_a_cosignature_of_the_header_among_the_entries_is_not_the_beginning() -> None:
+def test_a_later_checkpoint_that_is_cosigned_is_not_the_beginning() -> None:
     forgery = Forgery(begun(7, 8).content)
-    first = forgery.notes.pop(1)
-    size, later = sorted(forgery.notes.items())[0]
-    forgery.notes[size] = later.replace(later.split("\n\n")[1], first.split("\n\n")[1])
+    del forgery.notes[1]
+    size, later = min(forgery.notes.items())
+    forgery.notes[size] = noted(read_note(later), 7, 8)
     last = checkpoints_of(begun(7, 8).content)[-1]
     by = cosigned(noted(last, 20, 21), KEYS)
     found = verify(forgery.write(), checkpoint=last, cosigned=by).first_cosigned

@@ -711,6 +711,35 @@ def test_what_is_no_checkpoint_beside_a_simulation(content: bytes, tmp_path: Pat
         assert said.code == 0
 
 
+def test_the_first_checkpoint_stays_with_its_record(tmp_path: Path) -> None:
+    path, name = tmp_path / "transcript.svt", "transcript.first.checkpoint"
+    first, *_, last = checkpoints_of(signed_run().content)
+
+    def hold(*, fails: bool) -> None:
+        with growing(path) as grown:
+            grown.write(REAL)
+            grown.keep(first.note)
+            if fails:
+                raise RuntimeError
+            grown.finish(last)
+
+    whole = FILES - {"result.json"} | {name}
+    for fails, left in ((True, {PARTIAL, name}), (False, whole)):
+        with suppress(RuntimeError):
+            hold(fails=fails)
+        assert set(contents(tmp_path)) == left
+        assert (tmp_path / name).read_text() == first.note
+        with pytest.raises(UsageError, match="real survey"):
+            make_way(path)
+        aside = make_way(path, force=True)
+        assert aside is not None
+        assert set(contents(aside)) == left
+        shutil.rmtree(aside)
+    (tmp_path / name).write_text(first.note)
+    with pytest.raises(UsageError, match="is the checkpoint of a transcript that is not here"):
+        make_way(path)
+
+
 def test_a_pipe_in_the_place_of_a_companion_is_kept(tmp_path: Path) -> None:
     assert sottovoce(*QUICK, "--out", tmp_path).code == 0
     for name in ("transcript.checkpoint", "result.json"):
