@@ -267,15 +267,12 @@ def problem_of(kind: KindSchema) -> str | None:
     for found, depth in types_in(kind.fields):
         if depth > MAX_NESTING:
             return f"kind {kind.name!r:.40}: types nested more than {MAX_NESTING} deep"
-        bounds: tuple[object, ...] = ()
-        if isinstance(found, Float):
-            bounds = found.low, found.high
-        elif isinstance(found, Numbers) and isinstance(found.high, tuple):
-            n, bounds = len(found.high), (found.low, *found.high)
-            if found.shape[-1:] != ((n, n),):
-                return f"kind {kind.name!r:.40}: {n} bounds for the last axis of an array"
-        elif isinstance(found, Numbers):
-            bounds = found.low, found.high
-        if any(isinstance(bound, float) and math.isnan(bound) for bound in bounds):
+        if not isinstance(found, Float | Numbers):
+            continue
+        highs = found.high if isinstance(found.high, tuple) else (found.high,)
+        if any(bound != bound for bound in (found.low, *highs)):
             return f"kind {kind.name!r:.40}: a bound that is NaN"
+        n = len(highs)
+        if isinstance(found.high, tuple) and found.shape[-1:] != ((n, n),):
+            return f"kind {kind.name!r:.40}: {n} bounds for the last axis of an array"
     return None

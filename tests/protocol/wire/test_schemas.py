@@ -192,6 +192,15 @@ def test_schemas_of_strangers() -> None:
     assert "nested more than" in str(problem_of(deep))
     for axes in ([], [[2, 2], [3, 3]], [[1, 2]]):
         assert "2 bounds" in str(problem_of(kind(["array", "u1", axes, 0, [1, 2]])))
+    nan = float("nan")
+    for bounds in (
+        ["float", nan, None],
+        ["float", None, nan],
+        ["array", "f8", [], nan, None],
+        ["array", "f8", [], 0, nan],
+        ["array", "f8", [[1, 1]], 0, [nan]],
+    ):
+        assert "NaN" in str(problem_of(kind(bounds)))
     for malformed in (
         [],
         ["int"],
