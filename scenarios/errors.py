@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+CANNOT_FINISH = 3
+"""The exit code of a command that has no verdict, for a file takes more than is given to it."""
+
 
 class UsageError(Exception):
     """Bad input from a person: the message says what was wrong, where, and what was expected."""
+
+
+class CannotFinishError(Exception):
+    """A file takes more than is given to it; the message says what of, and how to give more."""
 
 
 class EngineError(Exception):

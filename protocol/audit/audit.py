@@ -49,6 +49,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         estimate: what the result says.
         checks: the claims, and what the configuration promises, beside what the record shows.
         partial: the record could not be read whole, so the ledger may lack something.
+        finished: whether all of it could be judged: its wrapper opened, its messages kept.
         simulated: the record holds its seed, so whoever has it can undo every randomization.
         remarks: malformed messages of parties, which do not make the record unsound.
         findings: what is wrong.
@@ -63,6 +64,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     estimate: Estimate | None
     checks: tuple[ClaimCheck, ...]
     partial: bool
+    finished: bool
     simulated: bool
     remarks: tuple[Finding, ...]
     findings: tuple[Finding, ...]
@@ -156,6 +158,7 @@ def audit(
             or reader.fault is not None
             or reader.ending is None
         ),
+        finished=verification.unopened is None and reading.stopped is None,
         simulated=header.seed is not None,
         remarks=tuple(reading.remarks),
         findings=tuple(findings),

@@ -31,7 +31,7 @@ MAX_RECORDS = 2**20
 MAX_RESPONDENTS = 2**27
 """The most respondents that all parties together may speak for."""
 
-FREE_BYTES = 2**27
+FREE_BYTES = 2**26
 """The bytes of messages that a reader may hold of any file, however short it is."""
 
 BYTES_PER_STORED = 4

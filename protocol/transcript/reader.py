@@ -247,6 +247,11 @@ class TranscriptReader:
         """The secret of the log's salts, 32 bytes."""
         return self._records.secret
 
+    @property
+    def unopened(self) -> UnopenedError | None:
+        """Why the wrapper could not be opened, as far as has been read."""
+        return self._records.unopened
+
     def _read_header(self) -> Header:
         content, records = next(self._items, None), self._records
         if content is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +12,21 @@ import click
 
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
-from scenarios.errors import EngineError, UsageError, WitnessError, printable
+from scenarios.errors import (
+    CANNOT_FINISH,
+    CannotFinishError,
+    EngineError,
+    UsageError,
+    WitnessError,
+    printable,
+)
 from scenarios.running.shadows import file_in_the_way
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
+
+CRASHED = 70
+"""The exit code after a bug, as of ``sysexits.h``: no verdict on anything."""
 
 COMMANDS = {
     "aggregate": Place("survey", "Hold a survey as the aggregator."),
@@ -49,11 +60,20 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit."""
+    try:
+        _run(arguments)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(CRASHED)
+
+
+def _run(arguments: Sequence[str] | None) -> None:
     in_the_way = file_in_the_way()
     if in_the_way is not None:
         _complain(in_the_way)
         sys.exit(2)
     from protocol.errors import ProtocolError, SurveyError
+    from protocol.surveys.limits import TooMuchError
 
     try:
         code = commands.main(
@@ -76,6 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (UsageError, DatasetError, SurveyError) as error:
         _complain(str(error))
         sys.exit(2)
+    except (CannotFinishError, TooMuchError) as error:
+        _complain(str(error))
+        sys.exit(CANNOT_FINISH)
     except ProtocolError as error:
         _complain("; ".join((str(error), *getattr(error, "__notes__", ()))))
         sys.exit(1)

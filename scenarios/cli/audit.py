@@ -16,6 +16,7 @@ from scenarios.cli.options import (
     FILE,
     FOLDER,
     Amount,
+    budget_options,
     checkpoint_option,
     digest_option,
     json_option,
@@ -28,7 +29,7 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.deployment.disclosures import disclosures
-from scenarios.errors import UsageError
+from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.judging import DELTA, judge
@@ -119,6 +120,7 @@ _ALONE = "--tap and --key are ignored by --worst"
 @witness_key_option
 @witnesses_option
 @json_option
+@budget_options
 def audit(
     transcript: Path,
     observer: str,
@@ -196,6 +198,8 @@ def audit(
         print_report(statement_report(statement(judged)))
         if html is not None:
             click.echo(f"written: {html}")
+    if not found.finished and not found.verification.faults:
+        return CANNOT_FINISH
     return 0 if found.accepted else 1
 
 

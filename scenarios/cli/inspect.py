@@ -14,6 +14,7 @@ from protocol.transcript.reader import TranscriptReader
 from scenarios.cli.options import (
     FILE,
     FOLDER,
+    budget_options,
     checkpoint_option,
     digest_option,
     json_option,
@@ -24,7 +25,7 @@ from scenarios.cli.options import (
     witness_key_option,
     witnesses_option,
 )
-from scenarios.errors import UsageError, printable
+from scenarios.errors import CANNOT_FINISH, UsageError, printable
 from scenarios.files.checkpoints import (
     write_checkpoints,
     write_evidence,
@@ -49,6 +50,7 @@ from scenarios.files.transcripts import Transcript, open_transcript
 @witness_key_option
 @witnesses_option
 @json_option
+@budget_options
 def verify(
     transcript: Path,
     digest: bytes | None,
@@ -61,7 +63,7 @@ def verify(
 ) -> int:
     """Check that TRANSCRIPT is what was recorded.
 
-    Exit 0 if it is intact, 1 with every fault that was found, or if verifying could not finish.
+    Exit 0 if it is intact, 1 with every fault that was found, 3 if it cannot be unpacked.
     """
     if evidence is not None and checkpoint is None:
         raise UsageError("--evidence: expected --checkpoint too")
@@ -82,6 +84,8 @@ def verify(
         from scenarios.report.terminal.statement import verification_report
 
         print_report(verification_report(verification))
+    if verification.unopened is not None and not verification.faults:
+        return CANNOT_FINISH
     return 0 if verification.intact else 1
 
 
@@ -89,6 +93,7 @@ def verify(
 @transcript_argument
 @click.argument("question", metavar="SELECT")
 @json_option
+@budget_options
 def query(transcript: Path, question: str, as_json: bool) -> int:
     """Query TRANSCRIPT in SQL.
 
@@ -112,6 +117,7 @@ def query(transcript: Path, question: str, as_json: bool) -> int:
 
 @click.command()
 @transcript_argument
+@budget_options
 def show(transcript: Path) -> int:
     """Show who said what to whom in TRANSCRIPT, round by round.
 
@@ -131,6 +137,8 @@ def _read_whole(reader: TranscriptReader) -> int:
     """The exit code; standard error says why if the transcript was not read to its end."""
     if reader.fault is not None:
         click.echo(f"sottovoce: reading stopped: {printable(str(reader.fault))}", err=True)
+        if reader.unopened:
+            return CANNOT_FINISH
     elif reader.ending is None:
         click.echo("sottovoce: incomplete: the file has no end", err=True)
     else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 import msgspec
@@ -17,6 +18,14 @@ from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_ke
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.kept_records import TRANSCRIPT, make_way
+from scenarios.running.budget import (
+    BYTES_PER_BYTE,
+    BYTES_PER_SECOND,
+    MEGABYTES,
+    SECONDS,
+    usual_budget,
+    within_budget,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,6 +82,34 @@ def set_option(
         shell_complete=complete,
         help="Set a parameter; repeat for each.",
     )
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def budget_options(command: F) -> F:
+    """``--seconds`` and ``--memory``, of a command whose files may be anybody's."""
+
+    @click.option(
+        "--seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        help=f"How long it may take, by default {SECONDS} s and one more for every "
+        f"{BYTES_PER_SECOND:,} bytes of the files.",
+    )
+    @click.option(
+        "--memory",
+        type=click.IntRange(min=1),
+        metavar="MB",
+        help=f"How much memory it may take, by default {MEGABYTES} MB and {BYTES_PER_BYTE} for "
+        "every MB of the files.",
+    )
+    @functools.wraps(command)
+    def within(seconds: float | None, memory: int | None, **given: Any) -> Any:
+        usual = usual_budget(value for value in given.values() if isinstance(value, Path))
+        with within_budget(seconds or usual[0], memory or usual[1]):
+            return command(**given)
+
+    return cast(F, within)
 
 
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))

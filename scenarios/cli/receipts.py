@@ -33,6 +33,7 @@ from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
     FILE,
     FOLDER,
+    budget_options,
     json_option,
     print_json,
     transcript_argument,
@@ -79,6 +80,7 @@ class _Said(NamedTuple):
 )
 @variant_option
 @json_option
+@budget_options
 def prove(
     transcript: Path,
     party: str | None,
@@ -146,6 +148,7 @@ def prove(
     help="A party's folder: the aggregator's key and the signed words must be those it knows.",
 )
 @json_option
+@budget_options
 def check(
     receipt: Path,
     checkpoint: Path | None,

@@ -29,7 +29,7 @@ CREATE TABLE checkpoint (number INTEGER PRIMARY KEY, note TEXT);
 """
 """Times in seconds since the start; ``round`` counts the aggregator's closings, from 1."""
 
-LOADED_BYTES = 2**29
+LOADED_BYTES = 2**27
 """How much is loaded of any transcript, however short its file is."""
 
 _READING = (

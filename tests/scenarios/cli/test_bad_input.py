@@ -426,7 +426,7 @@ def test_a_bug_is_not_dressed_up_as_bad_input(tmp_path: Path) -> None:
     source = OWN.read_text().replace("town(40, seed=context.seed)", "1 / 0", 1)
     path.write_text(source)
     said = python("-m", "scenarios", "run", f"{path}:plain")
-    assert said.code == 1
+    assert said.code == 70
     assert "ZeroDivisionError" in said.err
 
 

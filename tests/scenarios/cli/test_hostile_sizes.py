@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,19 +215,19 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", BOMBS)
 def test_an_audit_keeps_to_its_memory(name: str, bombs: dict[str, Path]) -> None:
     said = limited("audit", bombs[name])
-    assert (said.code, said.err) == (1, "")
+    assert (said.code, said.err) == (3 if FINDS[name] == "could not finish" else 1, "")
     assert FINDS[name] in said.out
 
 
 @pytest.mark.parametrize("name", ["undelivered", "reasons"])
 def test_so_does_a_query(name: str, bombs: dict[str, Path]) -> None:
     said = limited("query", bombs[name], "SELECT count(*) FROM sent")
-    assert "for a file of this length" in complaint(said, code=1)
+    assert re.search("for a file of this length|could not finish with", complaint(said, code=3))
 
 
 def test_so_does_the_judge_of_a_coalition(bombs: dict[str, Path]) -> None:
     said = limited("audit", bombs["questions"], "--coalition", "aggregator")
-    assert (said.code, said.err) == (1, "")
+    assert (said.code, said.err) == (3, "")
     assert said.out.lower().count("could not finish") == 2
 
 

@@ -132,7 +132,7 @@ def test_a_changed_byte_of_the_wrapper_has_no_verdict(quick: Recorded, tmp_path:
     path = tmp_path / "changed.svt"
     path.write_bytes(content)
     said = sottovoce("verify", path, "--digest", quick.digest)
-    assert said.code == 1
+    assert said.code == 3
     assert "Could not finish: the file cannot be unpacked: byte " in said.out
     assert "fault:" not in said.out
     assert "could not finish: byte " in sottovoce("audit", path).out

@@ -1,0 +1,99 @@
+"""What a command may take for files from somebody else: seconds, and memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from scenarios.errors import CannotFinishError
+
+SECONDS, BYTES_PER_SECOND = 120, 50_000
+"""How long a command may take: so many seconds, and one more for so many bytes of its files."""
+
+MEGABYTES, BYTES_PER_BYTE = 384, 8
+"""How much memory it may take beyond what it begins with, and how much more per byte."""
+
+_MEGABYTE = 2**20
+
+
+_TICK = 0.05
+"""How often it is looked, in seconds: what is allocated in between goes beyond the budget."""
+
+_HARD = 2
+"""By how much more the system lets the memory grow: C code may crash where it gets none."""
+
+
+class _OverBudget(BaseException):
+    """Nothing on the way takes this for an error of what it reads."""
+
+
+def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
+    """The seconds and the megabytes that a command may take for these files."""
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    return SECONDS + size / BYTES_PER_SECOND, MEGABYTES + BYTES_PER_BYTE * size // _MEGABYTE
+
+
+@contextmanager
+def within_budget(seconds: float, megabytes: int) -> Generator[None]:
+    """Let the block take so much and no more. Only a main thread keeps to it, and only on Linux.
+
+    Raises:
+        CannotFinishError: it takes more.
+    """
+    before = _memory()
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield
+        return
+    import resource  # Where there is /proc, there is this.
+
+    out_of_time = f"could not finish within {seconds:,.0f} s; --seconds allows more"
+    out_of_memory = f"could not finish with {megabytes:,} MB of memory; --memory allows more"
+    end, most = time.monotonic() + seconds, before.resident + megabytes * _MEGABYTE
+
+    def look(number: int, frame: FrameType | None) -> None:
+        if time.monotonic() >= end:
+            raise _OverBudget(out_of_time)
+        if (now := _memory()) is not None and now.resident > most:
+            raise _OverBudget(out_of_memory)
+
+    handler = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, _TICK), _TICK)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    ends = (before.data + _HARD * megabytes * _MEGABYTE, soft, hard)
+    limit = min(n for n in ends if n != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    except _OverBudget as over:
+        raise CannotFinishError(str(over)) from None
+    except MemoryError:
+        raise CannotFinishError(out_of_memory) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+class _Memory(NamedTuple):
+    """What this process has, in bytes."""
+
+    resident: int
+    data: int
+
+
+def _memory() -> _Memory | None:
+    """What this process has; None where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            pages = [int(number) for number in file.read().split()]
+    except OSError:
+        return None
+    page = os.sysconf("SC_PAGE_SIZE")
+    return _Memory(resident=pages[1] * page, data=pages[5] * page)

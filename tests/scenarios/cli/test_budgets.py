@@ -1,0 +1,80 @@
+"""A command that reads somebody else's file takes so much and no more, and says so."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+import scenarios.cli.inspect
+from scenarios.cli import CRASHED
+from scenarios.errors import CANNOT_FINISH
+from scenarios.running.budget import MEGABYTES, SECONDS, usual_budget
+from tests.recorded.signed import signed_run
+from tests.recorded.transcripts import sample
+from tests.scenarios.command import complaint, python, sottovoce
+
+COMMANDS = {
+    "verify": ("verify",),
+    "audit": ("audit",),
+    "show": ("show",),
+    "query": ("query", "SELECT count(*) FROM sent"),
+    "prove": ("prove", "party-1"),
+}
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    path = tmp_path / "transcript.svt"
+    path.write_bytes(signed_run().content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["audit", "query"])
+def test_a_command_keeps_to_its_seconds(name: str, transcript: Path) -> None:
+    command, *rest = COMMANDS[name]
+    said = python("-m", "scenarios", command, transcript, *rest, "--seconds", 1e-4)
+    assert complaint(said, CANNOT_FINISH) == "could not finish within 0 s; --seconds allows more"
+
+
+def test_a_command_keeps_to_its_memory(transcript: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(path: Path) -> None:
+        bytearray(2**28)
+        raise AssertionError("it got 256 MB")
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    monkeypatch.setattr(scenarios.cli.inspect, "open_transcript", greedy)
+    says = complaint(sottovoce("verify", transcript, "--memory", 100), CANNOT_FINISH)
+    assert says == "could not finish with 100 MB of memory; --memory allows more"
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_what_a_bug_ends_with_is_no_verdict(
+    transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(path: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(scenarios.cli.inspect, "open_transcript", bug)
+    said = sottovoce("verify", transcript)
+    assert said.code == CRASHED
+    assert "ZeroDivisionError" in said.err
+
+
+def test_the_usual_budget_grows_with_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(10_000_000))
+    assert usual_budget([]) == usual_budget([tmp_path / "missing"]) == (SECONDS, MEGABYTES)
+    assert usual_budget([path]) == (SECONDS + 200, MEGABYTES + 76)
+
+
+def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
+    content = bytearray(sample().content)
+    content[len(content) // 2] ^= 1
+    path = tmp_path / "transcript.svt"
+    path.write_bytes(content)
+    for command, *rest in (COMMANDS[name] for name in ("verify", "show", "query")):
+        assert sottovoce(command, path, *rest).code == CANNOT_FINISH
