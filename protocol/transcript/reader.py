@@ -112,6 +112,7 @@ class Records:
         self._file = Unwrapped(chunks)
         self._parts = iter(self._file)
         self._held = b""
+        self._opened = 0
         self._headed = False
         self._records = self._read()
 
@@ -187,8 +188,9 @@ class Records:
                 break
             parts.append(part)
             held += len(part)
+            self._opened += len(part)
             most = max(HEADER_BYTES, HEADER_RATIO * self.stored)
-            if held > most and not self._headed:
+            if self._opened > most and not self._headed:
                 message = f"a header of more than {most} B in a file of {self.stored} B so far"
                 self.fault = Fault("length", message, self.offset)
                 return False

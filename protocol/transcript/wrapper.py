@@ -97,6 +97,8 @@ class Unwrapped:
         length, missing, last = header, header - sum(map(len, parts)), False
         while not (missing or last):
             head = self._source.take(3)
+            if len(head) < 3:
+                return None
             block = int.from_bytes(head, "little")
             last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
             size = 1 if kind == _RUN else size
@@ -105,8 +107,8 @@ class Unwrapped:
             length += 3 + size
             if kind == _RESERVED or length > MAX_FRAME:
                 raise UnopenedError("malformed or too long zstandard frame", offset=self.stored)
-            parts += [head, self._source.take(size) if len(head) == 3 else b""]
-            missing = 3 + size - len(parts[-2]) - len(parts[-1])
+            parts += [head, self._source.take(size)]
+            missing = size - len(parts[-1])
         return None if missing else b"".join(parts)
 
 
@@ -117,6 +119,9 @@ def _opened(frame: bytes, offset: int) -> bytes:
             # A size that is not stated is a vast one.
             message = f"a frame states a size or a window that is not 1 to {MAX_CONTENT} B"
             raise UnopenedError(message, offset=offset)
+        if not says.has_checksum:
+            # Without, what a malformed frame holds depends on the decoder.
+            raise UnopenedError("a frame without a checksum", offset=offset)
         return zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise UnopenedError(f"malformed zstandard frame: {error}", offset=offset) from error

@@ -120,7 +120,7 @@ def write(
     for old, new in (change or {}).items():
         assert encoded.count(old) == 1
         encoded = encoded.replace(old, new)
-    frame = zstandard.ZstdCompressor(level=1).compress
+    frame = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
     parts = chain([plain([encoded])], _parts(entries, each))
     path.write_bytes(wrapped(parts, frame))
     return path

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from protocol.transcript.verification import verify
 from protocol.transcript.wrapper import MAX_CONTENT, PART_BYTES, UnopenedError, Unwrapped, Wrapper
-from tests.recorded.forgeries import Forgery, wrapped
+from tests.recorded.forgeries import Forgery, compress, wrapped
 from tests.recorded.transcripts import sample
 
 SKIPPABLE = b"\x50\x2a\x4d\x18\x01\x00\x00\x00x"
@@ -45,7 +45,7 @@ def test_large_content_is_cut_into_frames() -> None:
     ids=["a byte", "a run", "a long run", "noise in three blocks"],
 )
 def test_a_frame_cut_anywhere_is_torn(content: bytes) -> None:
-    whole, frame = Wrapper().wrap(b"before"), zstandard.compress(content)
+    whole, frame = Wrapper().wrap(b"before"), compress(content)
     for end in range(1, len(frame), 1 + len(frame) // 99):
         torn = Unwrapped(whole + frame[:end])
         assert list(torn) == [b"before"]
@@ -66,9 +66,10 @@ def test_without_a_wrapper_a_file_is_what_is_in_it() -> None:
     [
         (SKIPPABLE, "not a zstandard frame"),
         (options(write_content_size=False)(b"x" * 9), "states a size or a window"),
-        (zstandard.compress(b""), "states a size or a window"),
-        (zstandard.compress(bytes(MAX_CONTENT + 1)), "states a size or a window"),
-        (zstandard.compress(b"x")[:-1] + b"xy", "not a zstandard frame"),
+        (zstandard.compress(b"x"), "without a checksum"),
+        (compress(b""), "states a size or a window"),
+        (compress(bytes(MAX_CONTENT + 1)), "states a size or a window"),
+        (compress(b"x") + b"y", "not a zstandard frame"),
         (b"\x28\xb5\x2f\xfd\x20\x02\x06\x00\x00", "not a zstandard frame|malformed"),
         (b"\x28\xb5\x2f\xfd\x20\x02\x07\x00\x00", "malformed or too long"),
         (b"\x28\xb5\x2f\xfd\x20\x02" + b"\x00\x00\x00" * (1 << 22), "malformed or too long"),

@@ -1,0 +1,70 @@
+// The header, and the session that it binds (section 2 of the format).
+
+import { compare, concat, hex, same, utf8 } from "./bytes.js";
+import { isSoundPoint, unsigned } from "./ed25519.js";
+import { rootOf } from "./merkle.js";
+import { encode, isArray, isBytes, isInt, isList, isText, Malformed, orNil, Reader } from "./msgpack.js";
+import { sha256 } from "./sha256.js";
+
+const isMap = (value) => value instanceof Map;
+const FIELDS = {
+  variant: isText(),
+  parameters: isMap,
+  survey: isMap,
+  analysis: orNil(isMap),
+  nonce: isBytes(16),
+  session: isBytes(32),
+  roster: isList(isArray(isText(), isBytes(32))),
+  kinds: isList(isText()),
+  max_body: (value) => isInt(value) && value >= 1 && value <= 67174400,
+  recording: (value) => value === "full",
+  seed: orNil((value) => isInt(value) && value >= 0),
+  transport: orNil(isText()),
+  program: isText(),
+};
+const TERMS = ["variant", "parameters", "survey", "analysis", "nonce", "kinds", "max_body"];
+export const LAST_KINDS = ["Closed", "Declined", "Left", "Head"];
+
+function must(holds, what) {
+  if (!holds) throw new Malformed(what);
+}
+
+function checkRoster(roster) {
+  const ids = new Set();
+  const keys = new Set();
+  must(roster[0]?.[0] === "aggregator", "the roster does not begin with the aggregator");
+  for (const [id, key] of roster) {
+    must(/^(?=.{1,63}$)[a-z0-9]+(-+[a-z0-9]+)*$/.test(id) && id !== "record" && id !== "switch", `not an id: ${id}`);
+    must(isSoundPoint(key), `${id}'s key is not sound`);
+    ids.add(id);
+    keys.add(unsigned(key));
+  }
+  must(ids.size === roster.length && keys.size === roster.length, "the roster has an id or a key twice");
+}
+
+export const rosterRoot = (roster) => rootOf(roster.map(([id, key]) => concat(key, utf8(id))));
+
+export const sessionOf = (terms, roster, members) =>
+  sha256(utf8("sottovoce session 2\0"), encode([terms, roster, members]));
+
+/** The header's fields by name; throws Malformed where the bytes are no header. */
+export function parseHeader(bytes) {
+  const reader = new Reader(bytes);
+  const header = {};
+  const written = {};
+  must(reader.take(1)[0] === 0x80 + Object.keys(FIELDS).length, "not a map of so many fields");
+  for (const [name, isRight] of Object.entries(FIELDS)) {
+    must(reader.value() === name, `expected the field ${name}`);
+    const from = reader.at;
+    header[name] = reader.value();
+    written[name] = bytes.subarray(from, reader.at);
+    must(isRight(header[name]), `${name} is not as it should be`);
+  }
+  reader.end();
+  checkRoster(header.roster);
+  must(new Set(header.kinds).size === header.kinds.length, "a kind occurs twice");
+  must(LAST_KINDS.every((kind) => header.kinds.includes(kind)), "a kind that all have is missing");
+  const terms = sha256(Uint8Array.of(0x90 + TERMS.length), ...TERMS.map((name) => written[name]));
+  must(same(header.session, sessionOf(terms, rosterRoot(header.roster), header.roster.length)), "another session follows");
+  return header;
+}

@@ -1,0 +1,51 @@
+"""The second verifier, of ``docs/verifier``, run by node on many files at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.transcript.verification import Verification, verify
+
+FOLDER = Path(__file__).parents[2] / "docs" / "verifier"
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node (Debian's nodejs) is not installed")
+
+
+def judged(folder: Path, files: Sequence[bytes], *options: str) -> list[dict[str, Any]]:
+    """What the second verifier says of each file."""
+    paths = [folder / f"{i}.svt" for i in range(len(files))]
+    for path, file in zip(paths, files, strict=True):
+        path.write_bytes(file)
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, FOLDER / "verify.js", *options, *paths],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def verdict(found: Verification) -> str:
+    """The verdict in the words of the format's description."""
+    if found.faults:
+        return "not sound"
+    if found.unopened is not None:
+        return "could not finish"
+    return "accepted" if found.complete else "incomplete"
+
+
+def disagreements(folder: Path, files: Sequence[bytes]) -> list[tuple[int, str, str]]:
+    """Which files the two judge differently: number, the first's verdict and the second's."""
+    seconds = [second["verdict"] for second in judged(folder, files)]
+    firsts = [verdict(verify(file)) for file in files]
+    pairs = enumerate(zip(firsts, seconds, strict=True))
+    return [(i, first, second) for i, (first, second) in pairs if first != second]

@@ -1,0 +1,69 @@
+"""The two verifiers agree: on sound files, and on damaged and forged ones."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from protocol.simulation.setting import setting_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import verify
+from tests.every_variant import examples
+from tests.recorded.runs import Run
+from tests.recorded.signed import signed_run
+from tests.recorded.transcripts import sample, signed_sample
+from tests.verifier.javascript import disagreements, judged, needs_node, verdict
+from tests.verifier.mutations import mutations
+
+pytestmark = needs_node
+
+
+@functools.cache
+def sound() -> list[bytes]:
+    return [sample().content, signed_sample().content, signed_run().content]
+
+
+def test_they_find_the_same_in_sound_files(tmp_path: Path) -> None:
+    for second, file in zip(judged(tmp_path, sound()), sound(), strict=True):
+        first = verify(file)
+        assert first.digest is not None
+        assert (second["verdict"], second["broken"]) == ("accepted", [])
+        assert first.intact
+        assert (second["size"], second["digest"]) == (first.size, first.digest.hex())
+
+
+def test_the_transcript_of_every_variant_is_accepted(tmp_path: Path) -> None:
+    files = [
+        Run(setting_of(example.variant, example.records, seed=1), signed=True).content
+        for example in examples()
+    ]
+    assert {second["verdict"] for second in judged(tmp_path, files)} == {"accepted"}
+
+
+def test_they_agree_on_mutations(tmp_path: Path) -> None:
+    files = mutations(sound(), 300, seed=1)
+    assert disagreements(tmp_path, files) == []
+    verdicts = {verdict(verify(file)) for file in files}
+    assert verdicts == {"accepted", "not sound", "incomplete", "could not finish"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 7))
+def test_they_agree_on_many_mutations(tmp_path: Path, seed: int) -> None:
+    assert disagreements(tmp_path, mutations(sound(), 1000, seed)) == []
+
+
+def test_what_was_published_is_compared(tmp_path: Path) -> None:
+    run = signed_run()
+    note = tmp_path / "checkpoint"
+    reader = TranscriptReader(run.content)
+    list(reader)
+    note.write_text(reader.notes[-1], encoding="utf-8")
+    files = [run.content, sample().content]
+    found = judged(tmp_path, files, "--checkpoint", str(note))
+    assert [second["verdict"] for second in found] == ["accepted", "not sound"]
+    assert found[1]["broken"][0]["rule"] == "published"
+    found = judged(tmp_path, files, "--digest", sample().digest.hex())
+    assert [second["verdict"] for second in found] == ["not sound", "accepted"]
