@@ -3,6 +3,7 @@
 import { compare, concat, hex, same, utf8 } from "./bytes.js";
 import { isSoundPoint, unsigned } from "./ed25519.js";
 import { rootOf } from "./merkle.js";
+import { isKinds } from "./kinds.js";
 import { encode, isArray, isBytes, isInt, isList, isText, Malformed, orNil, Reader } from "./msgpack.js";
 import { sha256 } from "./sha256.js";
 
@@ -15,15 +16,13 @@ const FIELDS = {
   nonce: isBytes(16),
   session: isBytes(32),
   roster: isList(isArray(isText(), isBytes(32))),
-  kinds: isList(isText()),
-  max_body: (value) => isInt(value) && value >= 1 && value <= 67174400,
+  kinds: isKinds,
   recording: (value) => value === "full",
   seed: orNil((value) => isInt(value) && value >= 0),
   transport: orNil(isText()),
   program: isText(),
 };
-const TERMS = ["variant", "parameters", "survey", "analysis", "nonce", "kinds", "max_body"];
-export const LAST_KINDS = ["Closed", "Declined", "Left", "Head"];
+const TERMS = ["variant", "parameters", "survey", "analysis", "nonce", "kinds"];
 
 function must(holds, what) {
   if (!holds) throw new Malformed(what);
@@ -62,8 +61,6 @@ export function parseHeader(bytes) {
   }
   reader.end();
   checkRoster(header.roster);
-  must(new Set(header.kinds).size === header.kinds.length, "a kind occurs twice");
-  must(LAST_KINDS.every((kind) => header.kinds.includes(kind)), "a kind that all have is missing");
   const terms = sha256(Uint8Array.of(0x90 + TERMS.length), ...TERMS.map((name) => written[name]));
   must(same(header.session, sessionOf(terms, rosterRoot(header.roster), header.roster.length)), "another session follows");
   return header;

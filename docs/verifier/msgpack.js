@@ -15,8 +15,9 @@ export class Float {
 }
 
 export class Reader {
-  constructor(bytes) {
+  constructor(bytes, { sorted = true } = {}) {
     this.bytes = bytes;
+    this.sorted = sorted; // whether the keys of maps are
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     this.at = 0;
   }
@@ -49,7 +50,13 @@ export class Reader {
     return value >= Number.MIN_SAFE_INTEGER ? Number(value) : value;
   }
 
-  /** How many bytes or items follow, if the form is one of `first`, `first` + 1, ... of 1, 2, 4 bytes. */
+  float() {
+    this.take(8);
+    const value = this.view.getFloat64(this.at - 8);
+    if (Number.isNaN(value)) throw new Malformed("a float that is no number");
+    return new Float(value);
+  }
+
   string(length) {
     try {
       return text(this.take(length));
@@ -72,7 +79,7 @@ export class Reader {
       const key = this.value(0);
       if (typeof key !== "string") throw new Malformed("a key that is not text");
       const bytes = utf8(key);
-      if (last !== null && compare(last, bytes) >= 0) throw new Malformed("keys out of order");
+      if (map.has(key) || (this.sorted && last !== null && compare(last, bytes) > 0)) throw new Malformed("keys out of order");
       last = bytes;
       map.set(key, this.value(depth - 1));
     }
@@ -94,7 +101,7 @@ export class Reader {
       case 0xc4: return this.take(this.unsigned(1, 0));
       case 0xc5: return this.take(this.unsigned(2, 2 ** 8));
       case 0xc6: return this.take(this.unsigned(4, 2 ** 16));
-      case 0xcb: return new Float(new DataView(this.take(8).slice().buffer).getFloat64(0));
+      case 0xcb: return this.float();
       case 0xcc: return this.unsigned(1, 2 ** 7);
       case 0xcd: return this.unsigned(2, 2 ** 8);
       case 0xce: return this.unsigned(4, 2 ** 16);

@@ -106,7 +106,8 @@ class Transcript {
       this.check(false, "header", error.message);
       throw new End();
     }
-    this.kinds = new Set(this.header.kinds);
+    this.kinds = new Map(this.header.kinds.map((kind) => [kind[0], kind]));
+    this.longest = Math.max(...this.header.kinds.map(([, most]) => most));
     for (const [id, key] of this.header.roster) {
       this.members.set(id, { id, key, tree: new Tree(), envelopes: new Map(), last: -1 });
     }
@@ -119,7 +120,7 @@ class Transcript {
     this.check(sender, "sender", `${from} is not in the roster`);
     this.check(to === "record" || this.members.has(to), "recipient", `${to} is not in the roster`);
     this.check(this.kinds.has(kind), "kind", `${kind} is not among the kinds`);
-    this.check(body.length <= this.header.max_body, "body-size", "too large a body");
+    this.check(body.length <= (this.kinds.get(kind)?.[1] ?? Infinity), "body-size", "too large a body");
     if (!sender) return;
     this.check(!this.departed.has(from), "departed", `${from} sends and is gone`);
     this.check(!sender.head, "head", `${from} sends after its head`);
@@ -270,7 +271,7 @@ async function read(file, transcript) {
     }
     while (queue.length >= 4) {
       const length = new DataView(queue.peek(4).slice().buffer).getUint32(0);
-      const most = transcript.header ? transcript.header.max_body + 65536 : MOST_HEADER;
+      const most = transcript.header ? transcript.longest + 65536 : MOST_HEADER;
       if (!transcript.check(length <= most, "length", `a record of ${length} bytes`)) throw new End();
       if (queue.length < 4 + length) break;
       queue.take(4);
@@ -313,7 +314,7 @@ export async function verify(file, { digest = null, checkpoint = null, witnesses
   if (outside && (!unopened || transcript.demandedRoot)) await transcript.published(witnesses.map(parseWitness), atLeast);
   const incomplete = torn || !transcript.ending?.complete;
   return {
-    verdict: transcript.broken.length ? "not sound" : unopened ? "could not finish" : incomplete ? "incomplete" : "accepted",
+    verdict: unopened ? "could not finish" : transcript.broken.length ? "not sound" : incomplete ? "incomplete" : "accepted",
     broken: transcript.broken,
     unopened,
     digest: found && hex(found),

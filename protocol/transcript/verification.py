@@ -123,7 +123,8 @@ class Verification:
     @property
     def verdict(self) -> Verdict:
         """What verifying came to (section 5 of the document)."""
-        if self.unopened is not None:
+        ended = any(fault.rule in ("magic", "length", "header") for fault in self.faults)
+        if self.unopened is not None and not ended:
             return "could not finish"
         if self.faults:
             return "not sound"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol.transcript.verification import Verification, verify
+from protocol.transcript.verification import verify
 
 FOLDER = Path(__file__).parents[2] / "docs" / "verifier"
 NODE = shutil.which("node")
@@ -34,18 +34,9 @@ def judged(folder: Path, files: Sequence[bytes], *options: str) -> list[dict[str
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def verdict(found: Verification) -> str:
-    """The verdict in the words of the format's description."""
-    if found.faults:
-        return "not sound"
-    if found.unopened is not None:
-        return "could not finish"
-    return "accepted" if found.complete else "incomplete"
-
-
 def disagreements(folder: Path, files: Sequence[bytes]) -> list[tuple[int, str, str]]:
     """Which files the two judge differently: number, the first's verdict and the second's."""
     seconds = [second["verdict"] for second in judged(folder, files)]
-    firsts = [verdict(verify(file)) for file in files]
+    firsts = [verify(file).verdict for file in files]
     pairs = enumerate(zip(firsts, seconds, strict=True))
     return [(i, first, second) for i, (first, second) in pairs if first != second]

@@ -14,7 +14,7 @@ from tests.every_variant import examples
 from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
-from tests.verifier.javascript import disagreements, judged, needs_node, verdict
+from tests.verifier.javascript import disagreements, judged, needs_node
 from tests.verifier.mutations import mutations
 
 pytestmark = needs_node
@@ -45,7 +45,7 @@ def test_the_transcript_of_every_variant_is_accepted(tmp_path: Path) -> None:
 def test_they_agree_on_mutations(tmp_path: Path) -> None:
     files = mutations(sound(), 300, seed=1)
     assert disagreements(tmp_path, files) == []
-    verdicts = {verdict(verify(file)) for file in files}
+    verdicts = {verify(file).verdict for file in files}
     assert verdicts == {"accepted", "not sound", "incomplete", "could not finish"}
 
 
