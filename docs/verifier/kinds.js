@@ -14,7 +14,7 @@ const FIELDS_OF_ALL = {
 const isFloat = (value) => value instanceof Float;
 const isNumber = (value) => isInt(value) || isFloat(value);
 const isLongest = orNil(isCount);
-const isShape = (value) => isList(isArray(isCount, isLongest))(value) && value.length <= 8;
+const isShape = (value) => isList(isArray(isCount, isCount))(value) && value.length <= 8;
 const isFields = (depth) => isList(isArray(isText(), isType(depth)));
 
 /** Whether a value is a type whose own types are nested at most so deep. */

@@ -26,10 +26,10 @@ function base64Of(spelled, length) {
 }
 
 function signatureLine(line) {
-  const match = /^\u2014 ([^\s+\p{White_Space}\p{Cc}]+) ([^ ]+)$/u.exec(line);
+  const match = /^\u2014 ([^+\p{White_Space}\x00-\x1f]+) ([^ ]+)$/u.exec(line);
   if (!match) throw new Error("not a signature's line");
   const bytes = fromBase64(match[2]);
-  if (bytes.length < 5) throw new Error("a signature's line without a signature");
+  if (bytes.length < 4) throw new Error("a signature's line of fewer than four bytes");
   return { name: match[1], hash: bytes.subarray(0, 4), signature: bytes.subarray(4) };
 }
 
@@ -64,7 +64,7 @@ export async function isSigned(checkpoint) {
 
 /** A witness's verifier key: `<name>+<hash>+<base64>`. */
 export function parseWitness(spelled) {
-  const match = /^([^\s+\p{White_Space}\p{Cc}]+)\+([0-9a-f]{8})\+([^+]+|.*)$/u.exec(spelled);
+  const match = /^([^+\p{White_Space}\x00-\x1f]+)\+([0-9a-f]{8})\+(.*)$/u.exec(spelled);
   if (!match) throw new Error("not a verifier key");
   const bytes = base64Of(match[3], 33);
   const witness = { name: match[1], key: bytes.subarray(1), hash: keyHash(match[1], COSIGNATURE, bytes.subarray(1)) };

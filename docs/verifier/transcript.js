@@ -63,16 +63,11 @@ class Transcript {
     const inner = content.length > 1024 ? concat(Uint8Array.of(0), sha256(content)) : content;
     this.tree.add(leafHash(concat(salt, inner)));
     this.hasLast = false;
-    this.passDemanded();
-  }
-
-  passDemanded() {
     if (BigInt(this.tree.size) === this.demanded?.size) this.demandedRoot = this.tree.root();
   }
 
   async start(secret) {
     this.secret = await crypto.subtle.importKey("raw", secret, "AES-CTR", false, ["encrypt"]);
-    this.passDemanded();
   }
 
   async record(content) {
@@ -200,7 +195,7 @@ class Transcript {
   }
 
   isOurs({ session, key }) {
-    return same(session, this.header.session) && same(key, this.header.roster[0][1]);
+    return this.header && same(session, this.header.session) && same(key, this.header.roster[0][1]);
   }
 
   canonicalDigest() {

@@ -150,7 +150,10 @@ def _read_line(line: str) -> tuple[str, bytes]:
     found = _SIGNED.fullmatch(line)
     if found is None:
         raise ValueError("malformed note: not a line of a signature")
-    return found[1], from_base64(found[2])
+    signature = from_base64(found[2])
+    if len(signature) < 4:
+        raise ValueError("malformed note: a signature line without the id of a key")
+    return found[1], signature
 
 
 def key_id(name: str, kind: int, key: bytes) -> bytes:

@@ -29,7 +29,7 @@ NAME_CHARACTERS = 255
 
 MAX_TIME = (1 << 63) - 1
 
-_NAME = re.compile(r"[^\s+\x00-\x1f\x7f]+")
+_NAME = re.compile(r"[^\s+\x00-\x1f]+")
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
 _TIME = struct.Struct(">Q")
 

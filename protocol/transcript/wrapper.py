@@ -22,7 +22,7 @@ PART_BYTES = 1 << 20
 """The most bytes that a recorder puts into one frame."""
 
 _CHECKSUM = 1 << 2
-_RUN, _RESERVED = 1, 3
+_RUN, _COMPRESSED, _RESERVED = 1, 2, 3
 _LEVEL = 3
 _SLICE = 1 << 20
 
@@ -95,12 +95,14 @@ class Unwrapped:
         header = zstandard.frame_header_size(start + parts[1])
         parts.append(self._source.take(header - len(start) - 1))
         length, missing, last = header, header - sum(map(len, parts)), False
+        compressed = False
         while not (missing or last):
             head = self._source.take(3)
             if len(head) < 3:
                 return None
             block = int.from_bytes(head, "little")
             last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
+            compressed |= kind == _COMPRESSED
             size = 1 if kind == _RUN else size
             if last and parts[1][0] & _CHECKSUM:
                 size += 4
@@ -109,7 +111,12 @@ class Unwrapped:
                 raise UnopenedError("malformed or too long zstandard frame", offset=self.stored)
             parts += [head, self._source.take(size)]
             missing = size - len(parts[-1])
-        return None if missing else b"".join(parts)
+        if missing:
+            return None
+        if compressed and not parts[1][0] & _CHECKSUM:
+            # What a malformed frame holds would depend on the decoder.
+            raise UnopenedError("a compressed frame without a checksum", offset=self.stored)
+        return b"".join(parts)
 
 
 def _opened(frame: bytes, offset: int) -> bytes:
@@ -119,9 +126,6 @@ def _opened(frame: bytes, offset: int) -> bytes:
             # A size that is not stated is a vast one.
             message = f"a frame states a size or a window that is not 1 to {MAX_CONTENT} B"
             raise UnopenedError(message, offset=offset)
-        if not says.has_checksum:
-            # Without, what a malformed frame holds depends on the decoder.
-            raise UnopenedError("a frame without a checksum", offset=offset)
         return zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise UnopenedError(f"malformed zstandard frame: {error}", offset=offset) from error

@@ -829,12 +829,14 @@ def crowded(extra: int) -> list[Chunk]:
         most = (1 << 17) // each
         sizes = [most] * (count // most) + [count % most]
         size = sum(map(len, start)) + each * count + len(ending)
+        content = b"".join(start) + REFUSED * count + ending
         return [
-            frame_header(size, window=WINDOW),
+            frame_header(size, window=WINDOW, flags=4),
             *(raw_block(chunk) for chunk in start),
             repeat_block(REFUSED, each, each * (sizes[0] - 1)),
             *(repeat_block(b"", each, each * size) for size in sizes[1:]),
             raw_block(ending, last=True),
+            checksum_of(content),
         ]
 
     [*_, ending] = ended(opened()).chunks
@@ -1493,6 +1495,9 @@ def wrapper() -> Iterator[Case]:
         ),
     ):
         yield verdict(f"wrapped: {name}", parts, UNOPENED)
+    alike = frame_header(3 * len(REFUSED)) + repeat_block(REFUSED, len(REFUSED), 2 * len(REFUSED))
+    chunks = [frame(opened().log), alike + LAST]
+    yield verdict("wrapped: a compressed block and no checksum", chunks, UNOPENED)
     first, second = frame(log[:half]), frame(log[half:])
     for name, parts in (
         ("in the magic of a frame", [first, second[:3]]),

@@ -18,20 +18,21 @@ NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node (Debian's nodejs) is not installed")
 
 
+def node(script: Path, *arguments: str | Path) -> str:
+    """What a script prints."""
+    assert NODE is not None
+    done = subprocess.run([NODE, script, *arguments], capture_output=True, text=True, check=False)
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
 def judged(folder: Path, files: Sequence[bytes], *options: str) -> list[dict[str, Any]]:
     """What the second verifier says of each file."""
     paths = [folder / f"{i}.svt" for i in range(len(files))]
     for path, file in zip(paths, files, strict=True):
         path.write_bytes(file)
-    assert NODE is not None
-    done = subprocess.run(
-        [NODE, FOLDER / "verify.js", *options, *paths],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not done.stderr, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    said = node(FOLDER / "verify.js", *options, *paths)
+    return [json.loads(line) for line in said.splitlines()]
 
 
 def disagreements(folder: Path, files: Sequence[bytes]) -> list[tuple[int, str, str]]:

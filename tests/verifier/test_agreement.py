@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.every_variant import examples
 from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
-from tests.verifier.javascript import disagreements, judged, needs_node
+from tests.verifier.javascript import disagreements, judged, needs_node, node
 from tests.verifier.mutations import mutations
 
 pytestmark = needs_node
@@ -67,3 +68,16 @@ def test_what_was_published_is_compared(tmp_path: Path) -> None:
     assert found[1]["broken"][0]["rule"] == "published"
     found = judged(tmp_path, files, "--digest", sample().digest.hex())
     assert [second["verdict"] for second in found] == ["not sound", "accepted"]
+
+
+def test_vectors_of_transcripts_get_their_verdicts() -> None:
+    script, folder = Path(__file__).parent / "vectors.mjs", Path(__file__).parents[1] / "vectors"
+    file = folder / "transcript" / "transcripts.json"
+    cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    said = json.loads(node(script, file))
+    assert said.keys() == {case["name"] for case in cases}
+    for case in cases:
+        says, found = said[case["name"]]
+        assert says == case["verdict"], case["name"]
+        if "found" in case:
+            assert found == [case["found"][name] for name in ("size", "root", "digest")]
