@@ -65,6 +65,14 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 NAME_CHARACTERS = 255
 """The longest name of a member, a link or a kind that is read at all; ids are shorter."""
 
+MAX_NUMBER = (1 << 63) - 1
+"""The largest number that a record holds: every reader has an integer type for it."""
+
+NO_ROUND = -1
+"""The round, in a closing or a head, of a kind that carries none."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
+
 Name = Annotated[PartyId, msgspec.Meta(max_length=NAME_CHARACTERS)]
 
 
@@ -114,24 +122,37 @@ class Left(Message, frozen=True):
     reason: str
 
 
-class Head(Message, frozen=True):
-    """A party's last word, said to the record: it signs all that it has said before.
+class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A wait of a party's role that has returned, as its head lists it.
 
-    ``root`` is that of the Merkle tree over its ``count`` envelopes so far, in order of ``seq``;
-    ``signature`` is by its identity key (``protocol.session.heads``).
+    Args:
+        said: how many envelopes the party had sent by then.
+        kind: of the messages that it waited for.
+        round: of them; ``NO_ROUND`` for a kind without rounds.
+        heard: (place of the sender on the roster, seq) of what it returned, by rising place.
     """
 
-    count: int
-    root: bytes
-    signature: bytes
+    said: Count
+    kind: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
+    round: Annotated[int, msgspec.Meta(ge=NO_ROUND, le=MAX_NUMBER)]
+    heard: tuple[tuple[Count, Count], ...]
+
+
+class Head(Message, frozen=True):
+    """A party's last word, said to the record: it signs all that it has said and heard before.
+
+    ``waits`` are those of its role, in the order in which they returned; ``signature`` is by its
+    identity key (``protocol.session.heads``).
+    """
+
+    scalar_bytes: ClassVar[int | str] = 1 << 17
+
+    waits: tuple[Wait, ...]
+    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 
 
 KERNEL_KINDS: tuple[type[Message], ...] = (Closed, Declined, Left, Head)
 """Kinds that every variant has without declaring them."""
-
-
-NO_ROUND = -1
-"""``Closed.round`` of a kind that carries no round."""
 
 
 ROLE_STREAM = "role"

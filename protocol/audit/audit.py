@@ -6,7 +6,7 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -115,7 +115,7 @@ def audit(
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
     reading = _Reading(charter, observer, known.values(), held)
-    fold(walk(charter.codec, reader, held), reading, *folds)
+    fold(walk(charter.codec, reader, held), reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
     if reading.unread is not None:
         findings.append(reading.unread)
@@ -240,6 +240,9 @@ class _Reading(Fold):
         if self.stopped is None:
             return None
         return Finding(f"could not finish: {self.stopped}", (self._number,))
+
+    def start(self, heads: Mapping[PartyId, bytes]) -> None:
+        self.ledger.start(heads)
 
     def add(self, step: Step) -> None:
         self._number = step.number

@@ -1,41 +1,42 @@
-"""What had reached each party's role, from a transcript: what a ledger judges its words by.
+"""What each party's role had heard when it spoke, from a transcript: what its words are judged by.
 
-It notes what a party's machine notes (``Machine.receive``). Of what was delivered, a machine keeps
-from its role:
-
-- what is malformed, of a kind of the kernel, or the second of its sender, kind and round: so does
-  this.
-- what was late. A wait is over before its sender has answered or left only if it was timed, and
-  then the party says on record who was not counted.
-- what there was no room for. If the aggregator said it, the role ends; else ``Seen`` forgets that
-  sender and kind, here and there.
-- what came after the role's end. After it a party says nothing that costs.
-- what repeats a number. The record marks what the network doubled, and envelopes of one sender to
-  one recipient do not overtake each other.
+A party's signed head lists what its waits returned, and when: that is what it had heard. Of a party
+that has signed nothing, nobody knows; what was delivered to it stands for that.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
 from protocol.audit.walk import Step
-from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
+from protocol.errors import TranscriptError
+from protocol.messages import AGGREGATOR, Envelope, Head, Message, PartyId, Wait
 from protocol.session.charter import Charter
-from protocol.session.roles import Seen, Topic, topic_of
+from protocol.session.roles import Seen
 from protocol.session.variant import heeded
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered
 
+_HEADS = msgspec.msgpack.Decoder(Head)
+
 
 class Hearing:
-    """Collects what had reached the parties' roles, from the steps of a transcript.
+    """Collects what the parties had heard, from the steps of a transcript.
 
     What the aggregator hears is left out: its own messages are never charged.
 
     Args:
         charter: the survey.
+        heads: the bodies of the parties' sound heads (``Verification.heads``).
         held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
+    def __init__(
+        self, charter: Charter, heads: Mapping[PartyId, bytes], held: Held = UNLIMITED
+    ) -> None:
         self._charter = charter
         self._held = held
         self._counted: dict[int, Message] = {}
@@ -43,37 +44,55 @@ class Hearing:
         kinds = charter.variant.kinds(len(charter.roster.parties))
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
         self._seen: dict[PartyId, Seen] = {}
-        # Whose answers a wait ran out for, as bits in roster order.
-        self._missed: dict[tuple[PartyId, Topic], int] = {}
+        # Of who has signed: the waits to come, and what has come of what they return.
+        self._waits: dict[PartyId, deque[Wait]] = {}
+        self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}
+        for party, body in heads.items() if self._heeded else ():
+            waits = [wait for wait in _HEADS.decode(body).waits if wait.kind in self._heeded]
+            self._waits[party] = deque(waits)
+            self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)
 
-    def of(self, member: PartyId) -> Seen:
-        """What had reached a member so far."""
-        return self._seen.get(member, Seen())
+    def of(self, member: PartyId, seq: int) -> Seen:
+        """What a member had heard when it said its envelope of this number.
+
+        Raises:
+            TranscriptError: it has signed for what the record does not show before.
+        """
+        seen, waits = self._seen.setdefault(member, Seen()), self._waits.get(member)
+        while waits and waits[0].said <= seq:
+            for place, number in waits[0].heard:
+                sender, _ = self._charter.roster.members[place]
+                message = self._came[member][place, number]
+                if message is None:
+                    raise TranscriptError(
+                        f"{member} #{seq}: it had heard {sender} #{number}, which is not before it"
+                    )
+                seen.add(sender, message)
+            waits.popleft()
+        return seen
 
     def add(self, step: Step) -> None:
         """Take the next step, as ``Fold.add``."""
         envelope, message = step.envelope, step.message
-        if envelope is None or message is None:
-            return
-        if isinstance(step.entry, Delivered):
-            if envelope.recipient == step.entry.recipient != envelope.sender:
-                self._delivered(envelope, message)
-        elif isinstance(message, Closed) and envelope.recipient == RECORD:
-            self._closed(envelope.sender, message)
-
-    def _delivered(self, envelope: Envelope, message: Message) -> None:
-        sender, recipient = envelope.sender, envelope.recipient
         if (
-            envelope.kind not in self._heeded
-            or recipient == AGGREGATOR
+            not isinstance(step.entry, Delivered)
+            or envelope is None
+            or message is None
+            or envelope.kind not in self._heeded
+            or not envelope.recipient == step.entry.recipient != envelope.sender
+            or envelope.recipient == AGGREGATOR
             or envelope.session != self._charter.session
-            or sender not in self._charter.roster
+            or envelope.sender not in self._charter.roster
         ):
             return
-        missed = self._missed.get((recipient, topic_of(message)), 0)
-        if not missed >> self._charter.roster.position[sender] & 1:
+        came = self._came.get(envelope.recipient)
+        slot = self._charter.roster.position[envelope.sender], envelope.seq
+        if came is None:
             self._keep(envelope, message)
-            self._seen.setdefault(recipient, Seen()).add(sender, message)
+            self._seen.setdefault(envelope.recipient, Seen()).add(envelope.sender, message)
+        elif slot in came:
+            self._keep(envelope, message)
+            came[slot] = message
 
     def _keep(self, envelope: Envelope, message: Message) -> None:
         # One that was sent to many is one object, and is never forgotten (``Seen``).
@@ -81,19 +100,8 @@ class Hearing:
             self._held.take(self._charter.codec.held_bytes(message, envelope.body))
             self._counted[id(message)] = message
 
-    def _closed(self, party: PartyId, closed: Closed) -> None:
-        """A party's wait is over: what had not come by then never reaches its role."""
-        if party == AGGREGATOR or closed.of not in self._heeded:
-            return
-        roster = self._charter.roster
-        try:
-            awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
-        except ValueError:
-            return  # No machine says this.
-        missed = set(awaited).difference(counted)
-        topic, seen = (closed.of, closed.round), self._seen.get(party)
-        before = self._missed.get((party, topic), 0)
-        self._missed[party, topic] = before | int.from_bytes(roster.bitmap(missed), "little")
-        if seen is not None:
-            for sender in missed:
-                seen.drop(sender, topic)
+
+def heads_of(steps: Iterable[Step]) -> dict[PartyId, bytes]:
+    """The bodies of all heads, of a record that is known to be sound."""
+    said = (step.envelope for step in steps if isinstance(step.message, Head))
+    return {envelope.sender: envelope.body for envelope in said if envelope is not None}

@@ -134,7 +134,8 @@ class LedgerWriter:
         self._accountant = PureAccountant()
         # What is taken to be told where nobody knows better.
         self._everything = Plain(charter.variant.survey.names)
-        self._hearing = Hearing(charter, held)
+        self._held = held
+        self._hearing = Hearing(charter, {}, held)
         self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
         # Of those who see whatever passes nothing has to be noted.
@@ -145,6 +146,10 @@ class LedgerWriter:
         self.malformed: list[str] = []
         self.summed: PrivacyEvent = Public()
         """What a contribution to a secure sum tells in the end, by the latest one on record."""
+
+    def start(self, heads: Mapping[PartyId, bytes]) -> None:
+        """Take the parties' heads, as ``Fold.start``."""
+        self._hearing = Hearing(self._charter, heads, self._held)
 
     def add(self, step: Step) -> None:
         """Take the next step, as ``Fold.add``."""
@@ -217,9 +222,9 @@ class LedgerWriter:
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
         """What a message tells; the answers themselves if its variant cannot say."""
-        variant, seen = self._charter.variant, self._hearing.of(envelope.sender)
         try:
-            return event_of(variant, message, seen)
+            seen = self._hearing.of(envelope.sender, envelope.seq)
+            return event_of(self._charter.variant, message, seen)
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = f"what it reveals is unknown ({type(error).__name__})"

@@ -5,7 +5,7 @@ What is under way is kept only here. It is counted, so that a hostile file canno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -53,6 +53,9 @@ class Fold:
     """
 
     stopped: TooMuchError | None = None
+
+    def start(self, heads: Mapping[PartyId, bytes]) -> None:
+        """Take the bodies of the parties' sound heads, before the first step."""
 
     def add(self, step: Step) -> None:
         """Take the next step.
@@ -201,9 +204,17 @@ def steps(
     return chain.from_iterable(walk(codec, entries, held, bodies=bodies))
 
 
-def fold(blocks: Iterable[Sequence[Step]], *folds: Fold) -> None:
-    """Give every step to every fold, or as many as it has room for."""
+def fold(
+    blocks: Iterable[Sequence[Step]], *folds: Fold, heads: Mapping[PartyId, bytes] | None = None
+) -> None:
+    """Give every step to every fold, or as many as it has room for.
+
+    Args:
+        heads: the bodies of the parties' sound heads; without, all are taken for unsigned.
+    """
     going = list(folds)
+    for each in going:
+        each.start(heads or {})
     try:
         for block in blocks:
             for each in tuple(going):

@@ -35,9 +35,9 @@ class Tree:
         self._peaks: list[bytes] = []
         self.count = 0
 
-    def append(self, leaf: bytes) -> None:
-        """Add one leaf at the end."""
-        top = _sha256(b"\x00" + leaf).digest()
+    def append(self, leaf: bytes) -> bytes:
+        """Add one leaf at the end; returns its hash."""
+        top = hashed = _sha256(b"\x00" + leaf).digest()
         count = self.count
         peaks = self._peaks
         while count & 1:
@@ -45,6 +45,7 @@ class Tree:
             count >>= 1
         peaks.append(top)
         self.count += 1
+        return hashed
 
     def extend(self, hashes: Iterable[bytes]) -> None:
         """Add leaves at the end, given by their leaf hashes: faster than one by one."""

@@ -1,62 +1,87 @@
-"""Heads: what a party signs of its own words when it has ended, and whether a head fits them."""
+"""Heads: what a party signs when it has ended, of all that it has said and heard."""
 
 from __future__ import annotations
 
 import msgspec
 
 from protocol.crypto.merkle import Tree
-from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, PartyId
-from protocol.session.roster import Identity, is_signature
+from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, PartyId, Wait
+from protocol.session.roster import Identity
 from protocol.wire.canonical import canonical
 
-HEAD_PURPOSE = b"sottovoce head 1\0"
+HEAD_PURPOSE = b"sottovoce head 2\0"
 """What every signed head begins with: no other signature of this program does."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _HEADS = msgspec.msgpack.Decoder(Head)
+_WAITS = msgspec.msgpack.Decoder(Wait)
 
 
-def head_statement(*, session: bytes, sender: PartyId, count: int, root: bytes) -> bytes:
-    """What a head's signature is over: who has said how much, and the root of its tree."""
-    return HEAD_PURPOSE + _encode((session, sender, count, root))
+class Heard:
+    """What a party has heard, wait by wait: as a head lists it, and the tree that it signs."""
+
+    __slots__ = ("_waits", "tree")
+
+    def __init__(self) -> None:
+        # Encoded: ten thousand parties with a hundred neighbours each may run in one process.
+        self._waits: list[bytes] = []
+        self.tree = Tree()
+
+    def add(self, said: int, kind: str, round_: int, heard: list[tuple[int, int, bytes]]) -> None:
+        """Note a wait that has returned.
+
+        Args:
+            said: how many envelopes the party has sent.
+            kind, round_: what it waited for.
+            heard: (place, seq, leaf hash) of each envelope that the wait returned, by rising place.
+        """
+        self.tree.append(heard_leaf(said, kind, round_, heard))
+        pairs = [(place, seq) for place, seq, _ in heard]
+        self._waits.append(_encode((said, kind, round_, pairs)))
+
+    def waits(self) -> tuple[Wait, ...]:
+        """The waits, as a head lists them."""
+        return tuple(map(_WAITS.decode, self._waits))
 
 
-def sign_head(identity: Identity, *, session: bytes, said: Tree) -> Head:
-    """The head of all that a member has said: ``said`` holds its encoded envelopes."""
-    count, root = said.count, said.root()
-    statement = head_statement(session=session, sender=identity.name, count=count, root=root)
-    return Head(count, root, identity.sign(statement))
+def heard_leaf(said: int, kind: str, round_: int, heard: list[tuple[int, int, bytes]]) -> bytes:
+    """A wait as a leaf of the tree of what was heard; the arguments are those of ``Heard.add``."""
+    return _encode((said, kind, round_, heard))
 
 
-def is_signed(head: Head, *, session: bytes, sender: PartyId, key: bytes) -> bool:
-    """Whether the sender, whose public key this is, has signed its head."""
-    statement = head_statement(session=session, sender=sender, count=head.count, root=head.root)
-    return is_signature(head.signature, statement, key=key)
+def head_statement(
+    *, session: bytes, sender: PartyId, count: int, said: bytes, heard: bytes
+) -> bytes:
+    """What a head's signature is over.
+
+    Args:
+        count: how many envelopes its sender has said.
+        said: the root of the tree of them.
+        heard: the root of the tree of its waits.
+    """
+    return HEAD_PURPOSE + _encode((session, sender, count, said, heard))
+
+
+def sign_head(identity: Identity, *, session: bytes, said: Tree, heard: Heard) -> Head:
+    """The head of a member: ``said`` holds its encoded envelopes, ``heard`` its waits."""
+    statement = head_statement(
+        session=session,
+        sender=identity.name,
+        count=said.count,
+        said=said.root(),
+        heard=heard.tree.root(),
+    )
+    return Head(heard.waits(), identity.sign(statement))
 
 
 def head_of(envelope: Envelope) -> Head | None:
-    """The head in an envelope of that kind; None if it is malformed."""
+    """The head in an envelope of that kind; None if it is malformed.
+
+    A head is sent by a party to the record.
+    """
+    if envelope.recipient != RECORD or envelope.sender == AGGREGATOR:
+        return None
     try:
         return canonical(envelope.body, _HEADS, what="head")
     except ValueError:
         return None
-
-
-def fault_of(
-    envelope: Envelope, *, session: bytes, said: tuple[int, bytes] | None, key: bytes | None
-) -> str | None:
-    """What is wrong with an envelope that should hold a head, in words; None if nothing is.
-
-    Args:
-        session: the session's id.
-        said: how many envelopes its sender had sent before, and their root; None if not known.
-        key: the sender's public key; None to take its signature for granted.
-    """
-    head, sender = head_of(envelope), envelope.sender
-    if head is None or envelope.recipient != RECORD or sender == AGGREGATOR:
-        return "malformed head: expected one sent by a party to the record"
-    if said is not None and (head.count, head.root) != said:
-        return f"the head over {head.count} does not match the envelopes before it, {said[0]}"
-    if key is not None and not is_signed(head, session=session, sender=sender, key=key):
-        return "the head is not signed by its sender"
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from protocol.crypto.merkle import leaf_hash
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
@@ -20,6 +21,7 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.roles import EARLY_PER_SENDER, Gather, Topic, check_round, topic_of
+from protocol.wire.codec import encode_envelope
 
 KEPT = 1024
 """How many refused messages are remembered."""
@@ -39,23 +41,44 @@ class Kept(NamedTuple):
 class Waiting:
     """An open gather.
 
+    Args:
+        signed: whether what it returns is signed for.
+
     Attributes:
         pending: whose answers are still awaited.
         answers: what has come.
+        heard: if it is signed for, of each answer the envelope's number and leaf hash.
     """
 
-    __slots__ = ("answers", "deadline", "effect", "pending", "topic")
+    __slots__ = ("_signed", "answers", "deadline", "effect", "heard", "pending", "topic")
 
-    def __init__(self, effect: Gather, topic: Topic, deadline: float | None) -> None:
+    def __init__(
+        self, effect: Gather, topic: Topic, deadline: float | None, *, signed: bool
+    ) -> None:
         self.effect = effect
         self.topic = topic
         self.deadline = deadline
+        self._signed = signed
         self.answers: dict[PartyId, Message] = {}
+        self.heard: dict[PartyId, tuple[int, bytes]] = {}
         self.pending = set(effect.senders)
+
+    def take(self, envelope: Envelope, message: Message) -> None:
+        """Take an answer that is awaited."""
+        sender = envelope.sender
+        self.pending.discard(sender)
+        self.answers[sender] = message
+        if self._signed:
+            self.heard[sender] = envelope.seq, leaf_hash(encode_envelope(envelope))
 
 
 class Inbox:
     """Sorts what comes for one member.
+
+    Args:
+        charter: the session, variant and roster.
+        me: the member.
+        signed: whether it signs for what its waits return.
 
     Attributes:
         waiting: the open gather, if there is one.
@@ -70,14 +93,16 @@ class Inbox:
         "_early_count",
         "_heard",
         "_me",
+        "_signed",
         "gone",
         "kept",
         "waiting",
     )
 
-    def __init__(self, charter: Charter, me: PartyId) -> None:
+    def __init__(self, charter: Charter, me: PartyId, *, signed: bool) -> None:
         self._charter = charter
         self._me = me
+        self._signed = signed
         self._early: dict[Topic, dict[PartyId, tuple[Envelope, Message]]] = {}
         self._early_count: dict[tuple[PartyId, str], int] = {}
         self._asked: dict[Topic, set[PartyId]] = {}
@@ -110,15 +135,11 @@ class Inbox:
         self.keep(envelope, "unexpected: the switch sends notices of departures only")
         return None
 
-    def accept(self, envelope: Envelope, message: Message) -> bool:
+    def accept(self, envelope: Envelope, message: Message) -> None:
         """Put a message where it belongs: with the open gather, or aside until it is awaited.
 
         A message beyond ``EARLY_PER_SENDER`` of its kind is set aside. One of the aggregator is
-        refused instead: its questions say what answers cost, and a ledger could not tell which of
-        them the role had got.
-
-        Returns:
-            Whether it is in time, and the first of its sender, kind and round.
+        refused instead: a role that has lost a question would wait for it in vain.
 
         Raises:
             RemoteProtocolError: too many messages of the aggregator are waiting.
@@ -126,15 +147,14 @@ class Inbox:
         sender, topic = envelope.sender, topic_of(message)
         waiting = self.waiting
         if waiting is not None and waiting.topic == topic and sender in waiting.pending:
-            waiting.pending.discard(sender)
-            waiting.answers[sender] = message
-            return True
+            waiting.take(envelope, message)
+            return
         if sender in self._asked.get(topic, ()):
             self.keep(envelope, "late or repeated: this sender's answer is no longer awaited")
-            return False
+            return
         if sender in self._early.get(topic, ()):
             self.keep(envelope, "repeated: one of this kind and round is waiting already")
-            return False
+            return
         each = sender, envelope.kind
         waiting_too = self._early_count.get(each, 0)
         if waiting_too >= EARLY_PER_SENDER:
@@ -145,10 +165,9 @@ class Inbox:
                     "awaited",
                     field=envelope.kind,
                 )
-            return True
+            return
         self._early.setdefault(topic, {})[sender] = (envelope, message)
         self._early_count[each] = waiting_too + 1
-        return True
 
     def open(self, effect: Gather, now: float) -> Waiting:
         """Open a gather; what came early and who is gone is taken into account.
@@ -159,7 +178,7 @@ class Inbox:
         self._check(effect)
         topic = (effect.kind.kind(), NO_ROUND if effect.round is None else effect.round)
         asked = self._asked.setdefault(topic, set())
-        waiting = Waiting(effect, topic, _deadline(effect, now))
+        waiting = Waiting(effect, topic, _deadline(effect, now), signed=self._signed)
         senders = waiting.pending
         if len(senders) != len(effect.senders) or not asked.isdisjoint(senders):
             raise LocalProtocolError(
@@ -170,8 +189,7 @@ class Inbox:
         early = self._early.get(topic)
         if early:
             for sender in senders & early.keys():
-                _, waiting.answers[sender] = early.pop(sender)
-                senders.discard(sender)
+                waiting.take(*early.pop(sender))
                 self._early_count[sender, topic[0]] -= 1
         senders.difference_update(self.gone)
         self.waiting = waiting
@@ -216,6 +234,8 @@ class Inbox:
         if kind in KERNEL_KINDS or kind.kind() not in self._charter.codec.names:
             raise LocalProtocolError(f"{kind.kind()!r} is not a kind that members send each other")
         check_round(kind, effect.round)
+        if effect.round is not None and effect.round < 0:
+            raise LocalProtocolError(f"round {effect.round}: expected at least 0")
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
         for sender in effect.senders:

@@ -6,7 +6,8 @@ Rules
    Nothing that the aggregator says is dropped for want of room: a party's role ends first.
 3. A role that raises, or awaits anything but an effect, ends as a ``LocalProtocolError``.
 4. The same stream and the same received envelopes give the same messages.
-5. A party that has its key ends, well or declining, with the signed head of all that it has said.
+5. A party that has its key ends, well or declining, with the signed head of all that it has said
+   and of all that its waits have returned.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.heads import sign_head
+from protocol.session.heads import Heard, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
 from protocol.session.roles import Gather, Me, Seen, Send
 from protocol.session.roster import Identity
@@ -84,10 +85,11 @@ class Machine:
         self._seq = 0
         self._rounds = 0
         self._outbox: list[Envelope] = []
-        self._inbox = Inbox(charter, me)
-        self._identity = identity
         # The aggregator's words are signed by the recorder's checkpoints.
-        self._said = None if identity is None or me == AGGREGATOR else Tree()
+        self._identity = identity if me != AGGREGATOR else None
+        self._inbox = Inbox(charter, me, signed=self._identity is not None)
+        self._said = Tree()
+        self._heard = Heard()
         self._side = Me(
             me,
             charter.roster,
@@ -174,15 +176,11 @@ class Machine:
             self.gone(sender, f"declined: {message.reason}", now)
         elif message is not None:
             try:
-                new = inbox.accept(envelope, message)
+                inbox.accept(envelope, message)
             except RemoteProtocolError as flood:
                 self._stop_role()
                 self._end(flood)
                 return
-            # The aggregator's messages are never charged, and what it hears may fill the memory.
-            # A ledger notes by the same rule (protocol.audit.hearing): change both.
-            if new and self._records is not None and heeded(self.charter.variant, type(message)):
-                self._seen.add(sender, message)
             self._close_if_complete(now)
 
     def gone(self, party: PartyId, reason: str, now: float) -> None:
@@ -297,10 +295,11 @@ class Machine:
             self._sign()
 
     def _sign(self) -> None:
-        if self._said is None or self._identity is None:
+        if self._identity is None:
             return
+        session = self.charter.session
         try:
-            head = sign_head(self._identity, session=self.charter.session, said=self._said)
+            head = sign_head(self._identity, session=session, said=self._said, heard=self._heard)
         except LocalProtocolError as error:
             self.failure = self.failure or self._local(str(error), error)
         else:
@@ -326,7 +325,7 @@ class Machine:
         ]
         self._outbox += envelopes
         self._seq += len(recipients)
-        if self._said is not None:
+        if self._identity is not None:
             for envelope in envelopes:
                 self._said.append(encode_envelope(envelope))
 
@@ -347,6 +346,14 @@ class Machine:
         self._rounds += 1
         effect, answers = waiting.effect, waiting.answers
         kind, round_ = waiting.topic
+        if self._identity is not None:
+            places = self.charter.roster.position
+            heard = sorted((places[name], *slot) for name, slot in waiting.heard.items())
+            self._heard.add(self._seq, kind, round_, heard)
+        # The aggregator's messages are never charged, and what it hears may fill the memory.
+        if self._records is not None and heeded(self.charter.variant, effect.kind):
+            for sender, message in answers.items():
+                self._seen.add(sender, message)
         if effect.noted:
             bitmap = self.charter.roster.bitmap
             closed = Closed(kind, round_, bitmap(effect.senders), bitmap(answers))

@@ -72,43 +72,16 @@ def _perform(effect: Effect) -> Generator[Effect, Any, Any]:
 
 
 class Seen:
-    """The messages that had reached a member's role or wait for it, by sender, kind and round.
+    """The messages that a member's role has taken, by sender, kind and round."""
 
-    Of one sender, kind and round only the first is here: a machine never hands its role another.
-    Messages are looked up one by one, never "the latest": a ledger knows what was delivered, but
-    not how far a role had read when it spoke.
-    What came when a wait for it had run out is not here. Of one kind of one peer, a sender that is
-    not the aggregator, none is here once there were more than ``EARLY_PER_SENDER``: which of them
-    reached the role cannot be told.
-    """
-
-    __slots__ = ("_count", "_messages")
+    __slots__ = ("_messages",)
 
     def __init__(self) -> None:
         self._messages: dict[tuple[PartyId, Topic], Message] = {}
-        self._count: dict[tuple[PartyId, str], int] = {}
 
     def add(self, sender: PartyId, message: Message) -> None:
-        """Note what another member said."""
-        topic = topic_of(message)
-        if (sender, topic) in self._messages:
-            return
-        # What the aggregator asks is always here: of that, a machine drops nothing.
-        if sender != AGGREGATOR:
-            each = sender, topic[0]
-            count = self._count[each] = self._count.get(each, 0) + 1
-            if count == EARLY_PER_SENDER + 1:
-                for came_from, other in list(self._messages):
-                    if (came_from, other[0]) == each:
-                        del self._messages[came_from, other]
-            if count > EARLY_PER_SENDER:
-                return
-        self._messages[sender, topic] = message
-
-    def drop(self, sender: PartyId, topic: Topic) -> None:
-        """Take out what was noted and never reached the role."""
-        if self._messages.pop((sender, topic), None) is not None and sender != AGGREGATOR:
-            self._count[sender, topic[0]] -= 1
+        """Note what another member said; of one sender, kind and round the first is kept."""
+        self._messages.setdefault((sender, topic_of(message)), message)
 
     def get(self, kind: type[M], sender: PartyId, *, round: int | None = None) -> M | None:
         """The message of a kind and round that a sender said first, or None.

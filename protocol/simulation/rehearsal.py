@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from protocol.accounting.events import PrivacyEvent
-from protocol.audit.hearing import Hearing
+from protocol.audit.hearing import Hearing, heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step, steps
 from protocol.errors import ProtocolError
@@ -172,7 +172,7 @@ class Rehearsal:
         heard: dict[PartyId, list[Envelope]] = {}
         before: dict[Slot, int] = {}
         events: dict[Slot, PrivacyEvent] = {}
-        hearing = Hearing(self.charter)
+        hearing = Hearing(self.charter, heads_of(self.steps))
         for step in self.steps:
             if isinstance(step.entry, Delivered):
                 envelope = self.sent[step.entry.sender, step.entry.seq]
@@ -182,7 +182,7 @@ class Rehearsal:
                 slot = envelope.sender, envelope.seq
                 before[slot] = len(heard.get(envelope.sender, ()))
                 message = self.message(envelope) if step.message is None else step.message
-                seen = hearing.of(envelope.sender)
+                seen = hearing.of(*slot)
                 events[slot] = event_of(self.charter.variant, message, seen)
             hearing.add(step)
         return heard, before, events
@@ -194,6 +194,7 @@ class Rehearsal:
             UnsupportedEventError: an event that the accountant does not know.
         """
         writer = LedgerWriter(self.charter, (observer,))
+        writer.start(heads_of(self.steps))
         for step in self.steps:
             writer.add(step)
         return writer.ledger(observer)

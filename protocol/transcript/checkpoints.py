@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 
-from protocol.messages import SESSION_BYTES
+from protocol.messages import SESSION_BYTES, Count
 from protocol.session.roster import KEY_BYTES, Identity, is_signature
-from protocol.transcript.entries import Count, Hash
+from protocol.transcript.entries import Hash
 
 SIGNATURE_BYTES = 64
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from protocol.crypto.merkle import HASH_BYTES, Tree, leaf_hash, root_of
+from protocol.crypto.merkle import HASH_BYTES, Tree, root_of
 from protocol.errors import TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -17,6 +17,7 @@ from protocol.messages import (
     NONCE_BYTES,
     RECORD,
     Closed,
+    Count,
     Envelope,
     Name,
     PartyId,
@@ -43,9 +44,6 @@ MAX_BODY = (1 << 26) + (1 << 16)
 MAX_KINDS = 1024
 """The most kinds of message that a header may declare."""
 
-MAX_NUMBER = (1 << 63) - 1
-"""The largest number in an entry: every reader has an integer type for it."""
-
 MAX_DEPTH = 64
 """How deep the parameters and the survey of a header may be nested."""
 
@@ -55,7 +53,6 @@ _DIGEST_VERSION = 2
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS)]
 
 
@@ -357,12 +354,13 @@ class CanonicalDigest:
         self.trees: dict[str, Tree] = {name: Tree() for name in self._order}
         self.result: bytes | None = None
 
-    def add(self, envelope: Envelope, encoded: bytes) -> None:
-        """Take a member's next envelope."""
-        self.trees[envelope.sender].append(encoded)
+    def add(self, envelope: Envelope, encoded: bytes) -> bytes:
+        """Take a member's next envelope; returns its leaf hash."""
+        hashed = self.trees[envelope.sender].append(encoded)
         if envelope.sender == AGGREGATOR:
             result = envelope.recipient == RECORD and envelope.kind != _CLOSED
-            self.result = leaf_hash(encoded) if result else None
+            self.result = hashed if result else None
+        return hashed
 
     def digest(self) -> bytes:
         """The digest of what has been appended so far, 32 bytes."""

@@ -9,7 +9,7 @@ from protocol.session.heads import HEAD_PURPOSE, head_statement
 from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import SignedCheckpoint, read_text
 
-_decode_head = msgspec.msgpack.Decoder(tuple[bytes, PartyId, int, bytes]).decode
+_decode_head = msgspec.msgpack.Decoder(tuple[bytes, PartyId, int, bytes, bytes]).decode
 
 
 class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,10 +63,10 @@ def contradiction(first: bytes, second: bytes) -> str | None:
 
 def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:
     try:
-        session, sender, count, root = _decode_head(statement[len(HEAD_PURPOSE) :])
+        session, sender, count, said, heard = _decode_head(statement[len(HEAD_PURPOSE) :])
     except (msgspec.MsgspecError, OverflowError, RecursionError):
         return None
-    canonical = head_statement(session=session, sender=sender, count=count, root=root)
+    canonical = head_statement(session=session, sender=sender, count=count, said=said, heard=heard)
     return (session, sender, count) if canonical == statement else None
 
 

@@ -12,18 +12,19 @@ from protocol.errors import RemoteProtocolError, TranscriptError
 from protocol.messages import (
     AGGREGATOR,
     KERNEL_KINDS,
+    MAX_NUMBER,
     RECORD,
     SESSION_BYTES,
     Closed,
+    Count,
     Envelope,
-    Head,
     PartyId,
 )
-from protocol.session.heads import head_of, is_signed
+from protocol.session.heads import head_statement
 from protocol.session.roles import Topic
-from protocol.session.roster import KEY_BYTES, roster_leaf
+from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import MAX_NUMBER, Count, Ending, Hash, Item, Sent, decode_item
+from protocol.transcript.entries import Ending, Hash, Item, Sent, decode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope
@@ -102,6 +103,20 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return None if closed is None else (closed.of, closed.round)
 
 
+class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A party's signature of all it has said and heard; the root of what it said is computed.
+
+    Args:
+        count: how many envelopes it has said.
+        heard: the root of what it has heard.
+        signature: its own (``protocol.session.heads``).
+    """
+
+    count: Count
+    heard: Hash
+    signature: bytes
+
+
 class Receipt(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
@@ -114,7 +129,7 @@ class Receipt(
         members: how many the roster has, the aggregator included.
         roster: the inclusion proof of its id and key in the roster's tree.
         counted: its reports, and where they were counted.
-        head: its signature of all it said; None if it has signed nothing.
+        head: its signature of all it said; None without one.
         path: with a head, the joint path of the reports' envelopes in the tree that it signs.
         ending: the last entry of the record.
     """
@@ -125,7 +140,7 @@ class Receipt(
     members: Count
     roster: tuple[Hash, ...]
     counted: tuple[Counted, ...]
-    head: Shown | None
+    head: SignedHead | None
     path: tuple[Hash, ...]
     ending: Shown
 
@@ -179,8 +194,6 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
     """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
     counted, ending = receipt.counted, receipt.ending.item
     shown = [receipt.ending, *(s for each in counted for s in (each.report, each.closing))]
-    if receipt.head is not None:
-        shown.append(receipt.head)
     envelopes = [s.envelope for s in shown[1:]]
     topics = {each.topic for each in counted}
     checks = (
@@ -245,22 +258,18 @@ def _is_counted(receipt: Receipt, counted: Counted) -> bool:
 
 def _head_holds(receipt: Receipt) -> bool:
     """The party's signature, and that the reports are among what it has signed."""
-    if receipt.head is None:
+    head, reports = receipt.head, [each.report for each in receipt.counted]
+    if head is None:
         return not receipt.path
-    said = receipt.head.envelope
-    if said is None or (said.sender, said.recipient, said.kind) != (
-        receipt.party,
-        RECORD,
-        Head.kind(),
-    ):
-        return False
-    head = head_of(said)
-    if head is None or head.count != said.seq:
-        return False
-    reports = [each.report for each in receipt.counted]
     leaves = {r.envelope.seq: leaf_hash(r.encoded) for r in reports if r.envelope is not None}
-    return (
-        is_signed(head, session=said.session, sender=said.sender, key=receipt.key)
-        and len(leaves) == len(reports)
-        and joint_root(leaves, count=head.count, path=receipt.path) == head.root
+    said = joint_root(leaves, count=head.count, path=receipt.path)
+    if said is None or len(leaves) != len(reports):
+        return False
+    statement = head_statement(
+        session=receipt.session,
+        sender=receipt.party,
+        count=head.count,
+        said=said,
+        heard=head.heard,
     )
+    return is_signature(head.signature, statement, key=receipt.key)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from protocol.messages import AGGREGATOR, Envelope, Head, PartyId
-from protocol.session.heads import fault_of
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import CanonicalDigest, Header
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 from protocol.transcript.log import Log
+from protocol.transcript.spoken import Spoken, Words
 
 _HEAD = Head.kind()
 
@@ -20,10 +20,13 @@ class Signatures:
     Args:
         header: what the transcript is about.
         canonical: the trees of all members.
+        words: what was said and delivered, by sender.
         log: of what has come so far.
         published: a checkpoint from outside that the record has to extend.
 
     Attributes:
+        spoken: judges heads.
+        heads: the bodies of the sound heads, by party.
         last: the last sound checkpoint.
         sound: how many there are.
         met: whether the log has the root of the published checkpoint at its size.
@@ -34,42 +37,40 @@ class Signatures:
         self,
         header: Header,
         canonical: CanonicalDigest,
+        words: Mapping[str, Words],
         log: Log,
         published: SignedCheckpoint | None,
     ) -> None:
-        self._header = header
         self._canonical = canonical
         self._log = log
         self._published = published
-        self._keys = {str(name): key for name, key in header.roster}
-        self._origin = header.session, self._keys.get(AGGREGATOR, b"")
+        keys = {str(name): key for name, key in header.roster}
+        self._origin = header.session, keys.get(AGGREGATOR, b"")
         self._headed: set[str] = set()
-        self._signed: set[str] = set()
+        self.spoken = Spoken(header, canonical.trees, words)
+        self.heads: dict[PartyId, bytes] = {}
         self._judged = published is None
         self.last: SignedCheckpoint | None = None
         self.sound = 0
         self.met = False
         self.equivocation: Equivocation | None = None
 
-    def signed_by(self) -> tuple[PartyId, ...]:
-        """The parties whose last word is a head that fits, in roster order."""
-        return tuple(name for name, _ in self._header.roster if name in self._signed)
+    def sent(self, envelope: Envelope, encoded: bytes) -> tuple[bytes, str | None]:
+        """Take a member's envelope into its tree.
 
-    def sent(self, envelope: Envelope, encoded: bytes) -> str | None:
-        """Take a member's envelope into its tree; what is wrong with it, as far as heads go."""
+        Returns:
+            Its leaf hash; what is wrong with it, as far as heads go.
+        """
         sender, complaint = envelope.sender, None
         if sender in self._headed:
-            self._signed.discard(sender)
+            self.heads.pop(sender, None)
             complaint = f"seq {envelope.seq} comes after its head"
         elif envelope.kind == _HEAD:
             self._headed.add(sender)
-            said, key = self._canonical.trees[sender], self._keys[sender]
-            before = said.count, said.root()
-            complaint = fault_of(envelope, session=self._header.session, said=before, key=key)
+            complaint = self.spoken.fault_of(envelope)
             if complaint is None:
-                self._signed.add(sender)
-        self._canonical.add(envelope, encoded)
-        return complaint
+                self.heads[sender] = envelope.body
+        return self._canonical.add(envelope, encoded), complaint
 
     def checkpoint(self, note: str) -> str | None:
         """Take a checkpoint; what is wrong with it."""

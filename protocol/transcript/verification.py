@@ -10,19 +10,18 @@ signatures; only what was published elsewhere (19, 20) tells it from a consisten
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
-from protocol.crypto.merkle import root_of
+from protocol.crypto.merkle import HASH_BYTES, root_of
 from protocol.errors import ProtocolError, SurveyError, TranscriptError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, MAX_NUMBER, RECORD, Envelope, PartyId
 from protocol.session.roster import roster_leaf
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import (
-    MAX_NUMBER,
     CanonicalDigest,
     Checkpoint,
     Delivered,
@@ -40,6 +39,7 @@ from protocol.transcript.evidence import Equivocation
 from protocol.transcript.log import Log
 from protocol.transcript.reader import Fault, Records, longest_entry
 from protocol.transcript.signatures import Signatures
+from protocol.transcript.spoken import NOBODY, Words
 from protocol.wire.codec import decode_envelope
 
 MAX_FAULTS = 10_000
@@ -75,7 +75,7 @@ class Verification:
         messages: how many of them are envelopes sent.
         undelivered: how many of those, not counting the record's, were never delivered.
         sent_by: (id, envelopes sent) of every member, in roster order.
-        signed_by: the parties whose words are all signed for by themselves, in roster order.
+        heads: the bodies of the sound heads, by party, in the order of the file.
         checkpoints: how many sound checkpoints of the aggregator there are.
         checkpoint: the last of them.
         extends: whether the record extends the checkpoint given from outside; None if none was.
@@ -100,7 +100,7 @@ class Verification:
     messages: int
     undelivered: int
     sent_by: tuple[tuple[PartyId, int], ...]
-    signed_by: tuple[PartyId, ...]
+    heads: Mapping[PartyId, bytes]
     checkpoints: int
     checkpoint: SignedCheckpoint | None
     extends: bool | None
@@ -156,17 +156,25 @@ class Verification:
         return last if whole else None
 
     @property
+    def signed_by(self) -> tuple[PartyId, ...]:
+        """The parties whose words are all signed for by themselves, in roster order."""
+        return tuple(name for name, _ in self.sent_by if name in self.heads)
+
+    @property
     def signed(self) -> Literal["all", "some", "none"]:
         """How many of the parties that said something have signed for it."""
-        if not self.signed_by:
+        if not self.heads:
             return "none"
         return "some" if self.unsigned else "all"
 
     @property
     def unsigned(self) -> tuple[PartyId, ...]:
         """The parties that said something and did not sign for it, in roster order."""
-        signed = {AGGREGATOR, *self.signed_by}
-        return tuple(name for name, count in self.sent_by if count and name not in signed)
+        return tuple(
+            name
+            for name, count in self.sent_by
+            if count and name != AGGREGATOR and name not in self.heads
+        )
 
 
 def verify(
@@ -178,8 +186,8 @@ def verify(
 ) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
-    Memory holds one part of the file, the roster and the numbers of what is sent and not yet
-    delivered. Who is not on the roster is a fault, and not remembered.
+    Memory holds one part of the file, the roster, the heads, and 41 bytes for every envelope. Who
+    is not on the roster is a fault, and not remembered.
 
     Args:
         chunks: the file's bytes, or its parts in order.
@@ -256,8 +264,11 @@ class _Verifier:
         self._canonical = CanonicalDigest(header)
         self._log = Log(self._records.secret)
         self._log.add(content)
-        self._signatures = Signatures(header, self._canonical, self._log, self._published)
-        self._positions = {str(name): i for i, (name, _) in enumerate(header.roster)}
+        self._signatures = Signatures(
+            header, self._canonical, self._senders, self._log, self._published
+        )
+        self._positions = self._signatures.spoken.places
+        self._kinds = self._signatures.spoken.kinds
         self._longest = header.longest
         self._compare_at = 0 if self._published is None else self._published.size
         self._records.limit = longest_entry(header)
@@ -338,24 +349,27 @@ class _Verifier:
             report("seq-order", f"seq {seq} comes after seq {sender.next - 1}")
         else:
             report("seq-repeat", f"seq {seq} occurs again")
-        if position is not None:
-            sender.recipients.put(seq, position)
-            sender.undelivered.add(seq)
+        hashed = bytes(HASH_BYTES)
         if name in self._positions:
-            complaint = self._signatures.sent(envelope, encoded)
+            hashed, complaint = self._signatures.sent(envelope, encoded)
             if complaint is not None:
                 report("head", complaint)
+        kind = self._kinds.get(envelope.kind, NOBODY)
+        sender.put(seq, hashed, NOBODY if position is None else position, kind)
+        sender.undelivered += position is not None
 
     def _take_delivered(self, entry: Delivered) -> None:
         sender = self._senders.get(entry.sender)
         position = self._positions.get(entry.recipient)
+        word = None if sender is None else sender.get(entry.seq)
         rule = "delivered-twice"
-        if sender is None or position is None or sender.recipients.get(entry.seq) != position:
+        if sender is None or word is None or word.recipient != position:
             rule, why = "delivery", "was not sent"
-        elif entry.repeat == (entry.seq in sender.undelivered):
+        elif entry.repeat != word.delivered:
             why = "is repeated before it is delivered" if entry.repeat else "is delivered again"
         else:
-            sender.undelivered.discard(entry.seq)
+            sender.undelivered -= not entry.repeat
+            sender.deliver(entry.seq)
             return
         what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
         self.report(rule, f"{what} {why}", self._entries)
@@ -433,11 +447,11 @@ class _Verifier:
             entries=self._entries,
             size=size,
             messages=self._messages,
-            undelivered=sum(len(sender.undelivered) for sender in self._senders.values()),
+            undelivered=sum(sender.undelivered for sender in self._senders.values()),
             sent_by=()
             if header is None
             else tuple((name, self._canonical.trees[name].count) for name, _ in header.roster),
-            signed_by=() if header is None else signatures.signed_by(),
+            heads={} if header is None else signatures.heads,
             checkpoints=0 if header is None else signatures.sound,
             checkpoint=last,
             extends=None if published is None else met,
@@ -459,61 +473,17 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
-class Recipients:
-    """To whom each envelope of one sender went, in little memory.
-
-    A sender mostly addresses one recipient all the time, or its recipients in roster order; so
-    (first seq, first position, step, length) of each run of evenly spaced positions is kept.
-    """
-
-    __slots__ = ("_next", "_odd", "_runs", "_starts")
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._runs: list[tuple[int, int, int]] = []
-        self._next = 0
-        self._odd: dict[int, int] = {}
-
-    def put(self, seq: int, position: int) -> None:
-        """Note to which member, by its position in the roster, an envelope went."""
-        if seq < self._next:
-            self._odd[seq] = position
-            return
-        if self._runs and seq == self._next:
-            first, step, length = self._runs[-1]
-            if length == 1:
-                step = position - first
-            if position == first + step * length:
-                self._runs[-1] = (first, step, length + 1)
-                self._next += 1
-                return
-        self._starts.append(seq)
-        self._runs.append((position, 0, 1))
-        self._next = seq + 1
-
-    def get(self, seq: int) -> int | None:
-        """The recipient's position; None for an unknown envelope."""
-        if seq in self._odd:
-            return self._odd[seq]
-        i = bisect_right(self._starts, seq) - 1
-        if i < 0:
-            return None
-        first, step, length = self._runs[i]
-        ahead = seq - self._starts[i]
-        return first + step * ahead if ahead < length else None
-
-
-class Sender:
+class Sender(Words):
     """What is remembered of one sender."""
 
-    __slots__ = ("departed", "gaps", "next", "recipients", "undelivered")
+    __slots__ = ("departed", "gaps", "next", "undelivered")
 
     def __init__(self) -> None:
+        super().__init__()
         self.next = 0
         # (first, end, entry at which it showed) of every range of numbers that was passed over.
         self.gaps: list[tuple[int, int, int]] = []
-        self.recipients = Recipients()
-        self.undelivered: set[int] = set()
+        self.undelivered = 0
         self.departed = False
 
     def fill(self, seq: int) -> bool:

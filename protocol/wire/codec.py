@@ -147,7 +147,8 @@ class Codec:
         for message in KERNEL_KINDS:
             if message.kind() in self._kinds:
                 raise LocalProtocolError(f"kind {message.kind()!r} belongs to the kernel")
-            self._kinds[message.kind()] = Kind(message, scalar_bytes=bitmap)
+            most = max(bitmap, int(message.scalar_bytes))
+            self._kinds[message.kind()] = Kind(message, scalar_bytes=most)
         self._recent: OrderedDict[bytes, Message] = OrderedDict()
         self._recent_bytes = 0
 

@@ -6,7 +6,7 @@ import functools
 import html
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
+from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
-from protocol.audit.walk import steps
+from protocol.audit.walk import Step, steps
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.measures import total_variation
@@ -25,7 +26,7 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.messages import AGGREGATOR, DONE, NO_ROUND, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.variant import Variant
+from protocol.session.variant import Variant, settled
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from scenarios.report.announced import announced_values
@@ -107,7 +108,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def _read(self) -> tuple[Ledger, Completeness]:
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
-        for step in steps(self.charter.codec, self.transcript.entries()):
+
+        def read() -> Iterator[Step]:
+            return steps(self.charter.codec, self.transcript.entries())
+
+        if not settled(self.variant):
+            ledger.start(heads_of(read()))
+        for step in read():
             ledger.add(step)
             completeness.add(step)
         return ledger.ledger(AGGREGATOR), completeness.completeness()

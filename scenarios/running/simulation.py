@@ -328,14 +328,15 @@ def _recorded(
         unfiled = Unfiled()
         record = None if path is None else stack.enter_context(growing(Path(path)))
         write = unfiled.write if record is None else record.write
-        recorder = Recorder(write, header, signer=setting.identities[AGGREGATOR])
+        # All parties are of this program.
+        signer = setting.identities[AGGREGATOR]
+        recorder = Recorder(write, header, signer=signer, judge_heads=False)
         if record is not None:
             record.keep()
         exchange = Exchange(
             setting.charter,
             recorder=recorder,
             fate=faults(rules, seed=setting.seed),
-            check_signatures=False,  # All parties are of this program.
         )
         transcript = Transcript(unfiled=unfiled) if path is None else Transcript(Path(path))
         yield _Recorded(setting, records, transport, recorder, exchange, transcript, started)

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 import trio
 
-from protocol.crypto.merkle import EMPTY_ROOT
 from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Head, PartyId
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Sent
@@ -73,11 +72,11 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
             e,
             recipient=RECORD,
             kind="Head",
-            body=msgspec.msgpack.encode(Head(0, EMPTY_ROOT, bytes(64))),
+            body=msgspec.msgpack.encode(Head((), bytes(64))),
         ),
-        "Head: the head is not signed",
+        "Head: its sender has not signed",
     ),
-    "frame": (lambda e: msgspec.structs.replace(e, body=bytes(5000)), ""),
+    "frame": (lambda e: msgspec.structs.replace(e, body=bytes(1 << 18)), ""),
 }
 
 

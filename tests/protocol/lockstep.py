@@ -8,8 +8,9 @@ import msgspec
 
 from protocol.accounting.events import PrivacyEvent, Public
 from protocol.audit.disclosure import Disclosure
+from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import LedgerWriter
-from protocol.audit.walk import Walk
+from protocol.audit.walk import steps
 from protocol.messages import ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
@@ -42,21 +43,29 @@ class Lockstep:
     Attributes:
         machine: party-1's.
         spent: what the machine had noted at every ``Numbers`` that it said.
-        charged: what the ledger had.
     """
 
     def __init__(self, role: Role, *, heeds: tuple[type[Message], ...] | None = None) -> None:
         self.spent: list[Heard] = []
-        self.charged: list[Heard] = []
+        self._charged: list[Heard] = []
         self.machine = machine_of(charter_of(_watched(role, heeds, self.spent)), ONE)
-        self.charter = charter_of(_watched(role, heeds, self.charged))
-        self.ledger = LedgerWriter(self.charter)
-        self._walk = Walk(self.charter.codec)
+        self.charter = charter_of(_watched(role, heeds, self._charged))
         self.entries: list[Entry] = []
         self._seq: dict[str, int] = {}
         self._now = 0.0
         self.machine.start(0.0)
         self._listen()
+
+    @property
+    def charged(self) -> list[Heard]:
+        """What a ledger has, by the record and the head in it."""
+        ledger, walked = LedgerWriter(self.charter), list(steps(self.charter.codec, self.entries))
+        ledger.start(heads_of(walked))
+        self._charged.clear()
+        for step in walked:
+            ledger.add(step)
+        assert not any("unknown" in remark for remark in ledger.malformed)
+        return list(self._charged)
 
     def say(self, sender: str, message: Message | tuple[str, bytes], **changes: Any) -> None:
         """Deliver something to party-1; a kind and a body may be malformed."""
@@ -67,15 +76,15 @@ class Lockstep:
         else:
             item = Envelope(self.charter.session, PartyId(sender), ONE, seq, *message)
         item = msgspec.structs.replace(item, **changes)
-        self._add(Sent(at=0, envelope=encode_envelope(item)))
+        self.entries.append(Sent(at=0, envelope=encode_envelope(item)))
         self.again(sender, repeat=False)
 
     def pass_by(self, sender: str, message: Message) -> Envelope:
         """Record a delivery that party-1 has not read yet."""
         item = envelope(self.charter, sender, self._seq.get(sender, 0), message, to=ONE)
         self._seq[sender] = item.seq + 1
-        self._add(Sent(at=0, envelope=encode_envelope(item)))
-        self._add(Delivered(at=0, sender=item.sender, recipient=ONE, seq=item.seq, repeat=False))
+        self.entries.append(Sent(at=0, envelope=encode_envelope(item)))
+        self._deliver(item, repeat=False)
         return item
 
     def again(self, sender: str, *, repeat: bool = True) -> None:
@@ -85,7 +94,7 @@ class Lockstep:
             for entry in reversed(self.entries)
             if isinstance(entry, Sent) and (e := decode_envelope(entry.envelope)).sender == sender
         )
-        self._add(Delivered(at=0, sender=item.sender, recipient=ONE, seq=item.seq, repeat=repeat))
+        self._deliver(item, repeat=repeat)
         self.machine.receive(item, self._now)
         self._listen()
 
@@ -120,11 +129,11 @@ class Lockstep:
 
     def _listen(self) -> None:
         for item in self.machine.take():
-            self._add(Sent(at=0, envelope=encode_envelope(item)))
+            self.entries.append(Sent(at=0, envelope=encode_envelope(item)))
 
-    def _add(self, entry: Entry) -> None:
+    def _deliver(self, item: Envelope, *, repeat: bool) -> None:
+        entry = Delivered(at=0, sender=item.sender, recipient=ONE, seq=item.seq, repeat=repeat)
         self.entries.append(entry)
-        self.ledger.add(self._walk.add(entry))
 
 
 def noted(seen: Seen) -> Heard:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from protocol.estimators.joint import Block
-from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
+from protocol.messages import Closed, Declined, Head, Left, Message, PartyId, Wait
 from protocol.randomizers import KeepUniform
 from protocol.session.variant import Probability
 from protocol.variants import RRIndependent
@@ -100,6 +100,8 @@ def same(one: Message, other: Message) -> bool:
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 bitmaps = st.binary(min_size=3, max_size=3)
+counts = st.integers(0, 2**63 - 1)
+slots = st.lists(st.tuples(counts, counts)).map(tuple)
 
 
 @st.composite
@@ -159,8 +161,7 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "Left": st.builds(Left, words.map(PartyId), words),
     "Head": st.builds(
         Head,
-        st.integers(0, 2**63),
-        st.binary(min_size=32, max_size=32),
+        st.lists(st.builds(Wait, counts, words, st.integers(-1, 2**63 - 1), slots)).map(tuple),
         st.binary(min_size=64, max_size=64),
     ),
 }

@@ -11,10 +11,12 @@ import numpy as np
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import steps
+from protocol.crypto.merkle import leaf_hash, root_of
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Declined, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate, FateRule
+from protocol.session.heads import head_statement
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
@@ -104,6 +106,30 @@ class Run(Rehearsal):
         """Whether the result follows from what the record says the aggregator heard."""
         known = Disclosure(member=AGGREGATOR)
         return replay_member(self.charter, known, self.entries).follows
+
+    def statement(self, party: PartyId) -> bytes:
+        """What a party has signed, by the record and the list in its head."""
+        said = self.said(sender=party)
+        members = self.charter.roster.members
+        waits = [
+            [
+                wait.said,
+                wait.kind,
+                wait.round,
+                [
+                    [place, seq, leaf_hash(encode_envelope(self.sent[members[place][0], seq]))]
+                    for place, seq in wait.heard
+                ],
+            ]
+            for wait in self.message(said[-1]).waits
+        ]
+        return head_statement(
+            session=self.charter.session,
+            sender=party,
+            count=len(said) - 1,
+            said=root_of(map(encode_envelope, said[:-1])),
+            heard=root_of(map(msgspec.msgpack.encode, waits)),
+        )
 
     def places(self, member: PartyId) -> list[int]:
         """Where a member's words stand, its head left out."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from protocol.crypto.merkle import Tree
+from protocol.crypto.merkle import Tree, leaf_hash
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
-from protocol.session.heads import sign_head
+from protocol.session.heads import Heard, sign_head
 from protocol.session.roster import Identity
 from protocol.transcript.entries import (
     Delivered,
@@ -113,9 +113,14 @@ def signed_sample() -> Written:
     roster = tuple((name, who.public) for name, who in IDENTITIES.items())
     kinds = described("Ask", "Report", max_bytes=4096)
     header = agreed(msgspec.structs.replace(HEADER, roster=roster, kinds=kinds))
-    said = Tree()
-    said.append(encode_envelope(msgspec.structs.replace(REPORTS[0], session=header.session)))
-    head = sign_head(IDENTITIES[ANNA], session=header.session, said=said)
+    report, ask = (
+        encode_envelope(msgspec.structs.replace(item, session=header.session))
+        for item in (REPORTS[0], ASKS[0])
+    )
+    said, heard = Tree(), Heard()
+    said.append(report)
+    heard.add(0, "Ask", -1, [(0, 0, leaf_hash(ask))])
+    head = sign_head(IDENTITIES[ANNA], session=header.session, said=said, heard=heard)
     entries = (
         sent(0, ASKS[0]),
         delivered(1000, ASKS[0]),

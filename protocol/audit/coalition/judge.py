@@ -6,7 +6,7 @@ the size of numbers, such as that a total of nothing is made of nothings, comes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -109,6 +109,9 @@ class CoalitionReading(Fold):
     def found(self) -> CoalitionFinding:
         """What it knows by the steps so far."""
         return _concluded([self], self.coalition)
+
+    def start(self, heads: Mapping[PartyId, bytes]) -> None:
+        self.ledger.start(heads)
 
     def add(self, step: Step) -> None:
         self.ledger.add(step)

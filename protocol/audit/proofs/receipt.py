@@ -7,7 +7,7 @@ from protocol.audit.audit import Chunks
 from protocol.audit.hearing import Hearing
 from protocol.audit.proofs.logged import Logged
 from protocol.audit.walk import Step, steps
-from protocol.crypto.merkle import inclusion_path, joint_path, leaf_hash, levels_of
+from protocol.crypto.merkle import inclusion_path, joint_path, leaf_hash, levels_of, root_of
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import (
     AGGREGATOR,
@@ -20,13 +20,14 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
+from protocol.session.heads import heard_leaf
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant, event_of
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Delivered, Departed, Sent, encode_item
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import Counted, Receipt, closed_of
+from protocol.transcript.receipts import Counted, Receipt, SignedHead, closed_of
 from protocol.transcript.verification import Verification, verify
 
 
@@ -83,14 +84,16 @@ class _Reading:
         self._charter = charter
         self._logged = logged
         self._party = party
-        self._hearing = Hearing(charter, held)
+        self._hearing = Hearing(charter, {}, held)
         self._said: list[bytes] = []
+        # By place of the sender and seq: the leaf hashes of what was sent to the party.
+        self._told: dict[tuple[int, int], bytes] = {}
         # By seq: reports under way. By topic: the first that came, and the closing that counted it.
         self._sent: dict[int, tuple[Topic, int, bytes]] = {}
         self._came: dict[Topic, tuple[int, int, bytes]] = {}
         self._closed: dict[Topic, tuple[int, bytes]] = {}
         self._reported = False
-        self._head: tuple[int, bytes] | None = None
+        self._head: SignedHead | None = None
         self._declined: str | None = None
         self._departed: str | None = None
 
@@ -104,6 +107,9 @@ class _Reading:
                     self._take(envelope, step.message, entry.envelope, (index, content))
                 else:
                     self._close(envelope, (index, content))
+                if envelope.recipient == self._party:
+                    place = self._charter.roster.position[envelope.sender]
+                    self._told[place, envelope.seq] = leaf_hash(entry.envelope)
             case Delivered() if entry.sender == self._party:
                 report = self._sent.pop(entry.seq, None)
                 # Of one kind and round a machine counts the first that comes.
@@ -121,13 +127,18 @@ class _Reading:
         self, envelope: Envelope, message: Message | None, encoded: bytes, at: tuple[int, bytes]
     ) -> None:
         if isinstance(message, Head):
-            self._head = at
+            heard = root_of(
+                heard_leaf(w.said, w.kind, w.round, [(*slot, self._told[slot]) for slot in w.heard])
+                for w in message.waits
+            )
+            self._head = SignedHead(envelope.seq, heard, message.signature)
             return
         self._said.append(leaf_hash(encoded))
         if isinstance(message, Declined):
             self._declined = message.reason
         elif message is not None and envelope.recipient == AGGREGATOR:
-            event = event_of(self._charter.variant, message, self._hearing.of(self._party))
+            seen = self._hearing.of(self._party, envelope.seq)
+            event = event_of(self._charter.variant, message, seen)
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             if not isinstance(event, Public | Derived):
                 self._reported = True
@@ -162,7 +173,7 @@ class _Reading:
                 Counted(logged.shown(*report[1:]), logged.shown(*self._closed[topic]))
                 for topic, report in counted.items()
             ),
-            head=None if self._head is None else logged.shown(*self._head),
+            head=self._head,
             path=()
             if self._head is None
             else joint_path(levels_of(self._said), [report[0] for report in counted.values()]),

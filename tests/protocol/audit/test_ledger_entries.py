@@ -16,7 +16,6 @@ from protocol.errors import LocalProtocolError
 from protocol.estimators.joint import Block
 from protocol.messages import (
     AGGREGATOR,
-    NO_ROUND,
     RECORD,
     Closed,
     Declined,
@@ -200,50 +199,6 @@ def test_a_duplicate_does_not_count_and_nothing_undelivered_is_seen() -> None:
     book.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=False))
     book.sent(AGGREGATOR, ASK, to=ONE)
     book.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=True))
-    book.sent(ONE, REPORT)
-    assert book.epsilon == AGREED
-
-
-def closed(awaited: tuple[PartyId, ...], counted: tuple[PartyId, ...], of: str = "Ask") -> Closed:
-    bitmap = CHARTER.roster.bitmap
-    return Closed(of, NO_ROUND, bitmap(awaited), bitmap(counted))
-
-
-@pytest.mark.parametrize("early", [True, False])
-def test_a_question_that_was_late_is_no_question(early: bool) -> None:
-    """Delivered before the wait was over or after it: who was not counted was not heard."""
-    book = Book()
-    if early:
-        book.sent(AGGREGATOR, Ask(SURVEY.digest, WEAKER), to=ONE)
-    book.sent(ONE, closed((AGGREGATOR,), ()), to=RECORD)
-    if not early:
-        book.sent(AGGREGATOR, Ask(SURVEY.digest, WEAKER), to=ONE)
-    book.sent(ONE, REPORT)
-    assert book.epsilon == math.inf
-
-
-@pytest.mark.parametrize(
-    ("sender", "message", "to"),
-    [
-        pytest.param(ONE, closed((AGGREGATOR,), (AGGREGATOR,)), RECORD, id="counted"),
-        pytest.param(ONE, closed((TWO, THREE), ()), RECORD, id="of others"),
-        pytest.param(ONE, closed((AGGREGATOR,), (), "Pooled"), RECORD, id="of another kind"),
-        pytest.param(ONE, closed((AGGREGATOR,), (), "x" * 4000), RECORD, id="of no kind"),
-        pytest.param(
-            ONE, Closed("Ask", 3, CHARTER.roster.bitmap((AGGREGATOR,)), b"\0"), RECORD, id="round"
-        ),
-        pytest.param(ONE, closed((AGGREGATOR,), ()), AGGREGATOR, id="not for the record"),
-        pytest.param(TWO, closed((AGGREGATOR,), ()), RECORD, id="another party's"),
-        pytest.param(AGGREGATOR, closed((AGGREGATOR,), ()), RECORD, id="the aggregator's"),
-        pytest.param(ONE, Closed("Ask", NO_ROUND, b"", b""), RECORD, id="no bitmaps"),
-        pytest.param(ONE, Closed("Ask", NO_ROUND, b"\xff" * 99, b""), RECORD, id="long bitmaps"),
-        pytest.param(ONE, Closed("Ask", NO_ROUND, b"\xff", b"\0"), RECORD, id="of nobody"),
-    ],
-)
-def test_other_closings_change_nothing(sender: PartyId, message: Closed, to: PartyId) -> None:
-    book = Book()
-    book.sent(AGGREGATOR, ASK, to=ONE)
-    book.sent(sender, message, to=to, delivered=to != RECORD)
     book.sent(ONE, REPORT)
     assert book.epsilon == AGREED
 

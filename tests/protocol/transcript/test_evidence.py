@@ -19,7 +19,8 @@ SIGNER = setting().identities[ONE]
 def statement(
     *, sender: PartyId = ONE, session: bytes = SESSION, count: int = 3, root: int = 0
 ) -> bytes:
-    return head_statement(session=session, sender=sender, count=count, root=bytes([root]) * 32)
+    said, heard = bytes([root]) * 32, bytes(32)
+    return head_statement(session=session, sender=sender, count=count, said=said, heard=heard)
 
 
 def evidence(first: bytes, second: bytes, **changes: bytes) -> Equivocation:

@@ -82,13 +82,16 @@ def test_a_receipt_is_what_the_format_says() -> None:
     leaves = log_leaves(forgery.secret, contents)
     receipt = receipt_of(signed_run())
     [counted] = receipt.counted
-    assert receipt.head is not None
-    for shown in (counted.report, counted.closing, receipt.head, receipt.ending):
+    for shown in (counted.report, counted.closing, receipt.ending):
         assert shown.content == contents[shown.index]
         assert shown.salt == leaves[shown.index][:16]
         assert list(shown.path) == path_of(shown.index, leaves)
     roster = [key + name.encode() for name, key in forgery.header["roster"]]
     assert list(receipt.roster) == path_of(receipt.place, roster)
+    head, [signed] = receipt.head, signed_run().messages("Head", ONE)
+    assert head is not None
+    assert (head.count, head.signature) == (1, signed.signature)
+    assert head.heard in signed_run().statement(ONE)
 
 
 def test_a_receipt_shows_no_salt_but_its_own() -> None:
@@ -97,7 +100,7 @@ def test_a_receipt_shows_no_salt_but_its_own() -> None:
     leaves = log_leaves(forgery.secret, forgery.contents())
     assert len({leaf[:16] for leaf in leaves}) == len(leaves)
     shown = encode_receipt(receipt_of(signed_run()))
-    assert sum(leaf[:16] in shown for leaf in leaves) == 4
+    assert sum(leaf[:16] in shown for leaf in leaves) == 3
     assert forgery.secret not in shown
 
 
@@ -166,9 +169,10 @@ def variations(receipt: Receipt) -> dict[str, Receipt]:
         "body": reported(content=with_envelope(report, body=b"\x91").content),
         "closing": replaced(counted=(Counted(report, with_envelope(closing, body=b"\x94")),)),
         "report for closing": replaced(counted=(Counted(report, report),)),
-        "head for report": replaced(counted=(Counted(head, closing),)),
         "another's head": replaced(head=other.head),
-        "report for head": replaced(head=report),
+        "count": replaced(head=msgspec.structs.replace(head, count=2)),
+        "heard": replaced(head=msgspec.structs.replace(head, heard=bytes(32))),
+        "signature": replaced(head=msgspec.structs.replace(head, signature=bytes(64))),
         "path without head": replaced(head=None, path=(bytes(32),)),
         "path of the head": replaced(path=(bytes(32),)),
         "ending": replaced(ending=closing),
@@ -197,28 +201,25 @@ def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
 
 
 Change = Callable[[list[bytes]], Any]
-REPORT, HEAD, CLOSING, ENDING = range(4)
+REPORT, CLOSING, ENDING = range(3)
 
 
 def made_up(change: Change = list) -> tuple[Receipt, SignedCheckpoint]:
-    """A receipt over a log of four other contents that the aggregator signs."""
+    """A receipt over a log of three other contents that the aggregator signs."""
     receipt = receipt_of(signed_run())
     [counted] = receipt.counted
-    assert receipt.head is not None
-    shown = (counted.report, receipt.head, counted.closing, receipt.ending)
+    shown = (counted.report, counted.closing, receipt.ending)
     contents = [each.content for each in shown]
     change(contents)
     leaves = log_leaves(bytes(32), contents)
     hashes = [leaf_hash(leaf) for leaf in leaves]
-    report, head, closing, ending = (
+    report, closing, ending = (
         Shown(index=i, salt=leaf[:16], content=contents[i], path=inclusion_path(hashes, i))
         for i, leaf in enumerate(leaves)
     )
-    forged = msgspec.structs.replace(
-        receipt, counted=(Counted(report, closing),), head=head, ending=ending
-    )
+    forged = msgspec.structs.replace(receipt, counted=(Counted(report, closing),), ending=ending)
     root, session = levels_of(hashes)[-1][0], setting().charter.session
-    return forged, sign_checkpoint(AGGREGATORS, session=session, size=4, root=root)
+    return forged, sign_checkpoint(AGGREGATORS, session=session, size=3, root=root)
 
 
 def lying(place: int, **changes: Any) -> Change:
@@ -263,8 +264,7 @@ LIES: dict[str, tuple[Change, str]] = {
     "closed in place of the report": (swapped, NOT_COUNTED),
     "no ending": (lambda c: c.__setitem__(ENDING, c[CLOSING]), "over the whole record"),
     "another report": (lying(REPORT, body=b"\x91\x91\x00"), UNSIGNED),
-    "the head of another": (lying(HEAD, sender=TWO), UNSIGNED),
-    "the head too early": (lying(HEAD, seq=0), UNSIGNED),
+    "another number": (lying(REPORT, seq=1), UNSIGNED),
 }
 
 
@@ -444,17 +444,16 @@ def test_a_receipt_has_one_encoding() -> None:
 
 
 def test_a_receipt_of_a_large_survey() -> None:
-    """32,561 parties: 17 hashes for each of four entries, 15 for the roster, and two bitmaps."""
+    """32,561 parties: 17 hashes for each of three entries, 15 for the roster, and two bitmaps."""
     receipt = receipt_of(signed_run())
     [counted] = receipt.counted
-    assert receipt.head is not None
     body = msgspec.msgpack.encode(["Report", -1, bytes(4071), bytes(4071)])
     large_closing = with_envelope(counted.closing, body=body)
-    shown = (counted.report, large_closing, receipt.head, receipt.ending)
+    shown = (counted.report, large_closing, receipt.ending)
     path = (bytes(32),) * 17
-    report, large, head, ending = (msgspec.structs.replace(s, path=path) for s in shown)
+    report, large, ending = (msgspec.structs.replace(s, path=path) for s in shown)
     grown = msgspec.structs.replace(
-        receipt, counted=(Counted(report, large),), head=head, ending=ending, roster=path[2:]
+        receipt, counted=(Counted(report, large),), ending=ending, roster=path[2:]
     )
     assert len(encode_receipt(grown)) < 12_500
 

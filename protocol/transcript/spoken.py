@@ -1,0 +1,137 @@
+"""What members have said and what of it was delivered, and whether a party's head fits that."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from protocol.crypto.merkle import Tree
+from protocol.messages import Envelope
+from protocol.session.heads import head_of, head_statement, heard_leaf
+from protocol.session.roster import is_signature
+from protocol.transcript.entries import Header
+
+NOBODY = 2**32 - 1
+"""The recipient of what is not sent to a member."""
+
+_WORD = struct.Struct("<32sIIB")
+_DELIVERED = _WORD.size - 1
+
+
+class Word(NamedTuple):
+    """An envelope, as a head is held against it.
+
+    Args:
+        hashed: its leaf hash.
+        recipient: the recipient's place on the roster, or ``NOBODY``.
+        kind: the place of its kind among the header's, or ``NOBODY``.
+        delivered: whether it was handed to its recipient.
+    """
+
+    hashed: bytes
+    recipient: int
+    kind: int
+    delivered: int
+
+
+class Words:
+    """The envelopes of one sender, 41 bytes of memory for each."""
+
+    __slots__ = ("_dense", "_odd", "_words")
+
+    def __init__(self) -> None:
+        self._words = bytearray()
+        # So many came numbered 0, 1, 2, ...; where the others are.
+        self._dense = 0
+        self._odd: dict[int, int] = {}
+
+    def put(self, seq: int, hashed: bytes, recipient: int, kind: int) -> None:
+        """Note an envelope; of two with one number, the later one is found."""
+        place = len(self._words) // _WORD.size
+        if seq == place == self._dense:
+            self._dense += 1
+        else:
+            self._odd[seq] = place
+        self._words += _WORD.pack(hashed, recipient, kind, False)
+
+    def get(self, seq: int) -> Word | None:
+        """The envelope of a number; None if there is none."""
+        start = self._start(seq)
+        return None if start is None else Word(*_WORD.unpack_from(self._words, start))
+
+    def deliver(self, seq: int) -> None:
+        """Note that an envelope was delivered."""
+        start = self._start(seq)
+        if start is not None:
+            self._words[start + _DELIVERED] = True
+
+    def _start(self, seq: int) -> int | None:
+        place = self._odd.get(seq, seq)
+        known = seq in self._odd or 0 <= seq < self._dense
+        return place * _WORD.size if known else None
+
+
+class Spoken:
+    """Judges heads by what was said and delivered before them.
+
+    Args:
+        header: what the record is about.
+        trees: each member's tree of its encoded envelopes.
+        words: of whoever has said something, by name.
+
+    Attributes:
+        places: each member's place on the roster.
+        kinds: the place of each kind in the header.
+    """
+
+    def __init__(
+        self, header: Header, trees: Mapping[str, Tree], words: Mapping[str, Words]
+    ) -> None:
+        self._session = header.session
+        self._roster = header.roster
+        self._trees = trees
+        self._words = words
+        self.places = {str(name): place for place, (name, _) in enumerate(header.roster)}
+        self.kinds = {kind: place for place, kind in enumerate(header.longest)}
+
+    def fault_of(self, envelope: Envelope) -> str | None:
+        """What is wrong with a member's envelope of the kind of heads; None if nothing is."""
+        head, sender, count = head_of(envelope), envelope.sender, envelope.seq
+        if head is None:
+            return "malformed head: expected one sent by a party to the record"
+        place, heard_tree = self.places[sender], Tree()
+        before, known = 0, set[tuple[int, int]]()
+        for wait in head.waits:
+            if not before <= wait.said <= count:
+                return f"a wait after {wait.said} envelopes: expected {before} to {count}"
+            before, last, kind = wait.said, -1, self.kinds.get(wait.kind)
+            heard: list[tuple[int, int, bytes]] = []
+            for pair in wait.heard:
+                other, seq = pair
+                word = self._word(other, seq)
+                if word is None or word[1:] != (place, kind, True):
+                    return f"seq {seq} of member {other}: no such {wait.kind!r:.80} was delivered"
+                if other <= last or pair in known:
+                    return f"seq {seq} of member {other} is out of order or heard twice"
+                known.add(pair)
+                last = other
+                heard.append((other, seq, word.hashed))
+            heard_tree.append(heard_leaf(wait.said, wait.kind, wait.round, heard))
+        statement = head_statement(
+            session=self._session,
+            sender=sender,
+            count=count,
+            said=self._trees[sender].root(),
+            heard=heard_tree.root(),
+        )
+        _, key = self._roster[place]
+        if is_signature(head.signature, statement, key=key):
+            return None
+        return "its sender has not signed this head over what it has said and heard on record"
+
+    def _word(self, place: int, seq: int) -> Word | None:
+        if place >= len(self._roster):
+            return None
+        words = self._words.get(self._roster[place][0])
+        return None if words is None else words.get(seq)
