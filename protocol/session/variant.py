@@ -73,10 +73,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
 
     name: ClassVar[str] = ""
     heeds: ClassVar[tuple[type[Message], ...] | None] = None
-    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all.
-
-    What another party said can be missing there (``Seen``), and ``reveals`` must not count on it.
-    """
+    """The kinds that ``reveals`` looks for in ``seen``: no other is kept. None keeps all."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
     """The kinds of message that are spoken, where each says its bounds at its fields."""
