@@ -114,7 +114,7 @@ class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     count: Count
     heard: Hash
-    signature: bytes
+    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 
 
 class Receipt(

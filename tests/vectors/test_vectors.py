@@ -137,6 +137,8 @@ def shown(value: Any) -> Any:
             return value.hex()
         case np.ndarray():
             return shown(value.tolist())
+        case msgspec.Struct():
+            return shown(msgspec.structs.astuple(value))
         case list() | tuple():
             return [shown(item) for item in value]
         case int():

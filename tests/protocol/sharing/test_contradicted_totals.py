@@ -290,7 +290,8 @@ def test_a_party_goes_on_whatever_it_broadcast(way: Way, told: str) -> None:
     # Everybody is told other broadcasts than somebody else, and says so.
     assert runs[0].endings == runs[1].endings
     assert all(ending.startswith("Tagged.tags: ") for ending in runs[0].endings.values())
-    assert differing(*runs) == {(THREE, "Deal")}
+    # What party-2 was dealt, and that it heard it.
+    assert differing(*runs) == {(THREE, "Deal"), (TWO, "Head")}
     check_noticed(*runs)
 
 
