@@ -208,11 +208,18 @@ MOST = 256
 """The most bytes of a body here."""
 
 _COUNT, _OCTETS, _TEXT = ["int", None, None], ["bytes", 0, None], ["str", 0, None]
+_PLACE = ["int", 0, 2**63 - 1]
+_WAIT = [
+    ["said", _PLACE],
+    ["kind", ["str", 0, 255]],
+    ["round", ["int", -1, 2**63 - 1]],
+    ["heard", ["list", ["struct", [["0", _PLACE], ["1", _PLACE]]], 0, None]],
+]
 KERNEL: dict[str, list[Any]] = {
     "Closed": [["of", _TEXT], ["round", _COUNT], ["awaited", _OCTETS], ["counted", _OCTETS]],
     "Declined": [["reason", _TEXT]],
     "Left": [["party", _TEXT], ["reason", _TEXT]],
-    "Head": [["count", _COUNT], ["root", _OCTETS], ["signature", _OCTETS]],
+    "Head": [["waits", ["list", ["struct", _WAIT], 0, None]], ["signature", ["bytes", 64, 64]]],
 }
 """The kinds that every header has, with their fields."""
 
@@ -298,11 +305,13 @@ class Transcript:
     def head(self, member: Member, **other: Any) -> int:
         """A party's head; ``other`` replaces what is in it."""
         count = other.get("count", len(self.said[member.name]))
-        root = other.get("root", tree_hash(self.said[member.name]))
-        signed = packed([self.session, other.get("sender", member.name), count, root])
-        purpose = other.get("purpose", b"sottovoce head 1\0")
+        said = other.get("said", tree_hash(self.said[member.name]))
+        signed = packed(
+            [self.session, other.get("sender", member.name), count, said, tree_hash([])]
+        )
+        purpose = other.get("purpose", b"sottovoce head 2\0")
         signature = other.get("signature", other.get("signer", member).sign(purpose + signed))
-        return self.say(member.name, "record", "Head", packed([count, root, signature]))
+        return self.say(member.name, "record", "Head", packed([[], signature]))
 
     # What it comes to.
 

@@ -40,7 +40,7 @@ from tests.recorded.transcripts import (
 from tests.vectors.make import tree_hash
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-2.hex"
-GOLDEN_DIGEST = "07a24c85e17678397068a2635b1b03aaab1693325052ff1d38b8a2f443cee1a0"
+GOLDEN_DIGEST = "65e210dee8a53e2d73204e6ea7cf55b2eb5ae1187c72460b9a9fd3de9f68e309"
 SIGNED = GOLDEN.with_name("transcript-2-signed.hex")
 
 
