@@ -4,11 +4,12 @@ import { Float, isArray, isCount, isInt, isList, isText, Malformed, orNil, Reade
 
 const SIZES = { u1: 1, u2: 2, u4: 4, u8: 8, i8: 8, f8: 8 };
 const MOST_DEPTH = 16;
+const COUNT = '["int",0,"9223372036854775807"]';
 const FIELDS_OF_ALL = {
   Closed: '[["of",["str",0,null]],["round",["int",null,null]],["awaited",["bytes",0,null]],["counted",["bytes",0,null]]]',
   Declined: '[["reason",["str",0,null]]]',
   Left: '[["party",["str",0,null]],["reason",["str",0,null]]]',
-  Head: '[["count",["int",null,null]],["root",["bytes",0,null]],["signature",["bytes",0,null]]]',
+  Head: `[["waits",["list",["struct",[["said",${COUNT}],["kind",["str",0,255]],["round",["int",-1,"9223372036854775807"]],["heard",["list",["struct",[["0",${COUNT}],["1",${COUNT}]]],0,null]]]],0,null]],["signature",["bytes",64,64]]]`,
 };
 
 const isFloat = (value) => value instanceof Float;

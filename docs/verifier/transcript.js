@@ -4,7 +4,7 @@ import { concat, hex, same, utf8 } from "./bytes.js";
 import { verify as isSignedBy } from "./ed25519.js";
 import { parseHeader, rosterRoot } from "./header.js";
 import { leafHash, rootOf, Tree } from "./merkle.js";
-import { decode, encode, isArray, isBool, isBytes, isCount, isText, Malformed, orNil } from "./msgpack.js";
+import { decode, encode, isArray, isBool, isBytes, isCount, isList, isText, Malformed, orNil } from "./msgpack.js";
 import { isSigned, isWitnessed, parseCheckpoint, parseWitness } from "./notes.js";
 import { sha256 } from "./sha256.js";
 import { pieces, Unopenable } from "./wrapper.js";
@@ -24,7 +24,8 @@ const ENTRIES = {
   Checkpoint: [isText(16384)],
 };
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isBytes(0, Infinity));
-const isHead = isArray(isCount, isHash, isBytes(64));
+const isRound = (value) => value === -1 || isCount(value);
+const isHead = isArray(isList(isArray(isCount, isName, isRound, isList(isArray(isCount, isCount)))), isBytes(64));
 const SALTS = 4096; // made at a time
 
 /** A broken rule that ends the reading. */
@@ -125,7 +126,7 @@ class Transcript {
     sender.lastTo = to;
     sender.lastKind = kind;
     sender.lastHash = leafHash(encoded);
-    sender.envelopes.set(seq, { to, delivered: false });
+    sender.envelopes.set(seq, { to, kind, hash: sender.lastHash, delivered: false });
     sender.tree.add(sender.lastHash);
   }
 
@@ -137,16 +138,40 @@ class Transcript {
 
   head(sender, to, seq, body) {
     sender.head = true;
-    let count, root, signature;
+    let waits, signature;
     try {
-      [count, root, signature] = isHead(decode(body)) ? decode(body) : [];
+      [waits, signature] = isHead(decode(body)) ? decode(body) : [];
     } catch {
-      // not msgpack: no count
+      // not msgpack: no waits
     }
-    const fits = count === seq && count === sender.tree.size && same(root, sender.tree.root());
-    if (!this.check(fits && to === "record" && sender.id !== "aggregator", "head", `${sender.id}'s head is wrong`)) return;
-    const over = concat(utf8("sottovoce head 1\0"), encode([this.header.session, sender.id, count, root]));
+    const leaves = to === "record" && sender.id !== "aggregator" && waits && this.heard(sender, seq, waits);
+    if (!this.check(leaves, "head", `${sender.id}'s head is wrong`)) return;
+    const signed = [this.header.session, sender.id, seq, sender.tree.root(), rootOf(leaves)];
+    const over = concat(utf8("sottovoce head 2\0"), encode(signed));
     this.later(isSignedBy(sender.key, signature, over), "head", `${sender.id}'s head is not signed`);
+  }
+
+  /** The leaves of what a head lists as heard; null where something in it was not. */
+  heard(sender, count, waits) {
+    const leaves = [];
+    const taken = new Set();
+    let before = 0;
+    for (const [said, kind, round, slots] of waits) {
+      if (said < before || said > count) return null;
+      before = said;
+      const named = [];
+      let last = -1;
+      for (const [place, seq] of slots) {
+        const envelope = this.members.get(this.header.roster[place]?.[0])?.envelopes.get(seq);
+        const fits = envelope?.delivered && envelope.to === sender.id && envelope.kind === kind;
+        if (!fits || place <= last || taken.has(`${place} ${seq}`)) return null;
+        taken.add(`${place} ${seq}`);
+        last = place;
+        named.push([place, seq, envelope.hash]);
+      }
+      leaves.push(encode([said, kind, round, named]));
+    }
+    return leaves;
   }
 
   later(promise, rule, what) {

@@ -238,11 +238,12 @@ class _Role:
         if machine.finished or waiting is None:
             return False
         # Too much from the aggregator ends a party's role in the middle of any wait.
-        if waiting.noted and not (recorded is not None and self._declines(recorded)):
+        declines = recorded is not None and self._declines(recorded)
+        if waiting.noted and not declines:
             if not self._close(machine, waiting, number, recorded):
                 return False
-        elif (earliest := self._earliest()) is not None:
-            self._give(machine, earliest)
+        elif (given := self._earliest() if declines else self._awaited(waiting)) is not None:
+            self._give(machine, given)
         elif waiting.noted:
             return False
         else:
@@ -259,6 +260,11 @@ class _Role:
         """What was delivered first of all that the role has not been given; it is taken out."""
         waiting = [(envelopes[0][0], envelopes) for envelopes in self._heard.values() if envelopes]
         return min(waiting, key=lambda item: item[0])[1].popleft()[1] if waiting else None
+
+    def _awaited(self, waiting: Gather) -> Envelope | None:
+        """What was delivered first of what the role waits for; it is taken out, others stay."""
+        queues = (self._heard.get(sender, deque()) for sender in waiting.senders)
+        return next((e for queue in queues if (e := self._find(waiting, queue)) is not None), None)
 
     def _close(
         self, machine: Machine, waiting: Gather, number: int | None, recorded: Envelope | None

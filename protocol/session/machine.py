@@ -350,9 +350,10 @@ class Machine:
             places = self.charter.roster.position
             heard = sorted((places[name], *slot) for name, slot in waiting.heard.items())
             self._heard.add(self._seq, kind, round_, heard)
+        returned = {name: answers[name] for name in effect.senders if name in answers}
         # The aggregator's messages are never charged, and what it hears may fill the memory.
         if self._records is not None and heeded(self.charter.variant, effect.kind):
-            for sender, message in answers.items():
+            for sender, message in returned.items():
                 self._seen.add(sender, message)
         if effect.noted:
             bitmap = self.charter.roster.bitmap
@@ -363,7 +364,7 @@ class Machine:
             return QuorumError(
                 kind=kind, answered=len(answers), at_least=effect.at_least, missing=missing
             )
-        return {sender: answers[sender] for sender in effect.senders if sender in answers}
+        return returned
 
 
 def _shown(error: Exception) -> str:
