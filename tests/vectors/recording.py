@@ -189,6 +189,10 @@ def framed(content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + content
 
 
+def head_statement(session: bytes, sender: str, count: int, said: bytes, heard: bytes) -> bytes:
+    return HEAD + packed([session, sender, count, said, heard])
+
+
 def terms_of(fields: dict[str, Any]) -> bytes:
     names = "variant", "parameters", "survey", "analysis", "nonce", "kinds"
     return sha256(packed([fields[name] for name in names]))
@@ -208,13 +212,17 @@ MOST = 256
 """The most bytes of a body here."""
 
 _COUNT, _OCTETS, _TEXT = ["int", None, None], ["bytes", 0, None], ["str", 0, None]
-_PLACE = ["int", 0, 2**63 - 1]
+HEAD = b"sottovoce head 2\0"
+SIGNED = "session", "sender", "count", "said", "heard"
+_NUMBER = ["int", 0, 2**63 - 1]
+_PAIR = ["struct", [["0", _NUMBER], ["1", _NUMBER]]]
 _WAIT = [
-    ["said", _PLACE],
+    ["said", _NUMBER],
     ["kind", ["str", 0, 255]],
     ["round", ["int", -1, 2**63 - 1]],
-    ["heard", ["list", ["struct", [["0", _PLACE], ["1", _PLACE]]], 0, None]],
+    ["heard", ["list", _PAIR, 0, None]],
 ]
+
 KERNEL: dict[str, list[Any]] = {
     "Closed": [["of", _TEXT], ["round", _COUNT], ["awaited", _OCTETS], ["counted", _OCTETS]],
     "Declined": [["reason", _TEXT]],
@@ -227,7 +235,7 @@ KINDS: list[Any] = [
     ["Ask", MOST, []],
     ["Report", MOST, [["code", ["int", 0, 1]]]],
     ["Result", MOST, [["counts", ["array", "u8", [[2, 2]], 0, 3]]]],
-    *([name, MOST, fields] for name, fields in KERNEL.items()),
+    *([name, 4 * MOST if name == "Head" else MOST, fields] for name, fields in KERNEL.items()),
 ]
 
 
@@ -264,11 +272,22 @@ class Transcript:
         self.records: list[tuple[bytes, bool]] = []
         self.said: dict[str, list[bytes]] = {member.name: [] for member in members}
         self.last: list[Any] = []
+        # By leaf, the number of an envelope; by sender and number, its kind and bytes.
+        self.sequence: dict[int, int] = {}
+        self.envelopes: dict[tuple[str, int], tuple[str, bytes]] = {}
+        # By member, what its role has waited for, and what its head says and signs.
+        self.waits: dict[str, list[Any]] = {}
+        self.heads: dict[str, list[Any]] = {}
         self.add(packed(self.fields))
 
     def add(self, content: bytes, *, leaf: bool = True) -> None:
         """A record, of these bytes."""
         self.records.append((content, leaf))
+
+    @property
+    def size(self) -> int:
+        """How many leaves the log has."""
+        return sum(leaf for _, leaf in self.records)
 
     def entry(self, *parts: Any) -> None:
         """An entry, or something like it."""
@@ -278,7 +297,9 @@ class Transcript:
         """A ``Sent``; ``other`` replaces parts of the envelope. Returns its number."""
         number: int = other.get("seq", len(self.said.get(sender, ())))
         parts = [other.get("session", self.session), sender, recipient, number, kind, body]
+        self.sequence[self.size] = number
         self.sent(packed(parts), sender)
+        self.envelopes[sender, number] = kind, packed(parts)
         if sender == "aggregator":
             self.last = parts
         return number
@@ -290,7 +311,12 @@ class Transcript:
         self.entry("Sent", 10 * len(self.records), envelope)
 
     def got(self, sender: str, recipient: str, seq: int, repeat: bool = False) -> None:
+        """A ``Delivered``. Its recipient has waited for that very message, and no other."""
         self.entry("Delivered", 10 * len(self.records), sender, recipient, seq, repeat)
+        kind, _ = self.envelopes.get((sender, seq), ("", b""))
+        if recipient in self.said and not repeat:
+            wait = [len(self.said[recipient]), kind, -1, [[self.place(sender), seq]]]
+            self.waits.setdefault(recipient, []).append(wait)
 
     def tell(self, sender: str, recipient: str, kind: str, body: bytes) -> int:
         """Something that is said and delivered."""
@@ -299,19 +325,40 @@ class Transcript:
         return seq
 
     def close(self, kind: str, counted: bytes, **other: Any) -> int:
-        fields = {"kind": kind, "round": -1, "awaited": b"\x06", "counted": counted} | other
-        return self.say("aggregator", "record", "Closed", packed(list(fields.values())))
+        fields = {"kind": kind, "round": -1, "first": 0, "awaited": counted, "counted": counted}
+        return self.say("aggregator", "record", "Closed", packed(list((fields | other).values())))
 
-    def head(self, member: Member, **other: Any) -> int:
-        """A party's head; ``other`` replaces what is in it."""
-        count = other.get("count", len(self.said[member.name]))
-        said = other.get("said", tree_hash(self.said[member.name]))
-        signed = packed(
-            [self.session, other.get("sender", member.name), count, said, tree_hash([])]
-        )
-        purpose = other.get("purpose", b"sottovoce head 2\0")
-        signature = other.get("signature", other.get("signer", member).sign(purpose + signed))
-        return self.say(member.name, "record", "Head", packed([[], signature]))
+    def place(self, name: str) -> int:
+        """A member's place on the roster; one beyond it for who is no member."""
+        names = [member for member, _ in self.roster]
+        return names.index(name) if name in names else len(names)
+
+    def heard_leaf(self, wait: list[Any]) -> bytes:
+        said, kind, round_, heard = wait
+        named = []
+        for place, seq in heard:
+            name = self.roster[place][0] if place < len(self.roster) else ""
+            _, envelope = self.envelopes.get((name, seq), ("", b""))
+            named.append([place, seq, sha256(b"\0" + envelope)])
+        return packed([said, kind, round_, named])
+
+    def head(self, member: Member, waits: list[Any] | None = None, **other: Any) -> int:
+        """A party's head; ``other`` replaces what is in it or signed by it."""
+        waits = self.waits.get(member.name, []) if waits is None else waits
+        said = self.said[member.name]
+        heard = other.get("heard") or tree_hash([self.heard_leaf(wait) for wait in waits])
+        signed = {
+            "session": self.session,
+            "sender": member.name,
+            "count": len(said),
+            "said": tree_hash(said),
+            "heard": heard,
+        } | {name: value for name, value in other.items() if name in SIGNED}
+        statement = other.get("purpose", HEAD) + packed(list(signed.values()))
+        signature = other.get("signature", other.get("signer", member).sign(statement))
+        self.heads[member.name] = [signed["count"], signed["heard"], signature]
+        body = other.get("body", packed([waits, signature]))
+        return self.say(member.name, other.get("recipient", "record"), "Head", body)
 
     # What it comes to.
 

@@ -10,11 +10,13 @@ import itertools
 import json
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.vectors.make import Raw, based, packed, sha256, some, written
+from tests.vectors.annotating import annotated
+from tests.vectors.make import Raw, based, packed, sha256, some, tree_hash, written
+from tests.vectors.proofs import proofs
 from tests.vectors.recording import (
     AGGREGATOR,
     ANN,
@@ -44,6 +46,7 @@ from tests.vectors.recording import (
     framed,
     multiplied,
     note_of,
+    origin,
     point_of,
     raw_block,
     repeat_block,
@@ -138,6 +141,7 @@ def sealed(record: Transcript) -> Transcript:
 
 def layout() -> Iterator[Case]:
     yield sound("a whole survey", sealed(survey()))
+    yield sound("the annotated file", example())
     yield sound("without a checkpoint", ended(asked()))
     yield sound("a header and an ending", ended(opened()))
     whole = sealed(survey())
@@ -320,23 +324,23 @@ def sessions() -> Iterator[Case]:
         ("roster", fields["roster"][:-1]),
     ):
         record = opened(**{name: value, "session": fields["session"]})
-        yield broken(f"session of another {name}", ended(record), "header")
+        yield broken(f"session of another {name}", record, "header")
     for name, value in (("seed", 7), ("transport", None), ("program", "")):
         record = opened(**{name: value, "session": fields["session"]})
         yield sound(f"session of another {name}, which it does not bind", ended(record))
     turned = [fields["roster"][0], *fields["roster"][:0:-1]]
     record = opened(roster=turned, session=fields["session"])
-    yield broken("session of another order of the roster", ended(record), "header")
+    yield broken("session of another order of the roster", record, "header")
     for name, session in (
         ("of 16 bytes", fields["session"][:16]),
         ("of 33 bytes", fields["session"] + b"\0"),
         ("of zeros", bytes(32)),
         ("that is the nonce", fields["nonce"] * 2),
     ):
-        yield broken(f"session {name}", ended(opened(session=session)), "header")
+        yield broken(f"session {name}", opened(session=session), "header")
     for size in (0, 15, 17, 32):
         record = opened(nonce=bytes(size))
-        yield broken(f"nonce of {size} bytes", ended(record), "header")
+        yield broken(f"nonce of {size} bytes", record, "header")
 
 
 def point(y: int, odd: bool = False) -> bytes:
@@ -541,7 +545,7 @@ def kinds() -> Iterator[Case]:
         yield broken(f"a kind with a wrong {shown_type(type_)}", of(kind), "header")
     for place, (name, most, fields) in enumerate(KINDS[3:], 3):
         others = [*KINDS[:place], *KINDS[place + 1 :]]
-        yield broken(f"kinds without {name}", ended(opened(kinds=others)), "header")
+        yield broken(f"kinds without {name}", opened(kinds=others), "header")
         yield sound(f"kinds with {name} first", ended(opened(kinds=[KINDS[place], *others])))
         for shown, wrong in (
             ("another field", [*fields[:-1], ["other", fields[-1][1]]]),
@@ -570,7 +574,7 @@ def plain_values() -> Iterator[Case]:
         record = ended(opened(**{name: {"b": 0, "a": 0}}))
         yield broken(f"{name}: keys that are not sorted", record, "header")
     deep = Raw(b"\x91" * 5000 + b"\0")
-    yield broken("survey: lists, nested 5,000 deep", ended(opened(survey={"a": deep})), "header")
+    yield broken("survey: lists, nested 5,000 deep", opened(survey={"a": deep}), "header")
     yield sound("survey: empty", ended(opened(survey={})))
     for shown, value in (
         ("nil", None),
@@ -613,7 +617,7 @@ def plain_values() -> Iterator[Case]:
         *LONG_FORMS,
         *BAD_TEXT,
     ):
-        yield broken(f"a value: {shown}", ended(opened(parameters={"a": value})), "header")
+        yield broken(f"a value: {shown}", opened(parameters={"a": value}), "header")
     for name in ("variant", "recording", "program"):
         long = Raw(b"\xd9" + packed(opened().fields[name]).replace(b"\xa0", b"\xa0", 1))
         text = opened().fields[name].encode()
@@ -825,18 +829,17 @@ def crowded(extra: int) -> list[Chunk]:
     each = len(REFUSED)
     start = [opened().log]
 
-    def wrapped(count: int, ending: bytes) -> list[Chunk]:
+    def wrapped(count: int, ending: bytes, checksum: bytes = bytes(4)) -> list[Chunk]:
         most = (1 << 17) // each
         sizes = [most] * (count // most) + [count % most]
         size = sum(map(len, start)) + each * count + len(ending)
-        content = b"".join(start) + REFUSED * count + ending
         return [
             frame_header(size, window=WINDOW, flags=4),
             *(raw_block(chunk) for chunk in start),
             repeat_block(REFUSED, each, each * (sizes[0] - 1)),
             *(repeat_block(b"", each, each * size) for size in sizes[1:]),
             raw_block(ending, last=True),
-            checksum_of(content),
+            checksum,
         ]
 
     [*_, ending] = ended(opened()).chunks
@@ -846,7 +849,9 @@ def crowded(extra: int) -> list[Chunk]:
     record = opened()
     record.records += [(REFUSED[4:], True)] * (most + extra - 1)
     record.end()
-    return wrapped(len(record.records) - 2, record.chunks[-1])
+    [*_, ending], count = record.chunks, len(record.records) - 2
+    content = b"".join(start) + REFUSED * count + ending
+    return wrapped(count, ending, checksum_of(content))
 
 
 # --- what was said, delivered, and by whom
@@ -1002,37 +1007,163 @@ def departed() -> Iterator[Case]:
 
 
 def heads() -> Iterator[Case]:
-    record = asked()
-    record.head(ANN)
-    yield sound("a head", ended(record))
-    record = asked()
-    record.head(BOB)
-    yield sound("a head of who has said nothing", ended(record))
-    for name, changes in (
-        ("by another key", {"signer": BOB}),
-        ("with a signature of zeros", {"signature": bytes(64)}),
-        ("with a signature of 63 bytes", {"signature": bytes(63)}),
-        ("of another purpose", {"purpose": b"sottovoce head 3\0"}),
-        ("signed in another's name", {"sender": "bob"}),
+    def of(waits: Any = None, record: Transcript | None = None, **other: Any) -> Transcript:
+        """What is said up to here, and Ann's head."""
+        record = spoken() if record is None else record
+        record.head(ANN, waits, **other)
+        return record
+
+    ask, news = [0, "Ask", -1, [[0, 0]]], [1, "News", 3, [[0, 2], [2, 1]]]
+    late, silent = [2, "News", 4, []], [2, "Nothing", 0, []]
+    yield sound("a head", ended(of()))
+    for name, waits in (
+        ("without waits", []),
+        ("with a wait that heard two", [ask, news]),
+        ("with waits that heard nothing", [ask, news, late, silent]),
+        ("with waits in another order", [[0, *news[1:]], [0, *ask[1:]]]),
+        ("with a wait before anything was said", [[0, "News", 3, [[0, 2]]]]),
+        ("with a wait after everything was said", [[2, "News", 3, [[2, 1]]]]),
+        ("with a round of 2**63 - 1", [[0, "News", LARGEST, [[0, 2]]]]),
+        ("with a kind that is not declared, and nothing heard", [[0, "k" * 255, -1, []]]),
+        (
+            "with two waits for one message's kind",
+            [[1, "News", 3, [[0, 2]]], [1, "News", 3, [[2, 1]]]],
+        ),
     ):
-        record = asked()
-        record.head(ANN, **changes)
-        yield broken(f"a head {name}", ended(record), "head")
-    record = asked()
+        yield sound(f"a head {name}", ended(of(waits)))
+    record = opened()
+    record.head(BOB)
+    yield sound("a head of who has said and heard nothing", ended(record))
+    record = spoken()
+    record.say("ann", "record", "Declined", packed(["too much"]))
+    yield sound("a head of who has declined", ended(of(None, record)))
+    record = of([ask, news])
+    record.head(BOB)
+    yield sound("heads of two", ended(record))
+    record = of([ask, news])
+    record.tell("bob", "ann", "News", b"\x90")
+    yield sound("a head, and more is delivered to its sender", ended(record))
+    record = of([ask])
+    yield incomplete("a head, and the file ends", record)
+    yield from wrong_waits(of, ask, news)
+    yield from wrong_heads(of, [ask, news])
+
+
+def spoken() -> Transcript:
+    """Ann has heard a question, and news of the aggregator and of Bob; she has said two things."""
+    record = opened(kinds=[*KINDS, ["News", MOST, []]])
+    for party in (ANN, BOB):
+        record.tell("aggregator", party.name, "Ask", b"\x90")
+    record.tell("ann", "aggregator", "Report", b"\x91\x01")
+    record.tell("bob", "aggregator", "Report", b"\x91\0")
+    record.tell("aggregator", "ann", "News", b"\x90")
+    record.tell("bob", "ann", "News", b"\x90")
+    record.tell("ann", "bob", "News", b"\x90")
+    record.say("bob", "ann", "News", b"\x90")
+    return record
+
+
+def wrong_waits(of: Callable[..., Transcript], ask: Any, news: Any) -> Iterator[Case]:
+    for name, waits in (
+        ("of what was not sent", [[0, "News", 3, [[0, 3]]]]),
+        ("of the number 2**63 - 1", [[0, "News", 3, [[0, LARGEST]]]]),
+        ("of what was sent and not delivered", [[0, "News", 3, [[2, 2]]]]),
+        ("of what went to another", [[0, "Ask", -1, [[0, 1]]]]),
+        ("of what she has said herself", [[0, "News", 3, [[1, 1]]]]),
+        ("of another kind", [[0, "Ask", -1, [[0, 2]]]]),
+        ("of a kind that is not declared", [[0, "Other", -1, [[0, 0]]]]),
+        ("of a place beyond the roster", [[0, "News", 3, [[3, 0]]]]),
+        ("of places that fall", [[1, "News", 3, [[2, 1], [0, 2]]]]),
+        ("of a place twice", [[1, "News", 3, [[0, 2], [0, 2]]]]),
+        ("of one message in two waits", [ask, ask]),
+        ("of one message in two waits, not side by side", [ask, news, [2, *ask[1:]]]),
+        ("before one that had said less", [[1, *ask[1:]], [0, *news[1:]]]),
+        ("after more than was said", [ask, [3, *news[1:]]]),
+        ("after 2**63 - 1 things were said", [[LARGEST, *ask[1:]]]),
+        ("after 2**63 things were said", [[2**63, *ask[1:]]]),
+        ("after -1 things were said", [[-1, *ask[1:]]]),
+        ("for round -2", [[0, "News", -2, [[0, 2]]]]),
+        ("for round 2**63", [[0, "News", 2**63, [[0, 2]]]]),
+        ("for a kind of 256 characters", [[0, "k" * 256, -1, []]]),
+        ("with bytes for its kind", [[0, b"Ask", -1, []]]),
+        ("with an item more", [[*ask, 0]]),
+        ("with an item less", [ask[:3]]),
+        ("with a map", [[0, "Ask", -1, {0: 0}]]),
+        ("of a number below 0", [[0, "News", 3, [[0, -1]]]]),
+        ("of the number 2**63", [[0, "News", 3, [[0, 2**63]]]]),
+        ("of three numbers", [[0, "Ask", -1, [[0, 0, 0]]]]),
+        ("of a number in a longer form", [[0, "Ask", -1, [[0, Raw(b"\xcc\0")]]]]),
+        ("that is nil", [None]),
+    ):
+        heard = [wait for wait in waits if well_formed(wait)]
+        record = of()
+        leaves = tree_hash([record.heard_leaf(wait) for wait in heard])
+        yield broken(f"a head with a wait {name}", ended(of(waits, heard=leaves)), "head")
+    record = spoken()
+    of([[0, "News", 3, [[2, 2]]]], record)
+    record.got("bob", "ann", 2)
+    yield broken("a head with a wait of what was delivered after it", ended(record), "head")
+    record = spoken()
+    _, envelope = record.envelopes["aggregator", 0]
+    told = packed([record.session, "aggregator", "ann", 0, "Ask", b"\xc0"])
+    record.envelopes["aggregator", 0] = "Ask", told
+    of([ask, news], record)
+    assert told != envelope
+    yield broken("a head of something else than was recorded as delivered", ended(record), "head")
+
+
+def well_formed(wait: Any) -> bool:
+    if not isinstance(wait, list) or len(wait) != 4 or not isinstance(wait[3], list):
+        return False
+    return all(len(pair) == 2 and not isinstance(pair[1], Raw) for pair in wait[3])
+
+
+def wrong_heads(of: Callable[..., Transcript], waits: Any) -> Iterator[Case]:
+    wrong = sha256(b"wrong")
+    whole = of(waits).heads["ann"][2]
+    for name, changes in (
+        ("signed by another", {"signer": BOB}),
+        ("signed by the aggregator", {"signer": AGGREGATOR}),
+        ("signed by nobody", {"signature": bytes(64)}),
+        ("with a signature of 63 bytes", {"signature": whole[:63]}),
+        ("with a signature of 65 bytes", {"signature": whole + b"\0"}),
+        ("with a signature of S + L", {"signature": beyond(whole)}),
+        ("of version 1", {"purpose": b"sottovoce head 1\0"}),
+        ("of no purpose", {"purpose": b""}),
+        ("of another session", {"session": wrong}),
+        ("of another sender", {"sender": "bob"}),
+        ("of fewer envelopes", {"count": 1}),
+        ("of more envelopes", {"count": 3}),
+        ("of other words", {"said": wrong}),
+        ("of other waits", {"heard": wrong}),
+        ("of no waits, but it lists some", {"heard": sha256(b"")}),
+        ("to the aggregator", {"recipient": "aggregator"}),
+        ("that is empty", {"body": b""}),
+        ("that is nil", {"body": b"\xc0"}),
+        ("that is an empty array", {"body": b"\x90"}),
+        ("without a signature", {"body": packed([waits])}),
+        ("with an item more", {"body": packed([waits, whole, 0])}),
+        ("with a byte after it", {"body": packed([waits, whole]) + b"\0"}),
+        ("in an array with a longer head", {"body": b"\xdc\0\2" + packed([waits, whole])[1:]}),
+        ("with its signature as text", {"body": packed([waits, "s" * 64])}),
+        ("that leaves a wait out", {"body": packed([waits[:1], whole])}),
+        ("that turns its waits round", {"body": packed([waits[::-1], whole])}),
+        ("of version 1's form", {"body": packed([2, wrong, whole])}),
+    ):
+        yield broken(f"a head {name}", ended(of(waits, **changes)), "head")
+    record = spoken()
     record.head(AGGREGATOR)
     yield broken("a head of the aggregator", ended(record), "head")
-    record = asked()
-    record.head(ANN)
+    record = of(waits)
     record.say("ann", "aggregator", "Report", b"")
     yield broken("an envelope after a head", ended(record), "head")
-    record = asked()
-    record.head(ANN)
-    record.head(ANN)
+    record = of(waits)
+    record.head(ANN, waits)
     yield broken("a head after a head", ended(record), "head")
-    for name, body in (("no byte", b""), ("nil", b"\xc0"), ("an empty array", b"\x90")):
-        record = asked()
-        record.say("ann", "record", "Head", body)
-        yield broken(f"a head that is {name}", ended(record), "head")
+    low = OddMember("ann", turn=point_of(EIGHTH))
+    record = Transcript((AGGREGATOR, low, BOB))
+    record.head(low)
+    yield broken("a head signed right with a cofactor alone", ended(record), "head")
 
 
 # --- checkpoints and endings
@@ -1116,8 +1247,11 @@ def signature_of(record: Transcript) -> bytes:
 
 
 def larger(text: str) -> bytes:
-    """A signature whose second half is the right one and the order of the curve more."""
-    signature = AGGREGATOR.sign(text.encode())
+    return beyond(AGGREGATOR.sign(text.encode()))
+
+
+def beyond(signature: bytes) -> bytes:
+    """The signature with the order of the curve added to its second half."""
     s = int.from_bytes(signature[32:], "little") + ORDER
     return signature[:32] + s.to_bytes(32, "little")
 
@@ -1643,20 +1777,24 @@ def cut(content: bytes, pieces: Sequence[tuple[bytes, str]]) -> list[str]:
     return [content.hex()] if content else []
 
 
+def pieced(cases: list[Case], name: str, more: Iterable[bytes] = ()) -> dict[str, Any]:
+    """The cases, and the pieces that several of their files, of this name, have in common."""
+    files = [case[name] for case in cases if name in case]
+    uses = Counter(chunk for file in files for chunk in dict.fromkeys(file) if len(chunk) >= 24)
+    common = {chunk for chunk, count in uses.items() if count > 2 and isinstance(chunk, bytes)}
+    ordered = sorted(common.union(more), key=lambda chunk: (-len(chunk), chunk))
+    pieces = {chunk: f"${place}" for place, chunk in enumerate(ordered)}
+    for file in files:
+        file[:] = parts_of(file, pieces)
+    return {"pieces": {name: chunk.hex() for chunk, name in pieces.items()}, "cases": cases}
+
+
 def transcripts() -> dict[str, Any]:
     cases = [{"group": group, **case} for group, some in listed().items() for case in some]
-    uses = Counter(
-        chunk for case in cases for chunk in dict.fromkeys(case["file"]) if len(chunk) >= 24
-    )
-    # Some that lie side by side.
     header = opened()
-    roster, kinds = (packed(name) + packed(header.fields[name]) for name in ("roster", "kinds"))
-    uses.update({header.log: 3, roster: 3, kinds: 3})
-    common = sorted((c for c, n in uses.items() if n > 2 and isinstance(c, bytes)), key=len)
-    pieces = {chunk: f"${place}" for place, chunk in enumerate(reversed(common))}
-    for case in cases:
-        case["file"] = parts_of(case["file"], pieces)
-    return {"pieces": {name: chunk.hex() for chunk, name in pieces.items()}, "cases": cases}
+    long = (packed(name) + packed(header.fields[name]) for name in ("roster", "kinds"))
+    name = origin(header.session, AGGREGATOR.key).encode()
+    return pieced(cases, "file", [header.log, *long, packed(header.session), name])
 
 
 def written_out(content: dict[str, Any]) -> str:
@@ -1674,13 +1812,30 @@ def written_out(content: dict[str, Any]) -> str:
 
 
 def dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def example() -> Transcript:
+    """A whole survey of one party, as small as one can be."""
+    record = Transcript((AGGREGATOR, ANN))
+    record.check()
+    record.tell("aggregator", "ann", "Ask", b"\x90")
+    record.tell("ann", "aggregator", "Report", b"\x91\x01")
+    record.close("Report", b"\x02")
+    record.check()
+    counts = struct.pack("<2Q", 0, 1)
+    record.say("aggregator", "record", "Result", packed([["u8", [2], counts]]))
+    record.head(ANN)
+    return sealed(record)
 
 
 def files() -> dict[str, str]:
     """The text of every file, by its name."""
-    made = {"transcripts.json": transcripts()}
-    return {name: written_out(content) for name, content in made.items()}
+    return {
+        "example.txt": annotated(example().log),
+        "proofs.json": written_out(pieced(proofs(), "receipt")),
+        "transcripts.json": written_out(transcripts()),
+    }
 
 
 if __name__ == "__main__":

@@ -1,0 +1,600 @@
+"""Makes the vectors of what is shown beside a transcript: receipts, consistency, evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tests.vectors.make import based, flipped, joint_path, packed, path_of, sha256, some
+from tests.vectors.recording import (
+    AGGREGATOR,
+    ANN,
+    BOB,
+    ORDER,
+    WITNESS,
+    Member,
+    OddMember,
+    Transcript,
+    cosignature,
+    head_statement,
+    note_of,
+    roster_leaves,
+    terms_of,
+    verifier_key,
+)
+
+Case = dict[str, Any]
+
+ORDER_4 = (1, 0)
+
+
+def case(name: str, holds: bool, **given: Any) -> Case:
+    return {"name": name, "holds": holds, **given}
+
+
+def survey() -> Transcript:
+    """Asked, answered, counted, with a result, and ended."""
+    record = Transcript()
+    for party in (ANN, BOB):
+        record.tell("aggregator", party.name, "Ask", b"\x90")
+    for party in (ANN, BOB):
+        record.tell(party.name, "aggregator", "Report", b"\x91\x01")
+    record.close("Report", b"\x06")
+    record.say("aggregator", "record", "Result", b"\x91\x93\xa2u8\x91\x02\xc4\x10" + bytes(16))
+    record.head(ANN)
+    record.head(BOB)
+    record.end()
+    return record
+
+
+# --- witnesses
+
+
+def witness_keys() -> Iterator[Case]:
+    key = verifier_key(WITNESS)
+    name, number, content = key.split("+", 2)
+    plain = b"\1" + WITNESS.key
+    plain_id = sha256(name.encode() + b"\n" + plain)[:4].hex()
+    low = OddMember("low", turn=ORDER_4)
+    assert low.key
+
+    def of(content: bytes, name: str = name) -> str:
+        return f"{name}+{sha256(name.encode() + bytes([10]) + content)[:4].hex()}+{based(content)}"
+
+    for shown, text, holds in (
+        ("as it is", key, True),
+        ("of a name of 255 characters", of(b"\4" + WITNESS.key, "w" * 255), True),
+        ("of a name of 256 characters", of(b"\4" + WITNESS.key, "w" * 256), False),
+        ("of a name that is not ASCII", of(b"\4" + WITNESS.key, "z\u00fcrich"), True),
+        ("of an empty name", of(b"\4" + WITNESS.key, ""), False),
+        ("of a name with a space", of(b"\4" + WITNESS.key, "a b"), False),
+        ("of a note's key, type 1", f"{name}+{plain_id}+{based(plain)}", False),
+        ("of another name", f"other+{number}+{content}", False),
+        ("of another number", f"{name}+{'0' * 8}+{content}", False),
+        ("of a number in capitals", f"{name}+{number.upper()}+{content}", False),
+        ("of 31 bytes", of(b"\4" + WITNESS.key[:31]), False),
+        ("of low order", of(b"\4" + bytes(32)), False),
+        ("that is not canonical", of(b"\4" + b"\xff" * 32), False),
+        ("with more padding", f"{key}=", False),
+        ("without its number", f"{name}+{content}", False),
+        ("of nothing", "", False),
+    ):
+        yield case(f"a witness's key {shown}", holds, key=text)
+
+
+# --- consistency
+
+
+def consistency() -> Iterator[Case]:
+    record = survey()
+    size = len(record.leaves)
+    last = record.note()
+
+    def of(name: str, holds: bool, proof: str, earlier: str) -> Case:
+        return case(name, holds, earlier=earlier, proof=proof)
+
+    for first in (1, 2, 3, 7, 8, size - 1, size):
+        early = record.note(size=first)
+        yield of(f"from {first} to {size}", True, record.consistency(first, last), early)
+    early, proof = record.note(size=5), record.consistency(5, last)
+    four = record.note(size=4)
+    lines = proof.split("\n")
+    hashes = lines.index("") - 1
+    witnessed = proof + cosignature(record.text(), WITNESS)
+    yield of("a later checkpoint with a cosignature", True, witnessed, early)
+    yield of(
+        "an earlier one with a cosignature",
+        True,
+        proof,
+        early + cosignature(record.text(size=5), WITNESS),
+    )
+    another = Transcript(nonce=bytes(16))
+
+    def without(*places: int) -> str:
+        return "\n".join(text for place, text in enumerate(lines) if place not in places)
+
+    def changed(place: int, text: str) -> str:
+        return "\n".join([*lines[:place], text, *lines[place + 1 :]])
+
+    for name, text, note in (
+        ("a fork", proof, record.note(size=5, root=sha256(b"fork"))),
+        (
+            "an earlier checkpoint of another session",
+            proof,
+            record.note(size=5, session=another.session),
+        ),
+        (
+            "an earlier checkpoint by another key",
+            proof,
+            note_of(record.text(size=5, key=ANN.key), ANN),
+        ),
+        (
+            "an earlier checkpoint that is not signed",
+            proof,
+            note_of(record.text(size=5), signature=bytes(64)),
+        ),
+        (
+            "a later checkpoint that is not signed",
+            record.consistency(5, note_of(record.text(), signature=bytes(64))),
+            early,
+        ),
+        (
+            "a later checkpoint of another root",
+            record.consistency(5, record.note(root=sha256(b"fork"))),
+            early,
+        ),
+        (
+            "a later checkpoint of another size",
+            record.consistency(5, record.note(size=16 * size, root=record.root)),
+            early,
+        ),
+        ("an earlier checkpoint of another size", proof, four),
+        ("another old size", changed(0, "old 4"), four),
+        (
+            "the later one first",
+            record.consistency(5, last).replace(last, early).replace("old 5", f"old {size}"),
+            last,
+        ),
+        ("a hash less", without(1), early),
+        ("no hash", without(*range(1, hashes + 1)), early),
+        ("a hash more", changed(1, f"{lines[1]}\n{lines[1]}"), early),
+        ("another hash", changed(1, based(sha256(b"other"))), early),
+        (
+            "hashes in another order",
+            changed(1, lines[2]).replace(f"\n{lines[2]}\n{lines[2]}", f"\n{lines[2]}\n{lines[1]}"),
+            early,
+        ),
+        ("a hash of 31 bytes", changed(1, based(bytes(31))), early),
+        ("a hash without padding", changed(1, lines[1].rstrip("=")), early),
+        ("64 hashes", changed(1, "\n".join([lines[1]] * (65 - hashes))), early),
+        ("a zero before the old size", changed(0, "old 05"), early),
+        ("a sign before the old size", changed(0, "old +5"), early),
+        ("no old size", changed(0, "old "), early),
+        ("an old size in capitals", changed(0, "OLD 5"), early),
+        ("an old size of 2**64 and more", changed(0, f"old {2**64 + 5}"), early),
+        ("no first line", without(0), early),
+        ("no empty line", without(hashes + 1), early),
+        ("no checkpoint", "\n".join(lines[: hashes + 2]), early),
+        ("line ends of two bytes", proof.replace("\n", "\r\n"), early),
+        (
+            "equal sizes and a hash",
+            record.consistency(size, last).replace("\n", f"\n{lines[1]}\n", 1),
+            last,
+        ),
+        (
+            "equal sizes and other roots",
+            record.consistency(size, last),
+            record.note(root=sha256(b"fork")),
+        ),
+    ):
+        yield of(name, False, text, note)
+
+
+# --- evidence
+
+
+def evidence() -> Iterator[Case]:
+    record = survey()
+    key, session = AGGREGATOR.key, record.session
+
+    def of(
+        name: str, holds: bool, /, one: bytes, two: bytes, by: Member = AGGREGATOR, **other: Any
+    ) -> Case:
+        signatures = by.sign(one), by.sign(two)
+        fields = {
+            "format": "sottovoce evidence 1",
+            "key": by.key.hex(),
+            "first": one.hex(),
+            "first_signature": signatures[0].hex(),
+            "second": two.hex(),
+            "second_signature": signatures[1].hex(),
+        } | other
+        text = json.dumps({name: value for name, value in fields.items() if value is not None})
+        return case(name, holds, evidence=text)
+
+    one = record.text().encode()
+    fork = record.text(root=sha256(b"fork")).encode()
+    roots = sha256(b"said"), sha256(b"heard"), sha256(b"other")
+
+    def head(
+        sender: str = "ann", count: int = 3, said: bytes = roots[0], heard: bytes = roots[1]
+    ) -> bytes:
+        return head_statement(session, sender, count, said, heard)
+
+    yield of("two checkpoints of one size", True, one, fork)
+    yield of("two checkpoints of another's log", True, one, fork, ANN)
+    yield of("two heads of other words", True, head(), head(said=roots[2]), ANN)
+    yield of("two heads of other waits", True, head(), head(heard=roots[2]), ANN)
+    small = OddMember("low", turn=ORDER_4)
+    larger = (int.from_bytes(AGGREGATOR.sign(fork)[32:], "little") + ORDER).to_bytes(32, "little")
+    for name, first, second, by in (
+        ("the same checkpoint twice", one, one, AGGREGATOR),
+        ("checkpoints of different sizes", one, record.text(size=3).encode(), AGGREGATOR),
+        (
+            "checkpoints of different sessions",
+            one,
+            record.text(session=bytes(32), root=bytes(32)).encode(),
+            AGGREGATOR,
+        ),
+        (
+            "checkpoints of different origins",
+            one,
+            record.text(key=ANN.key, root=bytes(32)).encode(),
+            AGGREGATOR,
+        ),
+        ("a checkpoint and a head", one, head("aggregator"), AGGREGATOR),
+        ("the same head twice", head(), head(), ANN),
+        ("heads of different counts", head(), head(count=4), ANN),
+        ("heads of different senders", head(), head("bob", said=roots[2]), ANN),
+        (
+            "heads of different sessions",
+            head(),
+            head_statement(bytes(32), "ann", 3, roots[2], roots[1]),
+            ANN,
+        ),
+        ("a head with a byte more", head(), head() + b"\0", ANN),
+        (
+            "a head in a longer form",
+            head(),
+            head().replace(b"\x03\xc4\x20" + roots[0], b"\xcc\x03\xc4\x20" + roots[0]),
+            ANN,
+        ),
+        ("texts that are neither", b"one", b"other", ANN),
+        ("a checkpoint with a line more", one, fork + b"more\n", AGGREGATOR),
+        ("nothing", b"", b"", ANN),
+        ("a signature right with a cofactor alone", one, fork, small),
+    ):
+        yield of(name, False, first, second, by)
+    fine = AGGREGATOR.sign(one).hex()
+    for name, changes in (
+        ("a first signature that is wrong", {"first_signature": fine[2:] + "00"}),
+        ("a second signature that is wrong", {"second_signature": fine}),
+        (
+            "a signature of S + L",
+            {"second_signature": AGGREGATOR.sign(fork)[:32].hex() + larger.hex()},
+        ),
+        ("another key", {"key": BOB.key.hex()}),
+        ("a key of low order", {"key": bytes(32).hex()}),
+        ("another format", {"format": "sottovoce evidence 2"}),
+        ("no format", {"format": None}),
+        ("no key", {"key": None}),
+        ("digits in capitals", {"key": key.hex().upper()}),
+        ("an odd number of digits", {"key": key.hex()[:-1]}),
+        ("a number for text", {"first": 5}),
+        ("a name more", {"third": ""}),
+    ):
+        yield of(name, False, one, fork, **changes)
+    whole = of("whole", True, one, fork)["evidence"]
+    yield case("a name twice", False, evidence=whole[:-1] + f', "key": "{key.hex()}"}}')
+    yield case("a list", False, evidence=f"[{whole}]")
+    yield case("cut short", False, evidence=whole[:-1])
+
+
+# --- receipts
+
+RECEIPT = b"sottovoce receipt 2\n"
+
+
+def shown(record: Transcript, index: int, size: int) -> list[Any]:
+    """An entry of the log, proved to be in it when it had so many leaves."""
+    contents = [content for content, leaf in record.records if leaf]
+    leaves = record.leaves[:size]
+    return [index, leaves[index][:16], contents[index], path_of(index, leaves)]
+
+
+class Receipt:
+    """A receipt of Ann's; every part of it can be replaced.
+
+    Args:
+        record: what it is of.
+        counted: the leaves of her reports and of the closings that counted them.
+        size: of the checkpoint's log.
+    """
+
+    def __init__(
+        self,
+        record: Transcript,
+        counted: Sequence[tuple[int, int]],
+        *,
+        size: int | None = None,
+        place: int = 1,
+        headed: bool = True,
+    ) -> None:
+        self.record = record
+        self.size = len(record.leaves) if size is None else size
+        name, key = record.roster[place]
+        said = record.said.get(name, [])
+        # The head itself is not among what it signs.
+        before = said[:-1] if headed else said
+        reports = [record.sequence[index] for index, _ in counted if headed]
+        self.fields: dict[str, Any] = {
+            "party": name,
+            "key": key,
+            "place": place,
+            "members": len(record.roster),
+            "roster": path_of(place, roster_leaves(record.roster)),
+            "terms": terms_of(record.fields),
+            "counted": [[shown(record, each, self.size) for each in pair] for pair in counted],
+            "head": record.heads[name] if headed else None,
+            "path": joint_path(before, reports) if headed else [],
+        }
+
+    def chunks(self, **other: Any) -> list[bytes]:
+        """The receipt in pieces: the entries shown, and what is between them."""
+        chunks = [RECEIPT + packed([None] * len(self.fields))[:1]]
+        for name, value in (self.fields | other).items():
+            if name != "counted":
+                chunks.append(packed(value))
+                continue
+            chunks.append(packed([None] * len(value))[:1])
+            for pair in value:
+                chunks += [packed([None] * len(pair))[:1], *map(packed, pair)]
+        return chunks
+
+    def case(self, name: str, holds: bool, note: str | None = None, **other: Any) -> Case:
+        note = self.record.note(size=self.size) if note is None else note
+        return case(name, holds, receipt=self.chunks(**other), checkpoint=note)
+
+
+def replaced(items: Sequence[Any], place: int, item: Any) -> list[Any]:
+    return [*items[:place], item, *items[place + 1 :]]
+
+
+def closing(record: Transcript, kind: str, counted: bytes, **other: Any) -> int:
+    """The leaf of a closing that is said here."""
+    at = record.size
+    record.close(kind, counted, **other)
+    return at
+
+
+def reporting(party: str, record: Transcript, kind: str = "Report", **other: Any) -> int:
+    """The leaf of a report that is said here."""
+    at = record.size
+    record.say(party, other.pop("to", "aggregator"), kind, b"\x91\x01", **other)
+    return at
+
+
+def rounds() -> tuple[Transcript, list[tuple[int, int]], int]:
+    """Ann and Bob are asked and report, twice; and the size of the log after the first closing."""
+    record = Transcript()
+    for party in (ANN, BOB):
+        record.tell("aggregator", party.name, "Ask", b"\x90")
+    record.tell("ann", "bob", "Report", b"\x91\0")
+    counted, sizes = [], []
+    for number in range(2):
+        mine = reporting("ann", record)
+        reporting("bob", record)
+        counted.append((mine, closing(record, "Report", b"\x06", round=number)))
+        sizes.append(record.size)
+    record.say("aggregator", "record", "Result", b"\xc0")
+    record.head(ANN)
+    record.end()
+    return record, counted, sizes[0]
+
+
+def receipts() -> Iterator[Case]:
+    record, both, between = rounds()
+    whole = Receipt(record, both)
+    yield whole.case("of two reports, at the end", True)
+    yield Receipt(record, both[1:]).case("of one report, at the end", True)
+    early = Receipt(record, both[:1], size=between, headed=False)
+    yield early.case("of the first report, while the survey runs, without a head", True)
+    yield Receipt(record, both[:1], size=between).case("of an early checkpoint, with a head", True)
+    note = record.note()
+    yield whole.case(
+        "with a checkpoint that is cosigned", True, note + cosignature(record.text(), WITNESS)
+    )
+    yield from forged(record, whole, early)
+    yield from wrong_reports()
+    yield from wide_rosters()
+
+
+def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]:
+    fields, size, note = whole.fields, whole.size, record.note()
+    wrong = sha256(b"wrong")
+    text = record.text()
+    for name, other in (
+        ("of another session", record.note(session=wrong)),
+        ("of another root", record.note(root=wrong)),
+        ("of an earlier log", record.note(size=size - 1)),
+        ("that is not signed", note_of(text, signature=bytes(64))),
+        ("that a party has signed", note_of(text, signature=ANN.sign(text.encode()))),
+        ("by another key", note_of(record.text(key=ANN.key), ANN)),
+    ):
+        # A key is not part of the session's id: whose checkpoints to trust, people know otherwise.
+        yield whole.case(f"a checkpoint {name}", name == "by another key", other)
+    first, second = fields["counted"]
+    for name, changes in (
+        ("another party", {"party": "bob"}),
+        ("an unknown party", {"party": "carl"}),
+        ("another key", {"key": BOB.key}),
+        ("a key of 31 bytes", {"key": ANN.key[:31]}),
+        ("another place", {"place": 2}),
+        ("the aggregator's place", {"place": 0}),
+        ("a place beyond the roster", {"place": 3}),
+        ("a place of 2**63", {"place": 2**63}),
+        ("more members", {"members": 4}),
+        ("fewer members", {"members": 2}),
+        ("no members", {"members": 0}),
+        ("another roster's proof", {"roster": [wrong, *fields["roster"][1:]]}),
+        ("a roster's proof too short", {"roster": fields["roster"][:1]}),
+        ("a roster's proof too long", {"roster": [*fields["roster"], wrong]}),
+        ("other terms", {"terms": wrong}),
+        ("terms of 31 bytes", {"terms": wrong[:31]}),
+        ("no report", {"counted": [], "head": None, "path": []}),
+        ("no report, and a head", {"counted": []}),
+        ("a report twice", {"counted": [first, first]}),
+        ("reports of one closing", {"counted": [first, [second[0], first[1]]]}),
+        ("a closing before the report", {"counted": [[second[0], first[1]]]}),
+        ("a closing for a report", {"counted": [[first[1], second[1]]]}),
+        ("a report for a closing", {"counted": [[first[0], second[0]]]}),
+        ("a report alone", {"counted": [[first[0]]]}),
+        ("no head, but its path", {"head": None}),
+        ("a head without its path", {"path": []}),
+        ("a path with a hash more", {"path": [*fields["path"], wrong]}),
+        ("a path with another hash", {"path": [wrong, *fields["path"][1:]]}),
+        ("a head of fewer envelopes", {"head": replaced(fields["head"], 0, 2)}),
+        ("a head of more envelopes", {"head": replaced(fields["head"], 0, 4)}),
+        ("a head of other waits", {"head": replaced(fields["head"], 1, wrong)}),
+        ("a head that is not signed", {"head": replaced(fields["head"], 2, bytes(64))}),
+        ("a head with an item more", {"head": [*fields["head"], 0]}),
+        ("a head with a signature of 63 bytes", {"head": replaced(fields["head"], 2, bytes(63))}),
+    ):
+        yield whole.case(f"a receipt with {name}", False, **changes)
+    for part, which in (("report", 0), ("closing", 1)):
+        item = first[which]
+        for name, place, value in (
+            ("another place", 0, item[0] + 1),
+            ("a place beyond the log", 0, size),
+            ("a place of 2**63", 0, 2**63),
+            ("another salt", 1, flipped(item[1])),
+            ("a salt of 15 bytes", 1, item[1][:15]),
+            ("another content", 2, item[2][:-1] + bytes([item[2][-1] ^ 1])),
+            ("no content", 2, b""),
+            ("another path", 3, [wrong, *item[3][1:]]),
+            ("a path too short", 3, item[3][:-1]),
+            ("a path too long", 3, [*item[3], wrong]),
+        ):
+            pair = replaced(first, which, replaced(item, place, value))
+            name = f"a {part} with {name}"
+            yield whole.case(name, False, counted=[pair, second])
+    encoded = b"".join(whole.chunks())
+    body = encoded[len(RECEIPT) :]
+    for name, content in (
+        ("of version 1", encoded.replace(b"receipt 2", b"receipt 1")),
+        ("of another name", encoded.replace(b"receipt", b"voucher")),
+        ("without its first line", body),
+        ("with a byte after it", encoded + b"\0"),
+        ("cut short", encoded[:-1]),
+        ("with an item more", RECEIPT + packed([*fields.values(), 0])),
+        ("with an item less", RECEIPT + packed(list(fields.values())[:-1])),
+        ("in an array with a longer head", RECEIPT + b"\xdc\0\x09" + body[1:]),
+        ("with a place in a longer form", encoded.replace(ANN.key + b"\1", ANN.key + b"\xcc\1")),
+        ("of nothing", b""),
+    ):
+        yield case(f"a receipt {name}", False, receipt=[content], checkpoint=note)
+    yield early.case("a path without a head", False, path=[wrong])
+
+
+def wrong_reports() -> Iterator[Case]:
+    """Entries that are in the log, and do not show that a report was counted."""
+
+    def of(name: str, report: Any = None, close: Any = None, holds: bool = False) -> Case:
+        record = Transcript()
+        mine = (report or (lambda r: reporting("ann", r)))(record)
+        record.say("ann", "aggregator", "Report", b"\x91\0")
+        shut = (close or (lambda r: closing(r, "Report", b"\x06")))(record)
+        return Receipt(record, [(mine, shut)], headed=False).case(name, holds)
+
+    def told(record: Transcript) -> int:
+        record.tell("ann", "aggregator", "Report", b"")
+        return record.size - 1
+
+    def other_closing(**parts: Any) -> Any:
+        def close(record: Transcript) -> int:
+            at = record.size
+            sender, to = parts.get("sender", "aggregator"), parts.get("to", "record")
+            body = parts.get("body", packed(["Report", -1, 0, b"\6", b"\6"]))
+            session = parts.get("session", record.session)
+            record.say(sender, to, parts.get("kind", "Closed"), body, session=session)
+            return at
+
+        return close
+
+    yield of("a report that was counted", holds=True)
+    for name, report in (
+        ("to another party", lambda r: reporting("ann", r, to="bob")),
+        ("to the record", lambda r: reporting("ann", r, to="record")),
+        ("of another party", lambda r: reporting("bob", r)),
+        ("of another kind", lambda r: reporting("ann", r, "Result")),
+        ("of another session", lambda r: reporting("ann", r, session=bytes(32))),
+        ("that is a delivery", told),
+    ):
+        yield of(f"a report {name}", report)
+    for kind in ("Closed", "Declined", "Left", "Head"):
+        shut = other_closing(body=packed([kind, -1, 0, b"\6", b"\6"]))
+        yield of(f"a report of kind {kind}", lambda r, k=kind: reporting("ann", r, k), shut)
+    for name, values in (
+        ("of another kind of message", ["Result", -1, 0, b"\6", b"\6"]),
+        ("that did not count her", ["Report", -1, 0, b"\6", b"\4"]),
+        ("that counted nobody", ["Report", -1, 0, b"\6", b"\0"]),
+        ("of a range that is not hers", ["Report", -1, 4096, b"\6", b"\6"]),
+        ("of a range from place 1", ["Report", -1, 1, b"\3", b"\3"]),
+        ("with a bit beyond the roster", ["Report", -1, 0, b"\6", b"\x0e"]),
+        ("with a byte too many", ["Report", -1, 0, b"\6\0", b"\6\0"]),
+        ("with no bits", ["Report", -1, 0, b"", b""]),
+        ("of round -2", ["Report", -2, 0, b"\6", b"\6"]),
+        ("of round 2**63", ["Report", 2**63, 0, b"\6", b"\6"]),
+        ("of a first place of 2**63", ["Report", -1, 2**63, b"\6", b"\6"]),
+        ("without a range", ["Report", -1, b"\6", b"\6"]),
+        ("with an item more", ["Report", -1, 0, b"\6", b"\6", 0]),
+        ("with bits as text", ["Report", -1, 0, "6", "6"]),
+    ):
+        yield of(f"a closing {name}", close=other_closing(body=packed(values)))
+    for name, parts in (
+        ("of a party", {"sender": "bob"}),
+        ("to a party", {"to": "bob"}),
+        ("of another kind", {"kind": "Result"}),
+        ("of another session", {"session": bytes(32)}),
+        ("that is empty", {"body": b""}),
+        ("with a byte after it", {"body": packed(["Report", -1, 0, b"\6", b"\6"]) + b"\0"}),
+        ("with a round in a longer form", {"body": b"\x95\xa6Report\xd0\xff\0\xc4\1\6\xc4\1\6"}),
+    ):
+        yield of(f"a closing {name}", close=other_closing(**parts))
+    yield of(
+        "a closing of round 2**63 - 1",
+        None,
+        other_closing(body=packed(["Report", 2**63 - 1, 0, b"\6", b"\6"])),
+        True,
+    )
+
+
+def wide_rosters() -> Iterator[Case]:
+    """A roster whose closings come in two ranges."""
+    names = [AGGREGATOR.name, *(f"p{place}" for place in range(1, 5000))]
+    roster = [[name, some(name, 32)] for name in names]
+    roster[0][1] = AGGREGATOR.key
+    for place in (4095, 4096, 4999):
+        record = Transcript(roster=roster)
+        name = names[place]
+        mine = reporting(name, record)
+        bits = bytearray(512), bytearray(113)
+        bits[place // 4096][place % 4096 // 8] |= 1 << place % 8
+        shut = [closing(record, "Report", bytes(b), first=4096 * i) for i, b in enumerate(bits)]
+        hers, others = (shut[place // 4096], shut[1 - place // 4096])
+        about = f"place {place} of 5,000 members"
+        right = Receipt(record, [(mine, hers)], place=place, headed=False)
+        yield right.case(about, True)
+        wrong = Receipt(record, [(mine, others)], place=place, headed=False)
+        yield wrong.case(f"{about}, the other range's closing", False)
+
+
+def proofs() -> list[Case]:
+    groups = {
+        "witness keys": witness_keys(),
+        "consistency": consistency(),
+        "evidence": evidence(),
+        "receipts": receipts(),
+    }
+    return [{"group": group, **case} for group, cases in groups.items() for case in cases]
