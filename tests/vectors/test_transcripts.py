@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.transcript.checkpoints import read_note
+from protocol.transcript.consistency import decode_consistency
+from protocol.transcript.consistency import problems_of as problems_of_consistency
 from protocol.transcript.cosignatures import cosigned, read_witness_key
 from protocol.transcript.reader import RULES
+from protocol.transcript.receipts import decode_receipt
+from protocol.transcript.receipts import problems_of as problems_of_receipt
 from protocol.transcript.verification import Verification, verify
+from scenarios.errors import UsageError
+from scenarios.files.checkpoints import evidence_of
 from tests.vectors.transcripts import FOLDER, files
 
 Given = dict[str, Any]
 
-TRANSCRIPTS: Given = json.loads((FOLDER / "transcripts.json").read_text(encoding="utf-8"))
+TRANSCRIPTS, PROOFS = (
+    json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    for name in ("transcripts.json", "proofs.json")
+)
 
 
-def content_of(parts: list[str]) -> bytes:
+def content_of(parts: list[str], pieces: dict[str, str]) -> bytes:
     """The bytes of a file, as ``docs/vectors.md`` says."""
-    pieces, content = TRANSCRIPTS["pieces"], []
+    content = []
     for part in parts:
         text, _, times = part.partition("*")
         content.append(bytes.fromhex(pieces.get(text, text)) * int(times or 1))
@@ -32,7 +42,7 @@ def verified(case: Given) -> Verification:
     note, digest = given.get("checkpoint"), given.get("digest")
     keys = [read_witness_key(key) for key in given.get("witnesses", ())]
     return verify(
-        content_of(case["file"]),
+        content_of(case["file"], TRANSCRIPTS["pieces"]),
         digest=None if digest is None else bytes.fromhex(digest),
         checkpoint=None if note is None else read_note(note),
         cosigned=cosigned(note, keys, needed=given["needed"]) if keys else None,
@@ -54,12 +64,48 @@ def test_files_get_their_verdicts(group: str) -> None:
             assert (found.digest.hex(), found.size) == (digest, size), case["name"]
 
 
+def problems(case: Given) -> tuple[str, ...]:
+    """What is wrong with a proof, with the checkpoint that is given beside it."""
+    match case["group"]:
+        case "consistency":
+            proof = decode_consistency(case["proof"].encode())
+            return problems_of_consistency(proof, read_note(case["earlier"]))
+        case "receipts":
+            receipt = decode_receipt(content_of(case["receipt"], PROOFS["pieces"]))
+            return problems_of_receipt(receipt, read_note(case["checkpoint"]))
+        case "evidence":
+            found = evidence_of(case["evidence"].encode(), Path("evidence"))
+            return () if found.check() else ("they do not contradict each other",)
+    read_witness_key(case["key"])
+    return ()
+
+
+@pytest.mark.parametrize("group", dict.fromkeys(case["group"] for case in PROOFS["cases"]))
+def test_proofs_hold_or_do_not(group: str) -> None:
+    for case in PROOFS["cases"]:
+        if case["group"] != group:
+            continue
+        try:
+            holds = not problems(case)
+        except (ValueError, UsageError):
+            holds = False
+        assert holds == case["holds"], case["name"]
+
+
+def test_the_annotated_file_is_the_file() -> None:
+    lines = (FOLDER / "example.txt").read_text(encoding="utf-8").splitlines()
+    digits = "".join(line.partition("#")[0] for line in lines)
+    [case] = [case for case in TRANSCRIPTS["cases"] if case["name"] == "the annotated file"]
+    assert bytes.fromhex(digits) == content_of(case["file"], TRANSCRIPTS["pieces"])
+
+
 def test_every_rule_is_broken_in_several_ways() -> None:
     cases = TRANSCRIPTS["cases"]
     for rule in RULES:
         assert sum(rule in case["rules"] for case in cases) >= 3, rule
-    names = [case["name"] for case in cases]
-    assert len(set(names)) == len(names)
+    for cases_ in (cases, PROOFS["cases"]):
+        names = [(case["group"], case["name"]) for case in cases_]
+        assert len(set(names)) == len(names)
     verdicts = [case["verdict"] for case in cases]
     assert min(map(verdicts.count, set(verdicts))) >= 25
 

@@ -202,8 +202,8 @@ def layout() -> Iterator[Case]:
         yield broken(given, chunks, rule) if rule else incomplete(given, chunks)
     chunks = opened().chunks
     for name, length, rule in (
-        ("65,792 bytes, cut", 65_536 + 256, None),
-        ("65,793 bytes", 65_536 + 257, "length"),
+        ("66,560 bytes, cut", 66_560, None),
+        ("66,561 bytes", 66_561, "length"),
         ("2**32 - 1 bytes", (1 << 32) - 1, "length"),
     ):
         given = f"an entry of {name}"
