@@ -31,6 +31,7 @@ from tests.vectors.recording import (
     ORDER,
     OTHER_WITNESS,
     PRIME,
+    RAW,
     RUN,
     WITNESS,
     ZSTD,
@@ -1691,6 +1692,22 @@ def wide() -> Iterator[Case]:
         before, spaces, after, ending = long_header(size)
         head = frame_header(size, window=WINDOW)
         chunks = [head, raw_block(before), *blocks_of(b" ", spaces), raw_block(after, last=True)]
+        yield verdict(name, [*chunks, frame(ending)], says, *rules)
+    for name, less, says, rules in (
+        ("a header in 8 times the bytes of a wrapped file", 0, ACCEPTED, []),
+        ("a header in more than 8 times the bytes of a wrapped file", 1, NOT_SOUND, ["length"]),
+    ):
+        size = 4_800_000
+        before, spaces, after, ending = long_header(size)
+        start = [frame_header(size, window=WINDOW), raw_block(before)]
+        last = raw_block(after, last=True)
+        bare = stored([*start, last, *(blocks_of(b" ", spaces - 500_000)), bytes(6 * 3)])
+        raw = size // 8 - bare - less
+        chunks = list(start)
+        for part in (*[100_000] * (raw // 100_000), raw % 100_000):
+            chunks += [block(RAW, part, b""), (b" ", part)]
+        chunks += [*blocks_of(b" ", spaces - raw), last]
+        assert stored(chunks) == size // 8 - less
         yield verdict(name, [*chunks, frame(ending)], says, *rules)
     before, spaces, after, ending = long_header((1 << 22) + 1)
     name = "a header in 4,194,305 bytes of log, not wrapped"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from protocol.transcript.verification import Verification, verify
 from tests.recorded.checkpointed import checkpoints_of, resigned
 from tests.recorded.forgeries import Forgery, rules
 from tests.recorded.runs import Written, written
-from tests.recorded.signed import ONE, TWO, Run, rewritten, run_of, setting, signed_run, without
+from tests.recorded.signed import ONE, TWO, Run, rewritten, setting, signed_run, without
 from tests.recorded.transcripts import HEADER, agreed, envelope, sent
 from tests.vectors.make import checkpoint_note, log_leaves, tree_hash
 
@@ -104,93 +103,10 @@ def test_a_run_that_fails_is_signed_for_too() -> None:
     assert (found.ending.result, found.ending.reason) == (None, "QuorumError")
 
 
-Change = Callable[[Forgery], Any]
-REFUSED = ["Refused", 0, "x", "x", b""]
-
-
-def edited(old: str, new: str) -> Change:
-    """Another text in the last note."""
-
-    def change(forgery: Forgery) -> None:
-        assert old in forgery.notes[forgery.size]
-        forgery.notes[forgery.size] = forgery.notes[forgery.size].replace(old, new, 1)
-
-    return change
-
-
-def moved(forgery: Forgery) -> None:
-    _, size, _ = sorted(forgery.notes)
-    forgery.notes[size - 1] = forgery.notes.pop(size)
-
-
-def resized(forgery: Forgery) -> None:
-    """A checkpoint that is signed for another size."""
-    checkpoint = read_note(forgery.notes[forgery.size])
-    other = msgspec.structs.replace(checkpoint, size=checkpoint.size - 1)
-    forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
-
-
 def rerooted(forgery: Forgery) -> None:
     checkpoint = read_note(forgery.notes[forgery.size])
     other = msgspec.structs.replace(checkpoint, root=bytes(32))
     forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
-
-
-def of_another_session(forgery: Forgery) -> None:
-    checkpoint = read_note(forgery.notes[forgery.size])
-    other = msgspec.structs.replace(checkpoint, session=bytes(32))
-    forgery.notes[forgery.size] = resigned(other, AGGREGATORS).note
-
-
-CHANGES: dict[str, tuple[Change, str]] = {
-    "signature": (
-        lambda f: f.notes.update(
-            {f.size: msgspec.structs.replace(signed_run().checkpoint, signature=bytes(64)).note}
-        ),
-        "not signed by the aggregator",
-    ),
-    "another's key": (
-        lambda f: f.notes.update(
-            {f.size: resigned(signed_run().checkpoint, setting().identities[ONE]).note}
-        ),
-        "not by the roster's aggregator",
-    ),
-    "no signature": (edited("\n\n", "\n"), "expected a text, an empty line and signatures"),
-    "a line more": (edited("\n\n", "\nmore\n\n"), "expected origin, size and root"),
-    "another origin": (edited("sottovoce/", "sottovoce."), "unknown origin"),
-    "a zero before": (edited("\n4", "\n04"), "not a number"),
-    "session": (of_another_session, "not of this session"),
-    "size": (resized, "leaves of the log, there are "),
-    "root": (rerooted, "not that of the log"),
-    "removed last": (lambda f: f.notes.pop(f.size), "without a checkpoint of all of it"),
-    "moved first": (moved, "leaves of the log, there are "),
-    "entry dropped": (
-        lambda f: f.entries.remove(next(e for e in f.entries if e[0] == "Departed")),
-        "without a checkpoint of all of it",
-    ),
-    "time": (lambda f: f.entries[0].__setitem__(1, 1), "its root is not that of the log"),
-    "last entry": (lambda f: f.ending.update(complete=False, reason="x"), "not that of the log"),
-    "secret": (lambda f: setattr(f, "secret", bytes(32)), "its root is not that of the log"),
-}
-
-
-@pytest.mark.parametrize("what", CHANGES)
-def test_a_checkpoint_that_does_not_fit_is_found(what: str) -> None:
-    change, says = CHANGES[what]
-    forgery = Forgery(signed_run().content)
-    change(forgery)
-    found = verify(forgery.write())
-    assert rules(found) == {"checkpoint"}, found.faults
-    assert any(says in fault.message for fault in found.faults), found.faults
-    assert (found.final is None) == (what != "moved first")
-
-
-def test_another_key_signs_no_checkpoint() -> None:
-    """Whoever rewrites the file with a key of his own is not the roster's aggregator."""
-    forgery = Forgery(signed_run().content)
-    forgery.header["roster"][0][1] = Identity(AGGREGATOR, b"\1" * 32).public
-    found = verify(forgery.write())
-    assert any("not by the roster's aggregator" in fault.message for fault in found.faults)
 
 
 def given(run: Run | Written, checkpoint: SignedCheckpoint | None) -> Verification:
@@ -267,31 +183,6 @@ def test_a_second_checkpoint_of_one_size_is_a_fault_even_if_the_record_extends_t
     assert rules(found) == {"checkpoint", "published"}
     assert "signed another checkpoint in its place" in str(found.faults)
     assert (found.extends, found.published) == (False, "differs")
-
-
-def test_a_file_that_breaks_off_before_is_no_extension() -> None:
-    run = signed_run()
-    found = verify(run.content[: len(run.content) // 2], checkpoint=run.checkpoint)
-    assert rules(found) == {"published"}
-    assert "the log has 1" in str(found.faults)
-    assert verify(b"", checkpoint=run.checkpoint).extends is False
-
-
-def test_a_published_checkpoint_has_to_be_signed_by_the_rosters_aggregator() -> None:
-    run = signed_run()
-    for forged in (
-        msgspec.structs.replace(run.checkpoint, signature=bytes(64)),
-        msgspec.structs.replace(run.checkpoint, key=b"\1" * 32),
-        resigned(run.checkpoint, setting().identities[ONE]),
-    ):
-        found = given(run, forged)
-        assert rules(found) == {"published"}
-        assert "not signed by the roster's aggregator" in str(found.faults)
-
-
-def test_a_checkpoint_of_another_session() -> None:
-    other = run_of(setting(seed=2))
-    assert rules(given(signed_run(), other.checkpoint)) == {"published"}
 
 
 def test_what_was_published_is_one_verdict() -> None:
