@@ -1198,6 +1198,9 @@ def checkpoints() -> Iterator[Case]:
         ("with 64 lines", right + short * 63),
         ("with the same name and another type", right + own_line(text, 2)),
         ("with a line of four bytes", right + short),
+        ("with a name that is not ASCII", right + line_by("z\u00fcrich.example/\U0001f600")),
+        ("with a zero-width space in a name", right + line_by("x\u200by")),
+        ("with the character 127 in a name", right + line_by("x\x7fy")),
         ("of 16,384 characters", padded(right, 16_384)),
     ):
         yield sound(f"a checkpoint {name}", of(note))
@@ -1237,6 +1240,11 @@ def checkpoints() -> Iterator[Case]:
     record = asked()
     record.check()
     yield incomplete("a checkpoint, and the file ends", record)
+
+
+def line_by(name: str) -> str:
+    """A line of somebody else."""
+    return f"\u2014 {name} {based(bytes(68))}\n"
 
 
 def own_line(text: str, kind: int) -> str:
@@ -1321,6 +1329,11 @@ def malformed_notes(note: str, line: str) -> list[tuple[str, str]]:
         ("with a name of somebody else that has a plus", note + f"\u2014 x+y {based(bytes(68))}\n"),
         ("with a name of somebody else that is empty", note + f"\u2014  {based(bytes(68))}\n"),
         ("with a line of somebody else without bytes", note + "\u2014 x \n"),
+        ("with a line of three bytes", note + f"\u2014 x {based(bytes(3))}\n"),
+        ("with a no-break space in a name", note + line_by("x\u00a0y")),
+        ("with an em space in a name", note + line_by("x\u2003y")),
+        ("with a next-line character in a name", note + line_by("x\u0085y")),
+        ("with a tabulator in a name", note + line_by("x\ty")),
         ("with control characters in a name", note + f"\u2014 x\x01y {based(bytes(68))}\n"),
         ("after a byte order mark", "\ufeff" + note),
     ]
