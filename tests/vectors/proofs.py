@@ -595,6 +595,5 @@ def proofs() -> list[Case]:
         "witness keys": witness_keys(),
         "consistency": consistency(),
         "evidence": evidence(),
-        "receipts": receipts(),
     }
     return [{"group": group, **case} for group, cases in groups.items() for case in cases]
