@@ -1,10 +1,10 @@
 // The header, and the session that it binds (section 2 of the format).
 
-import { compare, concat, hex, same, utf8 } from "./bytes.js";
+import { concat, same, utf8 } from "./bytes.js";
 import { isSoundPoint, unsigned } from "./ed25519.js";
-import { rootOf } from "./merkle.js";
 import { isKinds } from "./kinds.js";
-import { encode, isArray, isBytes, isInt, isList, isText, Malformed, orNil, Reader } from "./msgpack.js";
+import { rootOf } from "./merkle.js";
+import { decode, encode, isArray, isBytes, isInt, isList, isText, Malformed, orNil } from "./msgpack.js";
 import { sha256 } from "./sha256.js";
 
 const isMap = (value) => value instanceof Map;
@@ -22,6 +22,7 @@ const FIELDS = {
   transport: orNil(isText()),
   program: isText(),
 };
+export const LAST_KINDS = ["Closed", "Declined", "Left", "Head"];
 const TERMS = ["variant", "parameters", "survey", "analysis", "nonce", "kinds"];
 
 function must(holds, what) {
@@ -48,20 +49,15 @@ export const sessionOf = (terms, roster, members) =>
 
 /** The header's fields by name; throws Malformed where the bytes are no header. */
 export function parseHeader(bytes) {
-  const reader = new Reader(bytes);
-  const header = {};
-  const written = {};
-  must(reader.take(1)[0] === 0x80 + Object.keys(FIELDS).length, "not a map of so many fields");
+  const fields = decode(bytes, { sorted: false }); // its own fields are not, but what is in them
+  must(isMap(fields) && [...fields.keys()].join() === Object.keys(FIELDS).join(), "not the fields in their order");
   for (const [name, isRight] of Object.entries(FIELDS)) {
-    must(reader.value() === name, `expected the field ${name}`);
-    const from = reader.at;
-    header[name] = reader.value();
-    written[name] = bytes.subarray(from, reader.at);
-    must(isRight(header[name]), `${name} is not as it should be`);
+    const value = fields.get(name);
+    must(isRight(value) && same(encode(value), encode(value, false)), `${name} is not as it should be`);
   }
-  reader.end();
+  const header = Object.fromEntries(fields);
   checkRoster(header.roster);
-  const terms = sha256(Uint8Array.of(0x90 + TERMS.length), ...TERMS.map((name) => written[name]));
+  const terms = sha256(encode(TERMS.map((name) => header[name])));
   must(same(header.session, sessionOf(terms, rosterRoot(header.roster), header.roster.length)), "another session follows");
   return header;
 }

@@ -1,6 +1,6 @@
 // The language in which a header describes messages, and the messages themselves (section 2 of the format, "Kinds").
 
-import { Float, isArray, isCount, isInt, isList, isText, Malformed, orNil, Reader } from "./msgpack.js";
+import { decode, Float, isArray, isCount, isInt, isList, isText, Malformed, orNil } from "./msgpack.js";
 
 const SIZES = { u1: 1, u2: 2, u4: 4, u8: 8, i8: 8, f8: 8 };
 const MOST_DEPTH = 16;
@@ -121,8 +121,5 @@ function readArray([, dtype, shape, low, high], value) {
 /** A body of a kind, its fields by name; throws Malformed. */
 export function readBody([, most, fields], body) {
   must(body.length <= most, "too large");
-  const reader = new Reader(body, { sorted: false });
-  const values = reader.value();
-  reader.end();
-  return readFields(fields, values);
+  return readFields(fields, decode(body, { sorted: false }));
 }

@@ -1,9 +1,9 @@
-// msgpack in its one canonical form (section 2 of the format): what decodes would be encoded to the same bytes again.
-// Integers come as numbers where they are exact, else as BigInt; maps as Map; floats in a box, so that 1.0 is not 1.
+// msgpack in its one canonical form (section 2 of the format): what is decoded is encoded again, and has to be the same bytes.
+// Integers come as numbers where these are exact, else as BigInt; maps as Map; floats in a box, so that 1.0 is not 1.
 
-import { compare, concat, text, utf8 } from "./bytes.js";
+import { compare, concat, same, text, utf8 } from "./bytes.js";
 
-export const DEPTH = 64;
+const DEPTH = 65; // a header's map, and 64 in it
 const INT_MAX = 2n ** 63n - 1n;
 
 export class Malformed extends Error {}
@@ -14,142 +14,117 @@ export class Float {
   }
 }
 
-export class Reader {
-  constructor(bytes, { sorted = true } = {}) {
+class Reader {
+  at = 0;
+
+  constructor(bytes) {
     this.bytes = bytes;
-    this.sorted = sorted; // whether the keys of maps are
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    this.at = 0;
   }
 
-  take(length) {
-    if (this.at + length > this.bytes.length) throw new Malformed("ends inside a value");
+  /** Where the next so many bytes begin. */
+  pass(length) {
     this.at += length;
-    return this.bytes.subarray(this.at - length, this.at);
+    if (this.at > this.bytes.length) throw new Malformed("ends inside a value");
+    return this.at - length;
   }
 
-  /** A big-endian unsigned integer of so many bytes, at least `least`, or a shorter form would do. */
-  unsigned(size, least) {
-    this.take(size);
-    const at = this.at - size;
-    if (size === 8) return this.integer(this.view.getBigUint64(at), BigInt(least));
-    const value = size === 1 ? this.bytes[at] : size === 2 ? this.view.getUint16(at) : this.view.getUint32(at);
-    return Number(this.integer(BigInt(value), BigInt(least)));
+  bin(length) {
+    const from = this.pass(length);
+    return this.bytes.subarray(from, from + length);
   }
 
-  integer(value, least) {
-    if (value < least) throw new Malformed("not the shortest form");
-    return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
-  }
-
-  /** A negative integer of so many bytes, at most `most`. */
-  negative(size, most) {
-    this.take(size);
-    const value = BigInt.asIntN(8 * size, this.bytes.subarray(this.at - size, this.at).reduce((n, b) => (n << 8n) | BigInt(b), 0n));
-    if (value > most) throw new Malformed("not the shortest form");
-    return value >= Number.MIN_SAFE_INTEGER ? Number(value) : value;
-  }
-
-  float() {
-    this.take(8);
-    const value = this.view.getFloat64(this.at - 8);
-    if (Number.isNaN(value)) throw new Malformed("a float that is no number");
-    return new Float(value);
-  }
-
-  string(length) {
+  str(length) {
     try {
-      return text(this.take(length));
+      return text(this.bin(length));
     } catch (error) {
-      throw error instanceof TypeError ? new Malformed("text that is not UTF-8") : error;
+      throw new Malformed(error.message);
     }
   }
 
-  array(length, depth) {
-    if (depth === 0) throw new Malformed(`nested more than ${DEPTH} deep`);
-    if (length > this.bytes.length - this.at) throw new Malformed("ends inside a value");
+  /** An integer of 1, 2, 4 or 8 bytes. */
+  int(width, signed = "Uint") {
+    const big = width === 8 ? "Big" : "";
+    const value = this.view[`get${big}${signed}${8 * width}`](this.pass(width));
+    return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  }
+
+  items(length, depth) {
+    if (depth === 0 || length > this.bytes.length) throw new Malformed("nested too deeply, or too many items");
     return Array.from({ length }, () => this.value(depth - 1));
   }
 
   map(length, depth) {
-    if (depth === 0) throw new Malformed(`nested more than ${DEPTH} deep`);
-    const map = new Map();
-    let last = null;
-    for (let i = 0; i < length; i++) {
-      const key = this.value(0);
-      if (typeof key !== "string") throw new Malformed("a key that is not text");
-      const bytes = utf8(key);
-      if (map.has(key) || (this.sorted && last !== null && compare(last, bytes) > 0)) throw new Malformed("keys out of order");
-      last = bytes;
-      map.set(key, this.value(depth - 1));
-    }
+    const items = this.items(2 * length, depth);
+    const map = new Map(Array.from({ length }, (_, i) => [items[2 * i], items[2 * i + 1]]));
+    if (![...map.keys()].every((key) => typeof key === "string")) throw new Malformed("a key that is not text");
     return map;
   }
 
-  /** The next value; `depth` is how deep it may be nested. */
-  value(depth = DEPTH) {
-    const form = this.take(1)[0];
+  value(depth) {
+    const form = this.int(1);
     if (form < 0x80) return form;
     if (form < 0x90) return this.map(form & 15, depth);
-    if (form < 0xa0) return this.array(form & 15, depth);
-    if (form < 0xc0) return this.string(form & 31);
+    if (form < 0xa0) return this.items(form & 15, depth);
+    if (form < 0xc0) return this.str(form & 31);
     if (form >= 0xe0) return form - 256;
-    switch (form) {
-      case 0xc0: return null;
-      case 0xc2: return false;
-      case 0xc3: return true;
-      case 0xc4: return this.take(this.unsigned(1, 0));
-      case 0xc5: return this.take(this.unsigned(2, 2 ** 8));
-      case 0xc6: return this.take(this.unsigned(4, 2 ** 16));
-      case 0xcb: return this.float();
-      case 0xcc: return this.unsigned(1, 2 ** 7);
-      case 0xcd: return this.unsigned(2, 2 ** 8);
-      case 0xce: return this.unsigned(4, 2 ** 16);
-      case 0xcf: return this.unsigned(8, 2 ** 32);
-      case 0xd0: return this.negative(1, -33n);
-      case 0xd1: return this.negative(2, -129n);
-      case 0xd2: return this.negative(4, -32769n);
-      case 0xd3: return this.negative(8, -2147483649n);
-      case 0xd9: return this.string(this.unsigned(1, 32));
-      case 0xda: return this.string(this.unsigned(2, 2 ** 8));
-      case 0xdb: return this.string(this.unsigned(4, 2 ** 16));
-      case 0xdc: return this.array(this.unsigned(2, 16), depth);
-      case 0xdd: return this.array(this.unsigned(4, 2 ** 16), depth);
-      case 0xde: return this.map(this.unsigned(2, 16), depth);
-      case 0xdf: return this.map(this.unsigned(4, 2 ** 16), depth);
-    }
+    if (form === 0xc0) return null;
+    if (form === 0xc2 || form === 0xc3) return form === 0xc3;
+    if (form >= 0xc4 && form <= 0xc6) return this.bin(this.int(1 << (form - 0xc4)));
+    if (form === 0xcb) return new Float(this.view.getFloat64(this.pass(8)));
+    if (form >= 0xcc && form <= 0xcf) return this.int(1 << (form - 0xcc));
+    if (form >= 0xd0 && form <= 0xd3) return this.int(1 << (form - 0xd0), "Int");
+    if (form >= 0xd9 && form <= 0xdb) return this.str(this.int(1 << (form - 0xd9)));
+    if (form >= 0xdc && form <= 0xdd) return this.items(this.int(2 << (form - 0xdc)), depth);
+    if (form >= 0xde && form <= 0xdf) return this.map(this.int(2 << (form - 0xde)), depth);
     throw new Malformed(`a form that does not occur: 0x${form.toString(16)}`);
-  }
-
-  end() {
-    if (this.at !== this.bytes.length) throw new Malformed("bytes after the value");
   }
 }
 
-/** The one value that the bytes are. */
-export function decode(bytes) {
+/** The one value that the bytes are. The keys of maps are sorted, except where a map is said to have them in another order. */
+export function decode(bytes, { sorted = true } = {}) {
   const reader = new Reader(bytes);
-  const value = reader.value();
-  reader.end();
+  const value = reader.value(DEPTH);
+  if (!same(encode(value, sorted), bytes)) throw new Malformed("not canonical");
   return value;
 }
 
-function head(size, short, shortest, forms) {
-  if (size < shortest) return [short | Number(size)];
-  const width = size < 2 ** 8 && forms[0] ? 1 : size < 2 ** 16 ? 2 : size < 2 ** 32 ? 4 : 8;
-  const bytes = Array.from({ length: width }, (_, i) => Number((BigInt(size) >> BigInt(8 * (width - 1 - i))) & 255n));
-  return [forms[Math.log2(width)], ...bytes];
+/** A form of 1, 2, 4 or 8 bytes and the number in it; `short` is the form for numbers below `most`. */
+function head(number, short, most, forms) {
+  if (number < most) return [short | number];
+  const width = [1, 2, 4, 8].find((bytes) => forms[bytes] && number < 2 ** (8 * bytes));
+  const digits = BigInt(number).toString(16).padStart(2 * width, "0");
+  return [forms[width], ...digits.match(/../g).map((pair) => parseInt(pair, 16))];
 }
 
-/** Of numbers from -32, text, bytes, arrays, null and booleans. */
-export function encode(value) {
+function negative(number) {
+  if (number >= -32) return Uint8Array.of(number);
+  const width = [1, 2, 4, 8].find((bytes) => number >= -(2 ** (8 * bytes - 1)));
+  return Uint8Array.from(head(BigInt.asUintN(8 * width, BigInt(number)), 0, 0, { [width]: 0xd0 + Math.log2(width) }));
+}
+
+export function encode(value, sorted = true) {
   if (value === null) return Uint8Array.of(0xc0);
   if (typeof value === "boolean") return Uint8Array.of(value ? 0xc3 : 0xc2);
-  if (typeof value === "string") return concat(head(utf8(value).length, 0xa0, 32, [0xd9, 0xda, 0xdb]), utf8(value));
-  if (value instanceof Uint8Array) return concat(head(value.length, 0, 0, [0xc4, 0xc5, 0xc6]), value);
-  if (Array.isArray(value)) return concat(head(value.length, 0x90, 16, [null, 0xdc, 0xdd]), ...value.map(encode));
-  if (value < 0) return Uint8Array.of(256 + value);
-  return concat(head(value, 0, 128, [0xcc, 0xcd, 0xce, 0xcf]));
+  if (value instanceof Uint8Array) return concat(head(value.length, 0, 0, { 1: 0xc4, 2: 0xc5, 4: 0xc6 }), value);
+  if (typeof value === "string") {
+    const bytes = utf8(value);
+    return concat(head(bytes.length, 0xa0, 32, { 1: 0xd9, 2: 0xda, 4: 0xdb }), bytes);
+  }
+  if (Array.isArray(value)) {
+    return concat(head(value.length, 0x90, 16, { 2: 0xdc, 4: 0xdd }), ...value.map((item) => encode(item, sorted)));
+  }
+  if (value instanceof Map) {
+    const pairs = [...value].map(([key, item]) => [utf8(key), encode(key), encode(item, sorted)]);
+    if (sorted) pairs.sort(([a], [b]) => compare(a, b));
+    return concat(head(value.size, 0x80, 16, { 2: 0xde, 4: 0xdf }), ...pairs.flatMap(([, key, item]) => [key, item]));
+  }
+  if (value instanceof Float) {
+    const bytes = new Uint8Array(9).fill(0xcb);
+    new DataView(bytes.buffer).setFloat64(1, value.value);
+    return Number.isNaN(value.value) ? new Uint8Array(0) : bytes; // NaN is not canonical
+  }
+  return value < 0 ? negative(value) : Uint8Array.from(head(value, 0, 128, { 1: 0xcc, 2: 0xcd, 4: 0xce, 8: 0xcf }));
 }
 
 // What a value must be, for records whose fields are all known.
@@ -158,7 +133,7 @@ export const isCount = (value) => isInt(value) && value >= 0 && value <= INT_MAX
 export const isBool = (value) => typeof value === "boolean";
 export const isText = (most = Infinity) => (value) => typeof value === "string" && (value.length <= most || [...value].length <= most);
 export const isBytes = (least = 0, most = least) => (value) => value instanceof Uint8Array && value.length >= least && value.length <= most;
-export const isArray = (...fields) => (value) =>
-  Array.isArray(value) && value.length === fields.length && fields.every((field, i) => field(value[i]));
 export const isList = (item) => (value) => Array.isArray(value) && value.every(item);
 export const orNil = (field) => (value) => value === null || field(value);
+export const isArray = (...fields) => (value) =>
+  Array.isArray(value) && value.length === fields.length && fields.every((field, i) => field(value[i]));
