@@ -4,12 +4,16 @@ import { decode, Float, isArray, isCount, isInt, isList, isText, Malformed, orNi
 
 const SIZES = { u1: 1, u2: 2, u4: 4, u8: 8, i8: 8, f8: 8 };
 const MOST_DEPTH = 16;
-const COUNT = '["int",0,"9223372036854775807"]';
+const MOST = "9223372036854775807";
+const NUMBER = `["int",0,${MOST}]`;
+const ROUND = `["int",-1,${MOST}]`;
+const HEARD = `["list",["struct",[["0",${NUMBER}],["1",${NUMBER}]]],0,null]`;
+const WAIT = `["struct",[["said",${NUMBER}],["kind",["str",0,255]],["round",${ROUND}],["heard",${HEARD}]]]`;
 const FIELDS_OF_ALL = {
   Closed: '[["of",["str",0,null]],["round",["int",null,null]],["awaited",["bytes",0,null]],["counted",["bytes",0,null]]]',
   Declined: '[["reason",["str",0,null]]]',
   Left: '[["party",["str",0,null]],["reason",["str",0,null]]]',
-  Head: `[["waits",["list",["struct",[["said",${COUNT}],["kind",["str",0,255]],["round",["int",-1,"9223372036854775807"]],["heard",["list",["struct",[["0",${COUNT}],["1",${COUNT}]]],0,null]]]],0,null]],["signature",["bytes",64,64]]]`,
+  Head: `[["waits",["list",${WAIT},0,null]],["signature",["bytes",64,64]]]`,
 };
 
 const isFloat = (value) => value instanceof Float;
@@ -34,7 +38,7 @@ const isType = (depth) => (value) => {
     case "struct":
     case "map": return isArray(isFields(depth - 1))(rest);
     case "union": return isArray(isList(isType(depth - 1)))(rest);
-    case "array": return isArray((dtype) => Object.hasOwn(SIZES, dtype), isShape, isNumber, isHigh(rest[1]))(rest);
+    case "array": return isArray((dtype) => typeof dtype === "string" && Object.hasOwn(SIZES, dtype), isShape, isNumber, isHigh(rest[1]))(rest);
   }
   return false;
 };
@@ -52,7 +56,8 @@ const isKind = isArray(isText(), isMost, isFields(MOST_DEPTH));
 export function isKinds(kinds) {
   if (!isList(isKind)(kinds) || kinds.length > 1024) return false;
   const fields = new Map(kinds.map(([name, , described]) => [name, described]));
-  const areOfAll = ([name, described]) => JSON.stringify(fields.get(name), (_, n) => (typeof n === "bigint" ? `${n}` : n)) === described;
+  const spelled = (described) => JSON.stringify(described, (_, n) => (typeof n === "bigint" ? `${n}` : n));
+  const areOfAll = ([name, described]) => spelled(fields.get(name))?.replaceAll(`"${MOST}"`, MOST) === described;
   return fields.size === kinds.length && Object.entries(FIELDS_OF_ALL).every(areOfAll);
 }
 

@@ -10,7 +10,8 @@ import { sha256 } from "./sha256.js";
 import { pieces, Unopenable } from "./wrapper.js";
 
 const MAGIC = utf8("sottovoce transcript 2\n");
-const MIB_4 = 4194304;
+const START = MAGIC.length + 32; // of the first record
+const FREE_HEADER = 4194304;
 const MOST_HEADER = 67108864;
 const isHash = isBytes(32);
 const isName = isText(255);
@@ -24,8 +25,9 @@ const ENTRIES = {
   Checkpoint: [isText(16384)],
 };
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isBytes(0, Infinity));
-const isRound = (value) => value === -1 || isCount(value);
-const isHead = isArray(isList(isArray(isCount, isName, isRound, isList(isArray(isCount, isCount)))), isBytes(64));
+const isHeard = isList(isArray(isCount, isCount));
+const isWait = isArray(isCount, isName, (round) => round === -1 || isCount(round), isHeard);
+const isHead = isArray(isList(isWait), isBytes(64));
 const SALTS = 4096; // made at a time
 
 /** A broken rule that ends the reading. */
@@ -42,13 +44,19 @@ class Transcript {
   ending = null;
   waiting = []; // signatures
 
-  constructor(demanded) {
+  constructor(demanded, told) {
     this.demanded = demanded;
+    this.told = told;
   }
 
   check(holds, rule, what) {
     if (!holds) this.broken.push({ rule, record: this.records, what });
     return holds;
+  }
+
+  /** As `check`, but reading ends where it does not hold. */
+  demand(...terms) {
+    if (!this.check(...terms)) throw new End();
   }
 
   async leaf(content) {
@@ -80,7 +88,7 @@ class Transcript {
     let name, fields, envelope;
     try {
       [name, ...fields] = decode(content);
-      if (!Object.hasOwn(ENTRIES, name) || !isArray(...ENTRIES[name])(fields)) throw new Malformed("not an entry");
+      if (typeof name !== "string" || !Object.hasOwn(ENTRIES, name) || !isArray(...ENTRIES[name])(fields)) throw new Malformed("not an entry");
       if (name === "Sent" && !isEnvelope((envelope = decode(fields[1])))) throw new Malformed("not an envelope");
     } catch (error) {
       name = this.check(false, "entries", error.message) || "malformed";
@@ -99,8 +107,7 @@ class Transcript {
     try {
       this.header = parseHeader(content);
     } catch (error) {
-      this.check(false, "header", error.message);
-      throw new End();
+      this.demand(false, "header", error.message);
     }
     this.kinds = new Map(this.header.kinds.map((kind) => [kind[0], kind]));
     this.longest = Math.max(...this.header.kinds.map(([, most]) => most));
@@ -117,6 +124,7 @@ class Transcript {
     this.check(to === "record" || this.members.has(to), "recipient", `${to} is not in the roster`);
     this.check(this.kinds.has(kind), "kind", `${kind} is not among the kinds`);
     this.check(body.length <= (this.kinds.get(kind)?.[1] ?? Infinity), "body-size", "too large a body");
+    if (this.kinds.has(kind)) this.told({ sender: from, recipient: to, seq, kind: this.kinds.get(kind), body });
     if (!sender) return;
     this.check(!this.departed.has(from), "departed", `${from} sends and is gone`);
     this.check(!sender.head, "head", `${from} sends after its head`);
@@ -136,40 +144,40 @@ class Transcript {
     this.check(false, rule, `${sender.id} says number ${seq} after ${sender.last}`);
   }
 
-  head(sender, to, seq, body) {
+  /** Rule 16, "Heads" in section 6. */
+  head(sender, to, count, body) {
     sender.head = true;
-    let waits, signature;
+    let head = null;
     try {
-      [waits, signature] = isHead(decode(body)) ? decode(body) : [];
+      head = decode(body);
     } catch {
-      // not msgpack: no waits
+      // not canonical
     }
-    const leaves = to === "record" && sender.id !== "aggregator" && waits && this.heard(sender, seq, waits);
-    if (!this.check(leaves, "head", `${sender.id}'s head is wrong`)) return;
-    const signed = [this.header.session, sender.id, seq, sender.tree.root(), rootOf(leaves)];
-    const over = concat(utf8("sottovoce head 2\0"), encode(signed));
-    this.later(isSignedBy(sender.key, signature, over), "head", `${sender.id}'s head is not signed`);
+    const fits = isHead(head) && to === "record" && sender.id !== "aggregator" && count === sender.tree.size;
+    const heard = fits ? this.heard(sender.id, count, head[0]) : null;
+    if (!this.check(heard, "head", `${sender.id}'s head is wrong`)) return;
+    const over = encode([this.header.session, sender.id, count, sender.tree.root(), rootOf(heard)]);
+    const signed = isSignedBy(sender.key, head[1], concat(utf8("sottovoce head 2\0"), over));
+    this.later(signed, "head", `${sender.id}'s head is not signed`);
   }
 
-  /** The leaves of what a head lists as heard; null where something in it was not. */
-  heard(sender, count, waits) {
+  /** The leaves of what a party's waits heard; null if it cannot have heard it so. */
+  heard(id, count, waits) {
     const leaves = [];
-    const taken = new Set();
+    const pairs = new Set();
     let before = 0;
-    for (const [said, kind, round, slots] of waits) {
+    for (const [said, kind, round, heard] of waits) {
       if (said < before || said > count) return null;
       before = said;
-      const named = [];
-      let last = -1;
-      for (const [place, seq] of slots) {
+      const told = [];
+      for (const [place, seq] of heard) {
         const envelope = this.members.get(this.header.roster[place]?.[0])?.envelopes.get(seq);
-        const fits = envelope?.delivered && envelope.to === sender.id && envelope.kind === kind;
-        if (!fits || place <= last || taken.has(`${place} ${seq}`)) return null;
-        taken.add(`${place} ${seq}`);
-        last = place;
-        named.push([place, seq, envelope.hash]);
+        const fits = envelope?.to === id && envelope.kind === kind && envelope.delivered;
+        if (!fits || pairs.has(`${place} ${seq}`) || (told.length && place <= told.at(-1)[0])) return null;
+        pairs.add(`${place} ${seq}`);
+        told.push([place, seq, envelope.hash]);
       }
-      leaves.push(encode([said, kind, round, named]));
+      leaves.push(encode([said, kind, round, told]));
     }
     return leaves;
   }
@@ -249,71 +257,47 @@ class Transcript {
   }
 }
 
-/** Bytes that come in pieces. */
-class Queue {
-  parts = [];
-  length = 0;
-
-  push(bytes) {
-    this.parts.push(bytes);
-    this.length += bytes.length;
-  }
-
-  peek(count) {
-    if (this.parts.length !== 1 && (this.parts[0]?.length ?? 0) < count) this.parts = [concat(...this.parts)];
-    return this.parts[0].subarray(0, count);
-  }
-
-  take(count) {
-    const taken = this.peek(count);
-    this.parts[0] = this.parts[0].subarray(count);
-    this.length -= count;
-    return taken;
-  }
-}
-
 /** Hands the log's records to a Transcript, within the bounds of section 1. True if the file is torn. */
 async function read(file, transcript) {
-  const queue = new Queue();
+  let held = new Uint8Array(0);
   let total = 0;
   let torn = false;
   for await (const piece of pieces(file)) {
-    queue.push(piece.content);
+    held = concat(held, piece.content);
     total += piece.content.length;
     torn = piece.torn;
-    const fits = transcript.header || total <= Math.max(MIB_4, 8 * piece.end);
-    if (!transcript.check(fits, "length", "too much before the header's end")) throw new End();
+    const fits = transcript.header || total <= Math.max(FREE_HEADER, 8 * piece.end);
+    transcript.demand(fits, "length", "too much before the header's end");
+    let at = 0;
     if (!transcript.secret) {
-      if (queue.length) checkMagic(queue.peek(Math.min(queue.length, MAGIC.length)), transcript);
-      if (queue.length < MAGIC.length + 32) continue;
-      queue.take(MAGIC.length);
-      await transcript.start(queue.take(32));
+      transcript.demand(same(held.subarray(0, MAGIC.length), MAGIC.subarray(0, held.length)), "magic", "not a transcript");
+      if (held.length < START) continue;
+      await transcript.start(held.subarray(MAGIC.length, (at = START)));
     }
-    while (queue.length >= 4) {
-      const length = new DataView(queue.peek(4).slice().buffer).getUint32(0);
+    while (held.length >= at + 4) {
+      const length = new DataView(held.buffer, held.byteOffset).getUint32(at);
       const most = transcript.header ? transcript.longest + 65536 : MOST_HEADER;
-      if (!transcript.check(length <= most, "length", `a record of ${length} bytes`)) throw new End();
-      if (queue.length < 4 + length) break;
-      queue.take(4);
-      const room = 65536 + Math.floor(piece.end / 2);
-      if (transcript.header && !transcript.check(transcript.records < room, "entries", "too many entries")) throw new End();
-      await transcript.record(queue.take(length));
+      transcript.demand(length <= most, "length", `a record of ${length} bytes`);
+      if (held.length < at + 4 + length) break;
+      const room = !transcript.header || transcript.records < 65536 + Math.floor(piece.end / 2);
+      transcript.demand(room, "entries", "more entries than a file of this length can have");
+      await transcript.record(held.subarray(at + 4, (at += 4 + length)));
     }
+    held = held.subarray(at);
   }
-  return torn || queue.length > 0 || !transcript.header;
-}
-
-function checkMagic(begin, transcript) {
-  if (!transcript.check(same(begin, MAGIC.subarray(0, begin.length)), "magic", "not a transcript")) throw new End();
+  return torn || held.length > 0 || !transcript.header;
 }
 
 /**
  * The verdict on a file. `digest` (bytes) and `checkpoint` (a note) are from outside; of `witnesses` (verifier keys)
- * `atLeast` must have cosigned the checkpoint.
+ * `atLeast` must have cosigned the checkpoint. `told` is called with every envelope as it is read.
  */
-export async function verify(file, { digest = null, checkpoint = null, witnesses = [], atLeast = witnesses.length } = {}) {
+export async function verify(
+  file,
+  { digest = null, checkpoint = null, witnesses = [], atLeast = witnesses.length, told = () => {} } = {},
+) {
   const outside = checkpoint === null ? null : parseCheckpoint(checkpoint);
-  const transcript = new Transcript(outside);
+  const transcript = new Transcript(outside, told);
   let ended = false;
   let torn = false;
   let unopened = null;

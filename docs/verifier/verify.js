@@ -1,10 +1,12 @@
-// node verify.js FILE... [--digest HEX] [--checkpoint FILE] [--witness-key KEY]... [--witnesses N]: a line of JSON for each file.
+// node verify.js FILE... [--digest HEX] [--checkpoint FILE] [--witness-key KEY]... [--witnesses N]
+// [--bodies]: a line of JSON for each file, and before it one for each message, decoded.
 
 import { readFileSync } from "node:fs";
 import { webcrypto } from "node:crypto";
 import { parseArgs } from "node:util";
 
-import { fromHex, text } from "./bytes.js";
+import { fromHex, hex, text } from "./bytes.js";
+import { readBody } from "./kinds.js";
 import { verify } from "./transcript.js";
 
 globalThis.crypto ??= webcrypto;
@@ -12,13 +14,27 @@ const CODES = { accepted: 0, "not sound": 1, incomplete: 2, "could not finish": 
 const one = { type: "string" };
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { digest: one, checkpoint: one, "witness-key": { ...one, multiple: true, default: [] }, witnesses: one },
+  options: { digest: one, checkpoint: one, "witness-key": { ...one, multiple: true, default: [] }, witnesses: one, bodies: { type: "boolean" } },
 });
+
+/** A message as JSON: bytes in hexadecimal, integers that JSON's readers may not have exactly as text. */
+function tell({ sender, recipient, seq, kind, body }) {
+  const said = { sender, recipient, seq, kind: kind[0] };
+  try {
+    said.fields = readBody(kind, body);
+  } catch (error) {
+    said.malformed = error.message;
+  }
+  const spelled = (_, value) => (value instanceof Uint8Array ? hex(value) : typeof value === "bigint" ? `${value}` : value);
+  console.log(JSON.stringify(said, spelled));
+}
+
 const demands = {
   digest: values.digest && fromHex(values.digest),
   checkpoint: values.checkpoint ? text(readFileSync(values.checkpoint)) : null,
   witnesses: values["witness-key"],
   atLeast: values.witnesses === undefined ? undefined : Number(values.witnesses),
+  told: values.bodies ? tell : undefined,
 };
 for (const file of positionals) {
   const found = await verify(new Uint8Array(readFileSync(file)), demands);

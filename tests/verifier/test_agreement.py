@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from protocol.simulation.setting import setting_of
+from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from tests.every_variant import examples
 from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
+from tests.schema_reader import read_body
 from tests.verifier.javascript import disagreements, judged, needs_node, node
 from tests.verifier.mutations import mutations
 
@@ -35,12 +40,38 @@ def test_they_find_the_same_in_sound_files(tmp_path: Path) -> None:
         assert (second["size"], second["digest"]) == (first.size, first.digest.hex())
 
 
-def test_the_transcript_of_every_variant_is_accepted(tmp_path: Path) -> None:
+def test_the_transcript_of_every_variant_is_accepted_and_its_bodies_are_read(
+    tmp_path: Path,
+) -> None:
     files = [
         Run(setting_of(example.variant, example.records, seed=1), signed=True).content
         for example in examples()
     ]
-    assert {second["verdict"] for second in judged(tmp_path, files)} == {"accepted"}
+    lines = judged(tmp_path, files, "--bodies")
+    assert [line["verdict"] for line in lines if "verdict" in line] == ["accepted"] * len(files)
+    bodies = [list(leaves(line["fields"])) for line in lines if "verdict" not in line]
+    assert bodies == [list(leaves(values)) for file in files for values in said(file)]
+
+
+def said(file: bytes) -> Iterator[Any]:
+    """What the bodies of all envelopes hold, read by another outsider."""
+    reader = TranscriptReader(file)
+    kinds = {kind.name: msgspec.to_builtins(kind) for kind in reader.header.kinds}
+    for entry in reader:
+        if isinstance(entry, Sent):
+            *_, kind, body = msgspec.msgpack.decode(entry.envelope)
+            yield read_body(kinds[kind], body)
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """All that is in a value, in its order, spelled as JSON allows."""
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from leaves(item)
+    elif isinstance(value, bytes):
+        yield value.hex()
+    else:
+        yield str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def test_they_agree_on_mutations(tmp_path: Path) -> None:
