@@ -16,6 +16,7 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from tests.every_variant import examples
+from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
@@ -112,3 +113,11 @@ def test_vectors_of_transcripts_get_their_verdicts() -> None:
         assert says == case["verdict"], case["name"]
         if "found" in case:
             assert found == [case["found"][name] for name in ("size", "root", "digest")]
+
+
+def test_names_that_only_look_right_are_not_entries(tmp_path: Path) -> None:
+    """JavaScript takes ``["Sent"]`` for "Sent" where it looks something up."""
+    forgery = Forgery()
+    forgery.records = [msgspec.msgpack.encode([["Refused"], 0, "x", "y", b""])]
+    assert disagreements(tmp_path, [forgery.plain()]) == []
+    assert verify(forgery.plain()).verdict == "not sound"
