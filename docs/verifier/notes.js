@@ -33,6 +33,8 @@ function signatureLine(line) {
   return { name: match[1], hash: bytes.subarray(0, 4), signature: bytes.subarray(4) };
 }
 
+const linesOf = (signatures, name, hash) => signatures.filter((line) => line.name === name && same(line.hash, hash));
+
 /** The parts of a checkpoint's note; throws where it is not one. Whether it is signed, `isSigned` says. */
 export function parseCheckpoint(note) {
   if ([...note].length > MOST_NOTE) throw new Error("the note is too long");
@@ -41,26 +43,23 @@ export function parseCheckpoint(note) {
   const origin = /^sottovoce\/([0-9a-f]{64})\/([0-9a-f]{64})$/.exec(lines[0]);
   if (!origin) throw new Error("not an origin of sottovoce");
   const signatures = lines.slice(4, -1).map(signatureLine);
-  if (signatures.length > MOST_LINES) throw new Error("too many signatures");
+  const key = fromHex(origin[2]);
+  const own = linesOf(signatures, lines[0], keyHash(lines[0], ED25519, key));
+  if (signatures.length > MOST_LINES || own.length !== 1) throw new Error("too many signatures, or not one by the origin's key");
   return {
     origin: lines[0],
     session: fromHex(origin[1]),
-    key: fromHex(origin[2]),
+    key,
     size: number(lines[1]),
     root: base64Of(lines[2], 32),
+    signature: own[0].signature,
     signatures,
     signed: utf8(lines.slice(0, 3).join("\n") + "\n"),
   };
 }
 
-const linesOf = (checkpoint, name, hash) =>
-  checkpoint.signatures.filter((line) => line.name === name && same(line.hash, hash));
-
-/** Whether the origin's key has signed, in exactly one line. */
-export async function isSigned(checkpoint) {
-  const lines = linesOf(checkpoint, checkpoint.origin, keyHash(checkpoint.origin, ED25519, checkpoint.key));
-  return lines.length === 1 && verify(checkpoint.key, lines[0].signature, checkpoint.signed);
-}
+/** Whether the origin's key has signed. */
+export const isSigned = ({ key, signature, signed }) => verify(key, signature, signed);
 
 /** A witness's verifier key: `<name>+<hash>+<base64>`. */
 export function parseWitness(spelled) {
@@ -75,7 +74,7 @@ export function parseWitness(spelled) {
 
 /** How many lines of the witness are right and how many wrong. */
 async function cosignatures(checkpoint, witness) {
-  const lines = linesOf(checkpoint, witness.name, witness.hash);
+  const lines = linesOf(checkpoint.signatures, witness.name, witness.hash);
   let right = 0;
   for (const { signature } of lines) {
     if (signature.length !== 72) continue;

@@ -102,11 +102,24 @@ def test_what_was_published_is_compared(tmp_path: Path) -> None:
     assert [second["verdict"] for second in found] == ["not sound", "accepted"]
 
 
+HERE = Path(__file__).parent
+VECTORS = HERE.parent / "vectors"
+
+
+def test_vectors_of_trees_notes_and_proofs_get_their_answers() -> None:
+    files = [VECTORS / "merkle.json", VECTORS / "log.json"]
+    found = json.loads(node(HERE / "proofs.mjs", *files))
+    cases = [case for file in files for case in json.loads(file.read_text("utf-8"))["cases"]]
+    wanted = {f"{case['function']}: {case['name']}": case for case in cases}
+    assert len(found) > 100
+    for name, answer in found.items():
+        assert answer == wanted[name].get("output", wanted[name].get("error")), name
+
+
 def test_vectors_of_transcripts_get_their_verdicts() -> None:
-    script, folder = Path(__file__).parent / "vectors.mjs", Path(__file__).parents[1] / "vectors"
-    file = folder / "transcript" / "transcripts.json"
+    file = VECTORS / "transcript" / "transcripts.json"
     cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
-    said = json.loads(node(script, file))
+    said = json.loads(node(HERE / "vectors.mjs", file))
     assert said.keys() == {case["name"] for case in cases}
     for case in cases:
         says, found = said[case["name"]]

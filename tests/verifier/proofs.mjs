@@ -1,0 +1,43 @@
+// What the second verifier says of the vectors of trees, notes and proofs: an object of name and answer.
+
+import { readFileSync } from "node:fs";
+import { webcrypto } from "node:crypto";
+
+import { fromHex, hex } from "../../docs/verifier/bytes.js";
+import { consistent, included, leafHash, rootFrom, rootOf } from "../../docs/verifier/merkle.js";
+import { holdsFrom, isSigned, parseCheckpoint } from "../../docs/verifier/notes.js";
+
+globalThis.crypto ??= webcrypto;
+const bytes = (list) => list.map(fromHex);
+
+const ANSWERS = {
+  root: ({ leaves }) => ({ root: hex(rootOf(bytes(leaves))) }),
+  "is included": ({ leaf, index, count, path, root }) => included(fromHex(leaf), index, count, fromHex(root), bytes(path)),
+  "joint root"({ leaves, count, path }) {
+    const hashes = Object.entries(leaves).map(([index, leaf]) => [BigInt(index), leafHash(fromHex(leaf))]);
+    const root = rootFrom(new Map(hashes), BigInt(count), bytes(path));
+    return { root: root && hex(root) };
+  },
+  "is consistent"({ earlier, proof, first, second, first_root, second_root, path }) {
+    if (earlier !== undefined) return holdsFrom(earlier, proof);
+    return consistent(BigInt(first), BigInt(second), fromHex(first_root), fromHex(second_root), bytes(path));
+  },
+  async "read note"({ note }) {
+    const checkpoint = parseCheckpoint(note);
+    const { session, key, size, root } = checkpoint;
+    return { session: hex(session), key: hex(key), size: Number(size), root: hex(root), valid: await isSigned(checkpoint) };
+  },
+};
+
+const said = {};
+for (const file of process.argv.slice(2)) {
+  for (const { name, function: asked, input } of JSON.parse(readFileSync(file, "utf8")).cases) {
+    if (!(asked in ANSWERS)) continue;
+    try {
+      said[`${asked}: ${name}`] = await ANSWERS[asked](input);
+    } catch {
+      said[`${asked}: ${name}`] = "malformed";
+    }
+  }
+}
+console.log(JSON.stringify(said));
