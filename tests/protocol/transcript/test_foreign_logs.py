@@ -17,7 +17,8 @@ from protocol.audit.proofs.receipt import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, root_of
 from protocol.messages import PartyId
 from protocol.session.roster import Identity
-from protocol.transcript.checkpoints import SignedCheckpoint, origin_of
+from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_note
+from protocol.transcript.consistency import decode_consistency
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.log import log_leaf
 from protocol.variants import RRIndependent
@@ -25,6 +26,7 @@ from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import ONE, signed_run
 from tests.vectors.make import log_leaves
+from tests.vectors.transcripts import FOLDER
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +54,10 @@ type hashed struct {
     Path []string
 }
 
+type signed struct { Note, Key string }
+
 type given struct {
+    Notes []signed
     Note, Key, Cosigner, CosignerKey string
     CosignerId uint32
     Inclusion, Consistency []hashed
@@ -87,6 +92,17 @@ func (c cosigner) Verify(text, signature []byte) bool {
 func main() {
     var g given
     if err := json.NewDecoder(os.Stdin).Decode(&g); err != nil { panic(err) }
+    for _, s := range g.Notes {
+        verifier, err := note.NewVerifier(s.Key)
+        if err != nil { panic(err) }
+        _, err = note.Open([]byte(s.Note), note.VerifierList(verifier))
+        fmt.Println(err == nil)
+    }
+    for _, p := range g.Consistency {
+        err := tlog.CheckTree(path(p.Path), p.Size, hash(p.Root), p.Old, hash(p.OldRoot))
+        fmt.Println(err == nil)
+    }
+    if g.Note == "" { return }
     verifier, err := note.NewVerifier(g.Key)
     if err != nil { panic(err) }
     opened, err := note.Open([]byte(g.Note), note.VerifierList(verifier))
@@ -100,10 +116,6 @@ func main() {
     for _, p := range g.Inclusion {
         leaf := hash(p.Leaf)
         fmt.Println(tlog.CheckRecord(path(p.Path), p.Size, hash(p.Root), p.Index, leaf) == nil)
-    }
-    for _, p := range g.Consistency {
-        err := tlog.CheckTree(path(p.Path), p.Size, hash(p.Root), p.Old, hash(p.OldRoot))
-        fmt.Println(err == nil)
     }
 }
 """
@@ -138,7 +150,7 @@ WITH_GO = pytest.mark.skipif(
 @WITH_GO
 def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
     run = signed_run()
-    earlier, later = checkpoints_of(run.content)
+    _, earlier, later = checkpoints_of(run.content)
     receipt = prove(lambda: (run.content,), RRIndependent, ONE)
     grown = prove_consistency(lambda: (run.content,), earlier=earlier)
     [counted] = receipt.counted
@@ -150,7 +162,7 @@ def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
             "Leaf": based(leaf_hash(log_leaf(shown.salt, shown.content))),
             "Path": [*map(based, shown.path)],
         }
-        for shown in (counted.report, counted.closing, receipt.ending)
+        for shown in (counted.report, counted.closing)
     ]
     joined = {
         "Size": later.size,
@@ -165,9 +177,38 @@ def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
         "Inclusion": [*proved, {**proved[0], "Index": proved[0]["Index"] + 1}],
         "Consistency": [joined, {**joined, "Path": joined["Path"][::-1]}],
     }
-    assert go(tmp_path, given) == [True] * 4 + [False, True, False]
+    assert go(tmp_path, given) == [True, False, True, True, True, False]
     forged = {**given, "Note": later.note.replace(f"\n{later.size}\n", f"\n{later.size + 1}\n")}
-    assert not go(tmp_path, forged)[0]
+    assert not go(tmp_path, forged)[2]
+
+
+@WITH_GO
+def test_go_agrees_on_the_vectors_of_consistency(tmp_path: Path) -> None:
+    """Of those that are well-formed, and about one log and the sizes that they name."""
+    cases = json.loads((FOLDER / "proofs.json").read_text(encoding="utf-8"))["cases"]
+    notes, proofs, holds = [], [], []
+    for case in cases:
+        if case["group"] != "consistency":
+            continue
+        try:
+            proof = decode_consistency(case["proof"].encode())
+            earlier, later = read_note(case["earlier"]), proof.later
+        except ValueError:
+            continue
+        if (earlier.session, earlier.key, earlier.size) != (later.session, later.key, proof.old):
+            continue
+        note = case["proof"].partition("\n\n")[2]
+        notes += [{"Note": each, "Key": verifier_of(later)} for each in (case["earlier"], note)]
+        roots = {"Root": based(later.root), "OldRoot": based(earlier.root)}
+        path = [*map(based, proof.path)]
+        proofs.append({"Size": later.size, "Old": proof.old, "Path": path, **roots})
+        holds.append(case["holds"])
+    said = go(tmp_path, {"Notes": notes, "Consistency": proofs})
+    signed, grown = said[: len(notes)], said[len(notes) :]
+    pairs = zip(signed[::2], signed[1::2], grown, strict=True)
+    assert [all(pair) for pair in pairs] == holds
+    assert holds.count(True) >= 5
+    assert holds.count(False) >= 10
 
 
 @WITH_GO
