@@ -265,7 +265,7 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:9] == [
+    assert stated[:10] == [
         limits.handshake,
         limits.frame,
         limits.idle,
@@ -275,6 +275,7 @@ def test_the_limits_are_the_defaults() -> None:
         limits.mailbox,
         limits.unauthenticated,
         int(limits.unproven),
+        limits.silent,
     ]
 
 

@@ -26,19 +26,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         mailbox: how many envelopes wait for one member before its senders wait.
         envelopes: how many envelopes a party may send in a session; more is a flood.
         unauthenticated: how many connections may be in their handshake at once.
-        unproven: how long one of them may take while others wait outside and nobody gets in.
+        unproven: how long one of them may take over a word while others wait and none gets in.
+        silent: how many connections may be open on which nobody has said a word.
         write: how many bytes are put into one write.
     """
 
-    handshake: float = 10.0
+    handshake: float = 30.0
     frame: float = 30.0
     idle: float = 600.0
     stall: float = 30.0
     goodbye: float = 60.0
     mailbox: int = 256
     envelopes: int = 1_000_000
-    unauthenticated: int = 256
+    unauthenticated: int = 128
     unproven: float = 1.0
+    silent: int = 1024
     write: int = 65536
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import ipaddress
 import math
+import select
 import ssl
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar, TypeVar
 
@@ -76,9 +77,12 @@ class ListeningHub(MemoryHub, ABC):
         super().__init__(switch)
         self.refused = 0
         self._tls = tls
-        # Who is in its handshake: since when, and from which address.
-        self._unproven: dict[trio.CancelScope, tuple[float, str]] = {}
-        self._room = trio.Event()
+        # Who has not said a word, and who is in its handshake; the oldest come first.
+        self._silent: list[_Unproven] = []
+        self._entering: list[_Unproven] = []
+        self._places = trio.Semaphore(switch.limits.unauthenticated)
+        # When the last handshake ended.
+        self._left = -math.inf
 
     @abstractmethod
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
@@ -91,81 +95,89 @@ class ListeningHub(MemoryHub, ABC):
     async def serve(self, listener: trio.SocketListener) -> None:
         """Accept connections until cancelled.
 
-        Beyond the cap on handshakes, callers wait outside: strangers who say nothing keep nobody
-        out for long.
+        Callers who have not said a word take no room from others; beyond a cap, some of them go.
+        Whoever has begun waits for one of so many places.
         """
         async with trio.open_nursery() as nursery:
             while True:
-                while len(self._unproven) >= self._switch.limits.unauthenticated:
-                    await self._make_room()
                 try:
                     wire = await listener.accept()
                 except OSError:
                     # Out of file descriptors, or a caller that is gone already.
-                    await self._make_room(_ACCEPT_SECONDS)
+                    self._make_room()
+                    await trio.sleep(_ACCEPT_SECONDS)
                 else:
+                    if len(self._silent) >= self._switch.limits.silent:
+                        self._make_room()
+                    unproven = _Unproven(wire)
                     # At once: the next caller must find it counted.
-                    scope = trio.CancelScope()
-                    self._unproven[scope] = trio.current_time(), _address(wire)
-                    nursery.start_soon(self._attend, wire, scope)
+                    self._silent.append(unproven)
+                    nursery.start_soon(self._attend, unproven)
 
-    async def _make_room(self, within: float = math.inf) -> None:
-        """Wait until a handshake ends. If none does, turn away who has taken long.
+    def _make_room(self) -> None:
+        """Turn away some who have not said a word, of the older half."""
+        _turn_away(self._silent[: (len(self._silent) + 1) // 2])
 
-        They are taken from the address that has the most of them.
-        """
-        limits = self._switch.limits
-        with trio.move_on_after(min(limits.unproven, within)):
-            await self._room.wait()
-            return
-        long_ago = trio.current_time() - limits.unproven
-        waiting = [entry for entry in self._unproven.items() if entry[1][0] <= long_ago]
-        crowd = Counter(address for _, (_, address) in waiting).most_common(1)
-        for scope, (_, address) in waiting:
-            if address == crowd[0][0]:
-                scope.cancel()
-
-    async def _attend(self, raw: trio.SocketStream, scope: trio.CancelScope) -> None:
+    async def _attend(self, unproven: _Unproven) -> None:
         """One connection, from its first byte to its last."""
         try:
-            try:
-                entered = await self._welcome(raw, scope)
-            finally:
-                self._unproven.pop(scope, None)
-                self._room.set()
-                self._room = trio.Event()
+            entered = await self._welcome(unproven)
             if entered is not None:
                 caller, connection = entered
                 await caller.carry(connection)
         finally:
-            await trio.aclose_forcefully(raw)
+            await trio.aclose_forcefully(unproven.wire)
 
-    async def _welcome(
-        self, raw: trio.SocketStream, scope: trio.CancelScope
-    ) -> tuple[Caller, Connection] | None:
-        """The hub's part of the handshake; None if the caller was refused.
+    @asynccontextmanager
+    async def _place(self, unproven: _Unproven) -> AsyncGenerator[None]:
+        """A place for a handshake, once its caller has said a word.
 
-        Args:
-            scope: what is cancelled to turn the caller away, as long as it has proved nothing.
+        While all are taken and nobody leaves one, those go who take long over the next word.
         """
+        try:
+            await trio.lowlevel.wait_readable(unproven.wire.socket)
+        finally:
+            self._silent.remove(unproven)
+        patience = self._switch.limits.unproven
+        while True:
+            with trio.move_on_after(patience):
+                await self._places.acquire()
+                break
+            long_ago = trio.current_time() - patience
+            if self._left <= long_ago:
+                _turn_away([one for one in self._entering if one.is_slow(long_ago)])
+        unproven.since = trio.current_time()
+        self._entering.append(unproven)
+        try:
+            yield
+        finally:
+            self._entering.remove(unproven)
+            self._left = trio.current_time()
+            self._places.release()
+
+    async def _welcome(self, unproven: _Unproven) -> tuple[Caller, Connection] | None:
+        """The hub's part of the handshake; None if the caller was refused."""
         limits = self._switch.limits
+        raw = unproven.wire
         wire: trio.abc.Stream = raw
         entered: Caller | None = None
+        scope = unproven.scope
         try:
             with trio.fail_after(limits.handshake), scope:
-                secured: Secured | None = None
-                if self._tls is not None:
-                    wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
-                    await secured.do_handshake()
-                connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits)
-                try:
-                    caller = await self._identify(connection, secured)
-                    welcome, cap = caller.enter()
-                except RemoteProtocolError as error:
-                    await connection.send([handshake.encode(handshake.Refusal(str(error)[:400]))])
-                    raise
-                entered = caller
-                del self._unproven[scope]
+                async with self._place(unproven):
+                    secured: Secured | None = None
+                    if self._tls is not None:
+                        wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
+                        await secured.do_handshake()
+                    connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits)
+                    try:
+                        caller = await self._identify(connection, secured)
+                        welcome, cap = caller.enter()
+                    except RemoteProtocolError as error:
+                        said = handshake.Refusal(str(error)[:400])
+                        await connection.send([handshake.encode(said)])
+                        raise
+                    entered = caller
                 connection.raise_cap(cap)
                 connection.patient = caller.patient
                 await connection.send([welcome])
@@ -184,8 +196,39 @@ class ListeningHub(MemoryHub, ABC):
         return entered, connection
 
 
+class _Unproven:
+    """A connection of somebody who has not proved who it is.
+
+    Attributes:
+        address: where it comes from; of IPv6, the network.
+        since: when its handshake began.
+        scope: is cancelled to turn it away.
+    """
+
+    __slots__ = ("address", "scope", "since", "wire")
+
+    def __init__(self, wire: trio.SocketStream) -> None:
+        self.wire = wire
+        self.scope = trio.CancelScope()
+        self.since = trio.current_time()
+        self.address = _address(wire)
+
+    def is_slow(self, long_ago: float) -> bool:
+        """Whether it has had time enough, and nothing of it waits to be read."""
+        poll = select.poll()
+        poll.register(self.wire.socket, select.POLLIN)
+        return self.since <= long_ago and not poll.poll(0)
+
+
+def _turn_away(callers: Sequence[_Unproven]) -> None:
+    """Turn those away that are of the address that has the most of them."""
+    for crowd, _ in Counter(one.address for one in callers).most_common(1):
+        for one in callers:
+            if one.address == crowd:
+                one.scope.cancel()
+
+
 def _address(wire: trio.SocketStream) -> str:
-    """Where a connection comes from; of an address of IPv6, the network."""
     try:
         host = str(wire.socket.getpeername()[0])
     except OSError:

@@ -32,7 +32,6 @@ from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import issuer_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.workers import engine_for, keys_by, run_in_workers
-from transports.base import Limits
 from transports.faults import Fault, faults
 from transports.memory import open_memory
 from transports.recording import recording
@@ -266,7 +265,7 @@ def allow_connections(sockets: int) -> None:
         import resource
     except ImportError:
         return
-    needed = sockets + Limits().unauthenticated + 64
+    needed = sockets + 64
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise UsageError(

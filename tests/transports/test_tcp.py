@@ -348,6 +348,8 @@ async def test_ending_inside_a_frame_is_no_goodbye() -> None:
 async def test_beyond_the_cap_callers_wait_outside() -> None:
     async with listening(limits=Limits(unauthenticated=2, handshake=0.3)) as (post, hub):
         idlers = [await trio.open_tcp_stream(LOOPBACK, hub.port) for _ in range(2)]
+        for wire in idlers:
+            await wire.send_all(b"\0")
         await trio.testing.wait_all_tasks_blocked(0.05)
         with trio.fail_after(10):
             # It gets in once the idlers' time is up, and not before.
@@ -360,8 +362,9 @@ async def test_beyond_the_cap_callers_wait_outside() -> None:
     assert reasons[0] == "the handshake took too long"
 
 
-async def test_strangers_who_say_nothing_keep_nobody_out() -> None:
-    """The parties come last, and would wait 50 s for the strangers' handshakes to run out."""
+@pytest.mark.parametrize("said", [b"", b"\x16"])
+async def test_strangers_who_say_little_keep_nobody_out(said: bytes) -> None:
+    """The parties come last, and would wait 150 s for the strangers' handshakes to run out."""
     variant = RRIndependent.with_keep(TOWN, 0.5)
     where = setting_of(variant, town(8, seed=1), seed=1)
     limits = Limits(unauthenticated=64, unproven=0.05)
@@ -370,13 +373,15 @@ async def test_strangers_who_say_nothing_keep_nobody_out() -> None:
         enter = stack.enter_async_context
         hub = await enter(_open_tcp(switch, where, secured=True))
         for _ in range(320):
-            stack.push_async_exit(await trio.open_tcp_stream(LOOPBACK, hub.port))
+            wire = await trio.open_tcp_stream(LOOPBACK, hub.port)
+            stack.push_async_exit(wire)
+            await wire.send_all(said)
         with trio.fail_after(limits.handshake):
             run = await run_session(
                 where.charter, hub, where.streams, where.holdings, identities=where.identities
             )
     assert set(run.endings.values()) == {DONE}
-    assert hub.hub.refused >= 320 - limits.unauthenticated
+    assert hub.hub.refused >= (320 - limits.unauthenticated if said else 0)
 
 
 async def test_of_a_crowd_the_address_with_the_most_is_turned_away(
@@ -388,8 +393,10 @@ async def test_of_a_crowd_the_address_with_the_most_is_turned_away(
         addresses = iter(["192.0.2.1", *["198.51.100.7"] * 9])
         monkeypatch.setattr("transports.listening._address", lambda wire: next(addresses))
         alone = await trio.open_tcp_stream(LOOPBACK, hub.port)
+        await alone.send_all(b"\0")
         for _ in range(4):
             crowd.append(await trio.open_tcp_stream(LOOPBACK, hub.port))
+            await crowd[-1].send_all(b"\0")
         with trio.fail_after(10):
             while hub.hub.refused < 3:
                 await trio.testing.wait_all_tasks_blocked(0.01)
@@ -398,6 +405,16 @@ async def test_of_a_crowd_the_address_with_the_most_is_turned_away(
         assert waited.cancelled_caught
         for wire in (alone, *crowd):
             await wire.aclose()
+
+
+async def test_only_so_many_may_be_silent() -> None:
+    async with listening(limits=Limits(silent=6)) as (_, hub), AsyncExitStack() as stack:
+        for _ in range(20):
+            stack.push_async_exit(await trio.open_tcp_stream(LOOPBACK, hub.port))
+        with trio.fail_after(10):
+            while hub.hub.refused < 14:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        assert hub.hub.refused <= 18
 
 
 async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
