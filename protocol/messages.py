@@ -97,16 +97,23 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         )
 
 
+CLOSING_MEMBERS = 4096
+"""The members that one ``Closed`` is about; the last of a wait's may be about fewer."""
+
+
 class Closed(Message, frozen=True):
     """Said to the record when a ``gather`` returns: who was counted.
 
-    ``counted`` and ``awaited`` (who was asked for) are bitmaps over the roster (``Roster.bitmap``).
+    ``counted`` and ``awaited`` (who was asked for) are bitmaps over the members from the place
+    ``first`` of the roster on, ``CLOSING_MEMBERS`` at most: a wait is closed range by range, in
+    order (``protocol.session.closings``).
     """
 
     of: str
-    round: int
-    awaited: bytes
-    counted: bytes
+    round: Annotated[int, msgspec.Meta(ge=NO_ROUND, le=MAX_NUMBER)]
+    first: Count
+    awaited: Annotated[bytes, msgspec.Meta(max_length=CLOSING_MEMBERS // 8)]
+    counted: Annotated[bytes, msgspec.Meta(max_length=CLOSING_MEMBERS // 8)]
 
 
 class Declined(Message, frozen=True):

@@ -10,7 +10,7 @@ const ROUND = `["int",-1,${MOST}]`;
 const HEARD = `["list",["struct",[["0",${NUMBER}],["1",${NUMBER}]]],0,null]`;
 const WAIT = `["struct",[["said",${NUMBER}],["kind",["str",0,255]],["round",${ROUND}],["heard",${HEARD}]]]`;
 const FIELDS_OF_ALL = {
-  Closed: '[["of",["str",0,null]],["round",["int",null,null]],["awaited",["bytes",0,null]],["counted",["bytes",0,null]]]',
+  Closed: `[["of",["str",0,null]],["round",${ROUND}],["first",${NUMBER}],["awaited",["bytes",0,512]],["counted",["bytes",0,512]]]`,
   Declined: '[["reason",["str",0,null]]]',
   Left: '[["party",["str",0,null]],["reason",["str",0,null]]]',
   Head: `[["waits",["list",${WAIT},0,null]],["signature",["bytes",64,64]]]`,

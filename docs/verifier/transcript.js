@@ -2,7 +2,7 @@
 
 import { concat, hex, same, utf8 } from "./bytes.js";
 import { verify as isSignedBy } from "./ed25519.js";
-import { parseHeader, rosterRoot } from "./header.js";
+import { parseHeader } from "./header.js";
 import { leafHash, rootOf, Tree } from "./merkle.js";
 import { decode, encode, isArray, isBool, isBytes, isCount, isList, isText, Malformed, orNil } from "./msgpack.js";
 import { isSigned, isWitnessed, parseCheckpoint, parseWitness } from "./notes.js";
@@ -21,7 +21,7 @@ const ENTRIES = {
   Delivered: [isCount, isName, isName, isCount, isBool],
   Refused: [isCount, isName, isReason, isBytes(0, 256)],
   Departed: [isCount, isName, isReason],
-  Ending: [isHash, isHash, isHash, orNil(isHash), isBool, isReason],
+  Ending: [isHash, isHash, orNil(isHash), isBool, isReason],
   Checkpoint: [isText(16384)],
 };
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isBytes(0, Infinity));
@@ -203,10 +203,9 @@ class Transcript {
     if (this.check(this.members.has(party), "departed", `${party} is not in the roster`)) this.departed.add(party);
   }
 
-  end(log, roster, digest, result, complete) {
+  end(log, digest, result, complete) {
     const found = this.result();
     this.check(same(log, this.tree.root()), "ending", "another root of the log");
-    this.check(same(roster, rosterRoot(this.header.roster)), "ending", "another root of the roster");
     this.check(same(digest, this.canonicalDigest()), "ending", "another digest");
     this.check(result && found ? same(result, found) : result === found, "ending", "another result");
     this.ending = { complete };

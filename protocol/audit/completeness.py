@@ -9,6 +9,7 @@ import msgspec
 from protocol.audit.walk import Step
 from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Message, PartyId
 from protocol.session.charter import Charter
+from protocol.session.closings import Closings
 from protocol.session.roles import EARLY_PER_SENDER, Topic, topic_of
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered, Departed, Refused, Sent
@@ -32,7 +33,7 @@ class Closing(msgspec.Struct, frozen=True):
         left_out: who of those had been heard before the gather closed. A machine counts everybody
             it has heard. Who had sent more than may wait is not listed.
         unheard: who was counted without having been heard before the gather closed.
-        entry: where the closing stands in the transcript, counted from 0.
+        entry: where the closing stands in the transcript, its last range, counted from 0.
         evidence: where the deliveries stand that were left out.
     """
 
@@ -81,6 +82,7 @@ class CompletenessWriter:
         self._charter = charter
         self._held = held
         self._closings: list[Closing] = []
+        self._whole = Closings(len(charter.roster))
         self._counted: dict[str, set[PartyId]] = {}
         self._departed: dict[PartyId, str] = {}
         self._refused: dict[str, int] = {}
@@ -147,9 +149,12 @@ class CompletenessWriter:
                     self._crowded.add((sender, topic))
             heard.setdefault(sender, number)
 
-    def _close(self, closed: Closed, number: int) -> None:
+    def _close(self, said: Closed, number: int) -> None:
         roster = self._charter.roster
         try:
+            closed = self._whole.add(said)
+            if closed is None:
+                return
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
         except ValueError:
             return  # A replay says that this closing does not follow.

@@ -29,6 +29,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
+from protocol.session.closings import Closings
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather
 from protocol.surveys.limits import UNLIMITED, Held
@@ -93,7 +94,7 @@ class ReplayWriter:
                 role = self._roles.get(envelope.sender)
                 # A head is checked by its signature, and needs no replay.
                 if role is not None and envelope.kind != Head.kind():
-                    role.said(step.number, envelope, self._departed)
+                    role.said(step, envelope, self._departed)
             case Delivered() if envelope is not None:
                 role = self._roles.get(entry.recipient)
                 if role is not None and role.listens:
@@ -123,6 +124,10 @@ class _Role:
         self._differences: list[Finding] = []
         self._tolerated: list[Finding] = []
         self._unknown = ""
+        # The ranges of a closing on record, until the last has come.
+        self._ranges: list[tuple[int, Envelope]] = []
+        self._closings = Closings(len(charter.roster))
+        self._closed: Closed | str = ""
 
     def heard(self, number: int, envelope: Envelope) -> None:
         """An envelope was delivered."""
@@ -135,14 +140,35 @@ class _Role:
         finished = self._machine is not None and self._machine.finished
         return not (self._over or finished)
 
-    def said(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
+    def said(self, step: Step, recorded: Envelope, departed: dict[PartyId, str]) -> None:
         """An envelope was sent: the machine has to say it now."""
         if self._unknown == DECLINED and not self._differences and recorded.kind != Head.kind():
             self._differ(
-                f"#{recorded.seq}: {recorded.kind!r} was said after it had declined", number
+                f"#{recorded.seq}: {recorded.kind!r} was said after it had declined", step.number
             )
         if self._over:
             return
+        self._ranges.append((step.number, recorded))
+        self._closed = step.malformed or "not all of its ranges are on record"
+        if isinstance(step.message, Closed):
+            try:
+                closed = self._closings.add(step.message)
+            except ValueError as error:
+                self._closed = str(error)
+            else:
+                if closed is None:
+                    return  # The rest is to come.
+                self._closed = closed
+        self._follow(departed)
+
+    def _follow(self, departed: dict[PartyId, str]) -> None:
+        """What was said now, or the ranges of one closing, must come from the machine."""
+        said, self._ranges = self._ranges, []
+        for number, recorded in said:
+            if not self._over:
+                self._match(number, recorded, departed)
+
+    def _match(self, number: int, recorded: Envelope, departed: dict[PartyId, str]) -> None:
         machine = self._running()
         while not self._spoken and self._advance(machine, departed, number, recorded):
             pass
@@ -166,6 +192,7 @@ class _Role:
 
     def replay(self, departed: dict[PartyId, str]) -> Replay:
         """What was found, at the end of the record."""
+        self._follow(departed)
         machine = self._running()
         while not (self._spoken or self._over) and self._advance(machine, departed):
             pass
@@ -275,7 +302,7 @@ class _Role:
         try:
             if recorded is None or recorded.kind != Closed.kind():
                 raise RemoteProtocolError("not on record")
-            counted = self._counted(waiting, recorded)
+            counted = self._counted(waiting)
         except (RemoteProtocolError, ValueError) as error:
             self._differ(f"closing of {waiting.kind.kind()!r}: {error}", number)
             return False
@@ -296,16 +323,18 @@ class _Role:
         machine.receive(msgspec.structs.replace(envelope, seq=self._given), 0.0)
         return self._given
 
-    def _counted(self, waiting: Gather, recorded: Envelope) -> list[Envelope]:
+    def _counted(self, waiting: Gather) -> list[Envelope]:
         """The envelopes that the open gather counted, by the record.
 
         Raises:
             RemoteProtocolError, ValueError: it closes something else, or counts what never came.
         """
-        closed = self._charter.codec.decode(recorded.kind, recorded.body)
+        closed = self._closed
+        if isinstance(closed, str):
+            raise RemoteProtocolError(closed)
         round_ = NO_ROUND if waiting.round is None else waiting.round
         topic = (waiting.kind.kind(), round_)
-        if not isinstance(closed, Closed) or (closed.of, closed.round) != topic:
+        if (closed.of, closed.round) != topic:
             raise RemoteProtocolError("the record has another closing here")
         found = []
         for sender in self._charter.roster.members_in(closed.counted):

@@ -31,13 +31,13 @@ from protocol.messages import (
     AGGREGATOR,
     RECORD,
     SWITCH,
-    Closed,
     Declined,
     Envelope,
     Message,
     PartyId,
 )
 from protocol.session.charter import Charter
+from protocol.session.closings import closings_of
 from protocol.session.heads import Heard, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
 from protocol.session.roles import Gather, Me, Seen, Send
@@ -357,8 +357,9 @@ class Machine:
                 self._seen.add(sender, message)
         if effect.noted:
             bitmap = self.charter.roster.bitmap
-            closed = Closed(kind, round_, bitmap(effect.senders), bitmap(answers))
-            self._post(Send((RECORD,), closed))
+            awaited, counted = bitmap(effect.senders), bitmap(answers)
+            for closed in closings_of(waiting.topic, awaited=awaited, counted=counted):
+                self._post(Send((RECORD,), closed))
         if len(answers) < effect.at_least:
             missing = [sender for sender in effect.senders if sender not in answers]
             return QuorumError(

@@ -162,7 +162,6 @@ class Ending(
 
     Args:
         log: the root of the log before this entry.
-        roster: the root of the roster's tree.
         digest: the canonical digest.
         result: the leaf hash of the envelope that published the result; None if nothing was.
         complete: whether the run came to its end.
@@ -170,7 +169,6 @@ class Ending(
     """
 
     log: Hash
-    roster: Hash
     digest: Hash
     result: Hash | None
     complete: bool

@@ -14,17 +14,18 @@ from protocol.messages import (
     KERNEL_KINDS,
     MAX_NUMBER,
     RECORD,
-    SESSION_BYTES,
     Closed,
     Count,
     Envelope,
     PartyId,
 )
+from protocol.session.closings import counts
 from protocol.session.heads import head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
+from protocol.session.terms import session_of
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import Ending, Hash, Item, Sent, decode_item
+from protocol.transcript.entries import Hash, Item, Sent, decode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope
@@ -80,9 +81,10 @@ class Shown(
     def envelope(self) -> Envelope | None:
         """The envelope whose sending it records; None if it records something else."""
         try:
-            return decode_envelope(self.encoded)
+            envelope = decode_envelope(self.encoded)
         except RemoteProtocolError:
             return None
+        return envelope if 0 <= envelope.seq <= MAX_NUMBER else None
 
     @property
     def encoded(self) -> bytes:
@@ -128,10 +130,10 @@ class Receipt(
         place: its position in the roster.
         members: how many the roster has, the aggregator included.
         roster: the inclusion proof of its id and key in the roster's tree.
+        terms: the hash of what was agreed (``protocol.session.terms``).
         counted: its reports, and where they were counted.
         head: its signature of all it said; None without one.
         path: with a head, the joint path of the reports' envelopes in the tree that it signs.
-        ending: the last entry of the record.
     """
 
     party: PartyId
@@ -139,19 +141,22 @@ class Receipt(
     place: Count
     members: Count
     roster: tuple[Hash, ...]
+    terms: Hash
     counted: tuple[Counted, ...]
     head: SignedHead | None
     path: tuple[Hash, ...]
-    ending: Shown
 
     def __repr__(self) -> str:
         return f"Receipt({self.party!r}, {len(self.counted)} reports)"
 
     @property
     def session(self) -> bytes:
-        """The session of its first report, 16 bytes; empty without one."""
-        envelopes = (each.report.envelope for each in self.counted)
-        return next((e.session[:SESSION_BYTES] for e in envelopes if e is not None), b"")
+        """The id of the session with these terms and this roster; empty if no roster fits."""
+        leaf = leaf_hash(roster_leaf(self.party, self.key))
+        root = joint_root({self.place: leaf}, count=self.members, path=self.roster)
+        if root is None:
+            return b""
+        return session_of(terms=self.terms, roster=root, members=self.members)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -184,17 +189,16 @@ def closed_of(envelope: Envelope | None) -> Closed | None:
     ):
         return None
     try:
-        closed = canonical(envelope.body, _closings, what="closing")
+        return canonical(envelope.body, _closings, what="closing")
     except ValueError:
         return None
-    return closed if closed.round <= MAX_NUMBER else None
 
 
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
-    counted, ending = receipt.counted, receipt.ending.item
-    shown = [receipt.ending, *(s for each in counted for s in (each.report, each.closing))]
-    envelopes = [s.envelope for s in shown[1:]]
+    counted = receipt.counted
+    shown = [s for each in counted for s in (each.report, each.closing)]
+    envelopes = [s.envelope for s in shown]
     topics = {each.topic for each in counted}
     checks = (
         (checkpoint.valid, "the checkpoint is not signed by the key in it"),
@@ -207,29 +211,17 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
             "the receipt is of another session than the checkpoint",
         ),
         (
-            isinstance(ending, Ending) and receipt.ending.index == checkpoint.size - 1,
-            "the checkpoint is not over the whole record",
-        ),
-        (
-            isinstance(ending, Ending) and ending.result is not None,
-            "the run has published no result",
-        ),
-        (
-            isinstance(ending, Ending)
-            and is_included(
-                roster_leaf(receipt.party, receipt.key),
-                index=receipt.place,
-                count=receipt.members,
-                path=receipt.roster,
-                root=ending.roster,
-            ),
-            "the party is not on the roster, or has another key",
+            receipt.session == checkpoint.session,
+            "the party, its key or the terms are not those of the session",
         ),
         (receipt.place > 0, "the receipt is for the aggregator, which has no reports"),
         (bool(counted), "the receipt is empty: expected at least one report"),
         (all(_is_counted(receipt, each) for each in counted), "a report was not counted"),
         (len(topics) == len(counted), "two reports are of one kind and round"),
-        (_head_holds(receipt), "the party's signed head does not match its reports"),
+        (
+            _head_holds(receipt, checkpoint.session),
+            "the party's signed head does not match its reports",
+        ),
     )
     return tuple(problem for sound, problem in checks if not sound)
 
@@ -242,21 +234,18 @@ def is_about(receipt: Receipt, encoded: bytes) -> bool:
 def _is_counted(receipt: Receipt, counted: Counted) -> bool:
     """Whether a closing has counted the party, after it sent a report of that kind."""
     report, closed = counted.report.envelope, closed_of(counted.closing.envelope)
-    if report is None or closed is None or len(closed.counted) != (receipt.members + 7) // 8:
-        return False
-    counted_bits = int.from_bytes(closed.counted, "little")
     return (
-        (report.sender, report.recipient) == (receipt.party, AGGREGATOR)
+        report is not None
+        and closed is not None
+        and (report.sender, report.recipient) == (receipt.party, AGGREGATOR)
         and report.kind == closed.of
         and report.kind not in _KERNEL
         and counted.report.index < counted.closing.index
-        and receipt.place < receipt.members
-        and counted_bits >> receipt.members == 0
-        and bool(counted_bits >> receipt.place & 1)
+        and counts(closed, receipt.place, members=receipt.members)
     )
 
 
-def _head_holds(receipt: Receipt) -> bool:
+def _head_holds(receipt: Receipt, session: bytes) -> bool:
     """The party's signature, and that the reports are among what it has signed."""
     head, reports = receipt.head, [each.report for each in receipt.counted]
     if head is None:
@@ -266,7 +255,7 @@ def _head_holds(receipt: Receipt) -> bool:
     if said is None or len(leaves) != len(reports):
         return False
     statement = head_statement(
-        session=receipt.session,
+        session=session,
         sender=receipt.party,
         count=head.count,
         said=said,

@@ -264,7 +264,6 @@ class Recorder:
         digest = self.digest()
         ending = Ending(
             log=self._log.root(),
-            roster=self._roster.root,
             digest=digest,
             result=self._canonical.result,
             complete=complete,

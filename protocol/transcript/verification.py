@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
-from protocol.crypto.merkle import HASH_BYTES, root_of
+from protocol.crypto.merkle import HASH_BYTES
 from protocol.errors import ProtocolError, SurveyError, TranscriptError
 from protocol.messages import AGGREGATOR, MAX_NUMBER, RECORD, Envelope, PartyId
-from protocol.session.roster import roster_leaf
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import (
@@ -388,17 +387,12 @@ class _Verifier:
         self._ending = ending
         expected = {
             "log": self._log.root(),
-            "roster": self._roster_root(),
             "digest": self._canonical.digest(),
             "result": self._canonical.result,
         }
         wrong = [name for name, value in expected.items() if getattr(ending, name) != value]
         if wrong:
             self.report("ending", f"{', '.join(wrong)} not as in the record")
-
-    def _roster_root(self) -> bytes:
-        members = () if self._header is None else self._header.roster
-        return root_of(roster_leaf(name, key) for name, key in members)
 
     def _compare(self) -> None:
         for complaint in self._signatures.compare():

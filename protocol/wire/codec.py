@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
+from protocol.messages import CLOSING_MEMBERS, KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
 from protocol.wire.canonical import canonical
 from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
@@ -142,7 +142,7 @@ class Codec:
     """
 
     def __init__(self, kinds: Iterable[Kind], *, members: int) -> None:
-        bitmap = SCALAR_BYTES + 2 * (members // 8 + 1)
+        bitmap = SCALAR_BYTES + 2 * (min(members, CLOSING_MEMBERS) // 8 + 1)
         self._kinds = {kind.name: kind for kind in kinds}
         for message in KERNEL_KINDS:
             if message.kind() in self._kinds:

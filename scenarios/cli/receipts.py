@@ -69,9 +69,9 @@ class _Said(NamedTuple):
 @click.argument("party", required=False)
 @_since_option
 @click.option(
-    "--until",
+    "--checkpoint",
     type=FILE,
-    help="With --since: the later published checkpoint, by default the last of the transcript.",
+    help="The published checkpoint to prove it for, by default the last of the transcript.",
 )
 @click.option(
     "--out",
@@ -85,32 +85,33 @@ def prove(
     transcript: Path,
     party: str | None,
     since: Path | None,
-    until: Path | None,
+    checkpoint: Path | None,
     out: Path | None,
     variant: str | None,
     as_json: bool,
 ) -> None:
-    """Write a receipt: the reports of PARTY are counted in the result of TRANSCRIPT.
+    """Write a receipt: the reports of PARTY are counted in TRANSCRIPT, as far as a checkpoint goes.
 
     With --since instead of PARTY, write a consistency proof: everything in an earlier checkpoint is
     in a later one too, unchanged and in the same order.
 
-    Exit 1, with the reason, if that is not so. 'sottovoce check' checks either with the published
-    checkpoints, without the transcript.
+    The survey may still be going on. Exit 1, with the reason, if that is not so. 'sottovoce check'
+    checks either with the published checkpoints, without the transcript.
     """
+    opened = open_transcript(transcript)
+    later = None if checkpoint is None else read_checkpoint(checkpoint)
     if since is None:
-        if party is None or until is not None:
-            raise UsageError("expected a PARTY, or --since FILE with or without --until FILE")
-        opened = open_transcript(transcript)
+        if party is None:
+            raise UsageError("expected a PARTY, or --since FILE")
         cls = variant_of(reader_of(opened, transcript).header, variant)
-        receipt = opened.prove(cls, PartyId(party))
+        receipt, covering = opened.prove(cls, PartyId(party), later)
         # The name has been found on the roster, so it is fit to be a file's.
-        content, file, said = encode_receipt(receipt), f"{party}{SUFFIX}", _of_receipt(receipt)
+        content, file = encode_receipt(receipt), f"{party}{SUFFIX}"
+        said = _of_receipt(receipt, covering)
     else:
         if party is not None or variant is not None:
             raise UsageError("--since: takes neither a PARTY nor --variant")
-        opened, earlier = open_transcript(transcript), read_checkpoint(since)
-        later = None if until is None else read_checkpoint(until)
+        earlier = read_checkpoint(since)
         proof = prove_consistency(opened.chunks, earlier=earlier, later=later)
         content, said = encode_consistency(proof), _of_consistency(proof)
         file = f"size-{proof.old}-{proof.later.size}{CONSISTENCY_SUFFIX}"
@@ -129,7 +130,7 @@ def prove(
 @click.option(
     "--checkpoint",
     type=FILE,
-    help="The last checkpoint that was published; for a consistency proof, the later one.",
+    help="The published checkpoint of the receipt; for a consistency proof, the later one.",
 )
 @_since_option
 @click.option(
@@ -206,7 +207,7 @@ def _check_receipt(
         receipt = decode_receipt(content)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
-    problems, said = [*problems_of(receipt, published)], _of_receipt(receipt)
+    problems, said = [*problems_of(receipt, published)], _of_receipt(receipt, published)
     rounds = [_rounds(each.report.envelope, variant) for each in receipt.counted]
     for each, found in zip(receipt.counted, rounds, strict=True):
         if found and each.topic is not None and found != {each.topic[1]}:
@@ -302,7 +303,7 @@ def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> l
     return [problem for sound, problem in checks if not sound]
 
 
-def _of_receipt(receipt: Receipt) -> _Said:
+def _of_receipt(receipt: Receipt, checkpoint: SignedCheckpoint) -> _Said:
     topics = [each.topic for each in receipt.counted if each.topic is not None]
     signed, key = receipt.head is not None, receipt.key.hex()
     by = f"is signed by the key {key}" if signed else "is not signed by it"
@@ -310,10 +311,12 @@ def _of_receipt(receipt: Receipt) -> _Said:
         f"{receipt.party}: counted in {_topics(topics)}",
         f"session {receipt.session.hex()}",
         f"what it said {by}",
+        f"in the first {checkpoint.size:,} leaves of the log; an audit tells what was published",
     ]
     values = {
         "party": receipt.party,
         "session": receipt.session.hex(),
+        "checkpoint": {"size": checkpoint.size},
         "reports": [
             {
                 "kind": each.topic[0],

@@ -98,9 +98,18 @@ class Transcript(msgspec.Struct, frozen=True):
         """Check that this is what was recorded."""
         return verify(self.chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned)
 
-    def prove(self, variant: type[Variant], party: PartyId) -> Receipt:
-        """A receipt for a party's counted reports."""
-        return prove(self.chunks, variant, party)
+    def prove(
+        self,
+        variant: type[Variant],
+        party: PartyId,
+        checkpoint: SignedCheckpoint | None = None,
+    ) -> tuple[Receipt, SignedCheckpoint]:
+        """A receipt for a party's counted reports, and the checkpoint to check it with.
+
+        Args:
+            checkpoint: of this transcript; by default the last one in it.
+        """
+        return prove(self.chunks, variant, party, checkpoint)
 
     def audit(
         self,

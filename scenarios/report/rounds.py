@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from protocol.audit.completeness import Closing
 from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Envelope, PartyId
+from protocol.session.closings import Closings
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.wire.codec import Codec
@@ -83,6 +84,7 @@ class RoundWriter(Fold):
         self._tallies: list[dict[tuple[str, str, str], Flow]] = [{}]
         self._notes: list[dict[str, int]] = [{}]
         self._closings: list[int] = []
+        self._whole = Closings(len(roster))
 
     @property
     def number(self) -> int:
@@ -131,9 +133,11 @@ class RoundWriter(Fold):
         return envelope.kind, *sides
 
     def _closed(self, step: Step) -> None:
-        closed = step.message
         try:
-            if isinstance(closed, Closed):
+            if isinstance(step.message, Closed):
+                closed = self._whole.add(step.message)
+                if closed is None:
+                    return
                 awaited = len(self._roster.members_in(closed.awaited))
                 counted = len(self._roster.members_in(closed.counted))
                 self._note(f"closed: {closed.of} of {counted:,} of {awaited:,} parties counted")

@@ -156,7 +156,9 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
             ),
         )
     ),
-    "Closed": st.builds(Closed, words, st.integers(-1, 2**31), bitmaps, bitmaps),
+    "Closed": st.builds(
+        Closed, words, st.integers(-1, 2**31), st.integers(0, 2**31), bitmaps, bitmaps
+    ),
     "Declined": st.builds(Declined, words),
     "Left": st.builds(Left, words.map(PartyId), words),
     "Head": st.builds(

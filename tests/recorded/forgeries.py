@@ -86,7 +86,6 @@ class Forgery:
         contents = [header, *entries, *self.records]
         right = {
             "log": self.root(contents),
-            "roster": tree_hash([key + name.encode() for name, key in self.header["roster"]]),
             "digest": self.digest(),
             "result": self.result(),
             "complete": True,

@@ -127,7 +127,7 @@ def signed_sample() -> Written:
         sent(250_000, REPORTS[0]),
         sent(250_000, _said(ANNA, 1, head)),
         delivered(500_000, REPORTS[0]),
-        sent(750_000, _said(AGGREGATOR, 1, Closed("Report", -1, b"\x06", b"\x02"))),
+        sent(750_000, _said(AGGREGATOR, 1, Closed("Report", -1, 0, b"\x06", b"\x02"))),
         sent(1_000_000, envelope(AGGREGATOR, RECORD, 2, kind="Ask")),
     )
     return written(header, entries, signer=IDENTITIES[AGGREGATOR])

@@ -16,7 +16,7 @@ ENVELOPE = "session", "sender", "recipient", "seq", "kind", ("body", FLAT)
 ENTRIES: dict[str, Sequence[Any]] = {
     "Sent": ["name", "at", ("envelope", ENVELOPE)],
     "Delivered": ["name", "at", "sender", "recipient", "seq", "repeat"],
-    "Ending": ["name", "log", "roster", "digest", "result", "complete", "reason"],
+    "Ending": ["name", "log", "digest", "result", "complete", "reason"],
     "Checkpoint": ["name", "note"],
 }
 """What is in an entry; a pair says what is in an item of it."""

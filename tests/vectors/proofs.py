@@ -594,6 +594,7 @@ def proofs() -> list[Case]:
     groups = {
         "witness keys": witness_keys(),
         "consistency": consistency(),
+        "receipts": receipts(),
         "evidence": evidence(),
     }
     return [{"group": group, **case} for group, cases in groups.items() for case in cases]

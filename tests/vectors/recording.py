@@ -211,7 +211,7 @@ def session_of(fields: dict[str, Any]) -> bytes:
 MOST = 256
 """The most bytes of a body here."""
 
-_COUNT, _OCTETS, _TEXT = ["int", None, None], ["bytes", 0, None], ["str", 0, None]
+_OCTETS, _TEXT = ["bytes", 0, None], ["str", 0, None]
 HEAD = b"sottovoce head 2\0"
 SIGNED = "session", "sender", "count", "said", "heard"
 _NUMBER = ["int", 0, 2**63 - 1]
@@ -224,7 +224,13 @@ _WAIT = [
 ]
 
 KERNEL: dict[str, list[Any]] = {
-    "Closed": [["of", _TEXT], ["round", _COUNT], ["awaited", _OCTETS], ["counted", _OCTETS]],
+    "Closed": [
+        ["of", _TEXT],
+        ["round", ["int", -1, 2**63 - 1]],
+        ["first", ["int", 0, 2**63 - 1]],
+        ["awaited", ["bytes", 0, 512]],
+        ["counted", ["bytes", 0, 512]],
+    ],
     "Declined": [["reason", _TEXT]],
     "Left": [["party", _TEXT], ["reason", _TEXT]],
     "Head": [["waits", ["list", ["struct", _WAIT], 0, None]], ["signature", ["bytes", 64, 64]]],
@@ -388,7 +394,6 @@ class Transcript:
         """The ``Ending``; ``other`` replaces what is in it."""
         fields = {
             "log": self.root,
-            "roster": tree_hash(roster_leaves(self.roster)),
             "digest": self.digest,
             "result": self.result,
             "complete": True,

@@ -15,6 +15,7 @@ from protocol.audit.coalition.mask_graph import NOBODY, SumRecord
 from protocol.audit.walk import Step
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
+from protocol.session.closings import Closings
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.messages import (
@@ -117,6 +118,7 @@ class SumReader:
         self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
         self._under_way: dict[int | None, _UnderWay] = {}
         self._stages: dict[tuple[int, type[Message]], NDArray[np.uint8]] = {}
+        self._whole = Closings(len(charter.roster))
         self._left_out = 0
         self._remarks: list[str] = []
         self.records: list[SumRecord] = []
@@ -314,16 +316,18 @@ class SumReader:
         more = [f"{len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
         return ", ".join([*names[:_NAMED], *more]) or "nobody on the roster"
 
-    def _closed(self, closed: Closed, number: int) -> None:
-        if closed.of not in _CONTRIBUTIONS:
+    def _closed(self, said: Closed, number: int) -> None:
+        try:
+            closed = self._whole.add(said)
+        except ValueError as error:
+            self._remark(f"the closing of {said.of!r} is malformed: {error}")
+            return
+        if closed is None or closed.of not in _CONTRIBUTIONS:
             return
         begun = [record for record in self.records if record.contributed.any()]
         closing = [record for record in begun if record.counted is None] or begun
         parties = len(self._places)
         bits = np.unpackbits(np.frombuffer(closed.counted, np.uint8), bitorder="little")
-        if len(bits) <= parties or bits[parties + 1 :].any():
-            self._remark(f"the closing of {closed.of!r} counts no members of the roster")
-            return
         # The aggregator is the roster's first member.
         counted = bits[1 : parties + 1].astype(np.bool_)
         there = closing[-1].contributed | closing[-1].garbled if closing else np.zeros_like(counted)

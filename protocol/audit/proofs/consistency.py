@@ -10,7 +10,6 @@ from protocol.crypto.merkle import consistency_path, root_of_hashes
 from protocol.errors import ProtocolError
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.consistency import Consistency
-from protocol.transcript.entries import encode_item
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 
@@ -79,7 +78,7 @@ def log_hashes(chunks: Chunks) -> Sequence[bytes]:
     reader = TranscriptReader(chunks())
     logged = Logged(reader)
     for entry in reader:
-        logged.add(encode_item(entry))
+        logged.add(entry)
     if reader.ending is not None:
-        logged.end()
+        logged.add(reader.ending)
     return logged.hashes()

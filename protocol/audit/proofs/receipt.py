@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from protocol.accounting.events import Derived, Public
 from protocol.audit.audit import Chunks
 from protocol.audit.hearing import Hearing
@@ -20,11 +22,13 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
+from protocol.session.closings import counts
 from protocol.session.heads import heard_leaf
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant, event_of
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Departed, Sent, encode_item
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Counted, Receipt, SignedHead, closed_of
@@ -39,51 +43,74 @@ class NotCountedError(ProtocolError):
         self.party = party
 
 
-def prove(chunks: Chunks, variant: type[Variant], party: PartyId) -> Receipt:
-    """A receipt for a party's counted reports, to be checked with the record's last checkpoint.
+def prove(
+    chunks: Chunks,
+    variant: type[Variant],
+    party: PartyId,
+    checkpoint: SignedCheckpoint | None = None,
+) -> tuple[Receipt, SignedCheckpoint]:
+    """A receipt for a party's counted reports, and the checkpoint that it is to be checked with.
+
+    The record may still be growing, or end early.
 
     Args:
         chunks: opens the transcript; it is read twice.
         variant: the variant's class, chosen by who asks and never by the transcript.
         party: whose receipt.
+        checkpoint: of the record; by default the last one in it.
 
     Raises:
-        NotCountedError: no report of the party was counted, or the record proves nothing.
+        NotCountedError: no report of the party was counted by then, or the record proves nothing.
         SurveyError: no readable header, one of another variant, or no such party.
         TooMuchError: what the party was told takes more than a file of this length may.
     """
-    verification = verify(chunks())
+    verification = verify(chunks(), checkpoint=checkpoint)
     header = verification.checked_header()
     charter = charter_of(header, variant)
     if party not in charter.roster or party == AGGREGATOR:
         parties = len(charter.roster.parties)
         raise SurveyError(f"{party!r:.80} is not on the roster of {parties} parties")
-    _check(verification, party)
+    covering = _checked(verification, party, checkpoint)
     reader = TranscriptReader(chunks())
     held = Held(lambda: reader.stored)
-    reading = _Reading(charter, Logged(reader), party, held)
-    for step in steps(charter.codec, reader, held):
+    logged = Logged(reader)
+    reading = _Reading(charter, logged, party, covering.size, held)
+    # Of a record that grows, no more than what has been verified.
+    entries = islice(reader, verification.entries)
+    for step in steps(charter.codec, entries, held):
         reading.add(step)
-    return reading.receipt()
+    if verification.ending is not None:
+        logged.add(verification.ending)
+    return reading.receipt(header.terms), covering
 
 
-def _check(verification: Verification, party: PartyId) -> None:
-    """Refuse a record that proves nothing."""
+def _checked(
+    verification: Verification, party: PartyId, checkpoint: SignedCheckpoint | None
+) -> SignedCheckpoint:
+    """The checkpoint to go by; refuses a record that proves nothing."""
+    if verification.unopened is not None:
+        raise NotCountedError(party, f"the record could not be read: {verification.unopened}")
+    if verification.extends is False:
+        raise NotCountedError(party, "the checkpoint is not of this record")
     if verification.faults:
         raise NotCountedError(party, f"the record is not sound: {verification.faults[0]}")
-    if verification.final is None or verification.ending is None:
-        raise NotCountedError(party, "the record has no last checkpoint that is signed")
-    if verification.ending.result is None:
-        raise NotCountedError(party, "nothing was published")
+    covering = checkpoint or verification.checkpoint
+    if covering is None:
+        raise NotCountedError(party, "the record has no checkpoint that is signed")
+    return covering
 
 
 class _Reading:
     """What one pass over the entries collects; of entries, their indices and contents."""
 
-    def __init__(self, charter: Charter, logged: Logged, party: PartyId, held: Held) -> None:
+    def __init__(
+        self, charter: Charter, logged: Logged, party: PartyId, size: int, held: Held
+    ) -> None:
         self._charter = charter
         self._logged = logged
         self._party = party
+        self._place = charter.roster.position[party]
+        self._size = size
         self._hearing = Hearing(charter, {}, held)
         self._said: list[bytes] = []
         # By place of the sender and seq: the leaf hashes of what was sent to the party.
@@ -92,6 +119,7 @@ class _Reading:
         self._sent: dict[int, tuple[Topic, int, bytes]] = {}
         self._came: dict[Topic, tuple[int, int, bytes]] = {}
         self._closed: dict[Topic, tuple[int, bytes]] = {}
+        self._later = False
         self._reported = False
         self._head: SignedHead | None = None
         self._declined: str | None = None
@@ -99,14 +127,13 @@ class _Reading:
 
     def add(self, step: Step) -> None:
         entry, envelope = step.entry, step.envelope
-        content = encode_item(entry)
-        index = self._logged.add(content)
+        at = self._logged.add(entry)
         match entry:
             case Sent() if envelope is not None:
                 if envelope.sender == self._party:
-                    self._take(envelope, step.message, entry.envelope, (index, content))
+                    self._take(envelope, step.message, entry.envelope, at)
                 else:
-                    self._close(envelope, (index, content))
+                    self._close(envelope, at)
                 if envelope.recipient == self._party:
                     place = self._charter.roster.position[envelope.sender]
                     self._told[place, envelope.seq] = leaf_hash(entry.envelope)
@@ -145,42 +172,50 @@ class _Reading:
                 self._sent[envelope.seq] = topic, *at
 
     def _close(self, envelope: Envelope, at: tuple[int, bytes]) -> None:
-        closed, roster = closed_of(envelope), self._charter.roster
-        if closed is None:
-            return
-        try:
-            counted = self._party in roster.members_in(closed.counted)
-        except ValueError:
+        closed = closed_of(envelope)
+        if closed is None or not counts(closed, self._place, members=len(self._charter.roster)):
             return
         # The report of a topic has to come before it is counted.
-        if counted and (topic := (closed.of, closed.round)) in self._came:
-            self._closed.setdefault(topic, at)
+        if (topic := (closed.of, closed.round)) in self._came:
+            if at[0] < self._size:
+                self._closed.setdefault(topic, at)
+            else:
+                self._later = True
 
-    def receipt(self) -> Receipt:
-        roster, logged = self._charter.roster, self._logged
+    def receipt(self, terms: bytes) -> Receipt:
+        """The receipt.
+
+        Args:
+            terms: the hash of the session's.
+
+        Raises:
+            NotCountedError: says why there is none.
+        """
+        roster, place = self._charter.roster, self._place
         counted = {t: report for t, report in self._came.items() if t in self._closed}
         if not counted:
             raise NotCountedError(self._party, self._reason())
-        place = roster.position[self._party]
-        ending = logged.end()
+        shown = self._logged.shower(self._size)
         return Receipt(
             party=self._party,
             key=roster.key(self._party),
             place=place,
             members=len(roster),
             roster=inclusion_path(roster.leaves, place),
+            terms=terms,
             counted=tuple(
-                Counted(logged.shown(*report[1:]), logged.shown(*self._closed[topic]))
+                Counted(shown(*report[1:]), shown(*self._closed[topic]))
                 for topic, report in counted.items()
             ),
             head=self._head,
             path=()
             if self._head is None
             else joint_path(levels_of(self._said), [report[0] for report in counted.values()]),
-            ending=logged.shown(*ending),
         )
 
     def _reason(self) -> str:
+        if self._later:
+            return f"it was counted after the checkpoint of size {self._size:,}"
         if self._declined is not None:
             return f"it declined: {self._declined}"
         if self._reported:

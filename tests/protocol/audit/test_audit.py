@@ -165,7 +165,7 @@ def test_a_closing_that_counts_who_did_not_report() -> None:
 @pytest.mark.parametrize("counted", [b"\xff", b"\xff\xff", b""])
 def test_a_closing_that_names_nobody(honest: Run, counted: bytes) -> None:
     [closed] = honest.messages("Closed")
-    body = msgspec.msgpack.encode(["Report", closed.round, closed.awaited, counted])
+    body = msgspec.msgpack.encode(["Report", closed.round, 0, closed.awaited, counted])
     found = audited(doctored(honest, body, "Closed"))
     assert not found.accepted
     assert found.completeness.counted == 0

@@ -75,7 +75,7 @@ def test_whom_the_aggregator_leaves_out_after_many_rounds_is_found(rounds: int) 
             add(envelope(charter, name, round_, Turn(round_, "x")))
         last = round_ == rounds - 1
         counted = charter.roster.bitmap((TWO, THREE)) if last else everyone
-        closed = Closed("Turn", round_, everyone, counted)
+        closed = Closed("Turn", round_, 0, everyone, counted)
         add(envelope(charter, AGGREGATOR, round_, closed, to=RECORD))
     *_, closing = writer.completeness().closings
     assert closing.left_out == (ONE,)

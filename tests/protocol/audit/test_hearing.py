@@ -178,7 +178,7 @@ def test_a_flood_in_a_timed_wait_follows_from_the_record() -> None:
 
 def test_kinds_of_the_kernel_are_not_heard() -> None:
     both = Lockstep(patient, heeds=(Word, Turn, Closed, Declined, Left))
-    for message in (Closed("Word", NO_ROUND, b"", b""), Declined("no"), Left(TWO, "x")):
+    for message in (Closed("Word", NO_ROUND, 0, b"", b""), Declined("no"), Left(TWO, "x")):
         both.say(AGGREGATOR, message)
         both.say(TWO, message)
     both.say(AGGREGATOR, Word("x"))
@@ -218,7 +218,7 @@ words = st.sampled_from(
         *(Word(text) for text in "ab"),
         Declined("no"),
         Left(TWO, "x"),
-        Closed("Turn", 0, b"\x0f", b"\x00"),
+        Closed("Turn", 0, 0, b"\x0f", b"\x00"),
         ("Turn", b"\xc1"),
         ("Word", b""),
         ("Nothing", b""),

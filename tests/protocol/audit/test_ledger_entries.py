@@ -172,7 +172,7 @@ def test_kinds_out_of_place_may_be_the_answers_themselves(message: Message) -> N
 def test_the_kernels_kinds_have_events_in_every_variant() -> None:
     variant = talk()
     assert variant.reveals(Word("x"), Seen()) == Public()
-    assert event_of(variant, Closed("Word", -1, b"", b""), Seen()) == Public()
+    assert event_of(variant, Closed("Word", -1, 0, b"", b""), Seen()) == Public()
     assert event_of(variant, Declined("x"), Seen()) == Public()
     assert event_of(variant, Left(ONE, "x"), Seen()) == Plain(SURVEY.names)
     assert event_of(variant, Word("x"), Seen()) == Public()

@@ -65,7 +65,7 @@ def test_a_conversation() -> None:
     published = Word("party-1=1 party-2=2 party-3=3")
     everyone = machine.charter.roster.bitmap(ALL)
     assert said(machine) == [
-        (RECORD, Closed("Word", NO_ROUND, everyone, everyone)),
+        (RECORD, Closed("Word", NO_ROUND, 0, everyone, everyone)),
         (RECORD, published),
     ]
     assert machine.result == published
@@ -150,7 +150,7 @@ def test_a_deadline_is_a_number() -> None:
     assert machine.deadline is None
     closed = said(machine)[0][1]
     bitmap = machine.charter.roster.bitmap
-    assert closed == Closed("Word", NO_ROUND, bitmap(ALL), bitmap((TWO,)))
+    assert closed == Closed("Word", NO_ROUND, 0, bitmap(ALL), bitmap((TWO,)))
 
 
 def test_late_repeated_and_unexpected_messages_are_kept() -> None:
@@ -191,7 +191,7 @@ def test_late_repeated_and_unexpected_messages_are_kept() -> None:
         ({"sender": RECORD}, "sender"),
         ({"body": b"\xc1"}, "Word"),
         ({"kind": "Nothing"}, "kind"),
-        ({"kind": "Closed", "body": msgspec.msgpack.encode(("Word", -1, b"", b""))}, "kind"),
+        ({"kind": "Closed", "body": msgspec.msgpack.encode(("Word", -1, 0, b"", b""))}, "kind"),
         ({"kind": "Left", "body": msgspec.msgpack.encode(("party-2", "x"))}, "kind"),
     ],
 )

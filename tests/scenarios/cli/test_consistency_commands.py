@@ -170,7 +170,7 @@ def test_it_may_end_before_the_end(
     monkeypatch.chdir(tmp_path)
     since, until = survey.checkpoints[1], survey.checkpoints[4]
     values = sottovoce(
-        "prove", survey.transcript, "--since", since, "--until", until, "--json"
+        "prove", survey.transcript, "--since", since, "--checkpoint", until, "--json"
     ).json
     path = tmp_path / values["file"]
     assert path.name == f"size-{SIZES[1]}-{SIZES[4]}.consistency"
@@ -194,9 +194,10 @@ def test_where_the_record_does_not_lead_there(survey: Survey, tmp_path: Path) ->
     says = f"the checkpoint of size {SIZES[2]} is of another session than the record"
     assert refused(signed_run().content, "--since", second) == f"no consistency proof: {says}"
     says = f"no consistency proof: the record has 6 leaves, not size {SIZES[5]}"
-    assert refused(spoken([(1, 2, 1)]), "--since", first, "--until", last) == says
+    assert refused(spoken([(1, 2, 1)]), "--since", first, "--checkpoint", last) == says
     says = f"the checkpoint of size {SIZES[5]} comes after that of size {SIZES[1]}"
-    assert refused(record(), "--since", last, "--until", first) == f"no consistency proof: {says}"
+    back = refused(record(), "--since", last, "--checkpoint", first)
+    assert back == f"no consistency proof: {says}"
 
 
 def test_whose_aggregators_it_is(tmp_path: Path) -> None:
@@ -231,8 +232,6 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     last = ("--checkpoint", survey.checkpoints[5])
     prove, check = ("prove", survey.transcript), ("check", survey.proof)
     assert "PARTY, or --since" in complaint(sottovoce(*prove))
-    until = ("--until", survey.checkpoints[5])
-    assert "PARTY, or --since" in complaint(sottovoce(*prove, "party-1", *until))
     assert "--since: takes neither" in complaint(sottovoce(*prove, "party-1", *since))
     variant = ("--variant", "own.py:Own")
     assert "--since: takes neither" in complaint(sottovoce(*prove, *since, *variant))
@@ -242,7 +241,7 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     for command in (
         (*prove, "--since", missing),
-        (*prove, *since, "--until", missing),
+        (*prove, *since, "--checkpoint", missing),
         ("prove", missing, *since),
         (*check, "--since", missing, *last),
         (*check, *since, "--checkpoint", missing),

@@ -95,7 +95,7 @@ def test_receipts_of_every_variant(name: str) -> None:
     assert found.signed == "all"
     assert found.final is not None
     for party in outcome.charter.roster.parties:
-        receipt = outcome.transcript.prove(type(variant), party)
+        receipt, _ = outcome.transcript.prove(type(variant), party)
         assert problems_of(receipt, found.final) == ()
         reports = sum(len(each.report.content) for each in receipt.counted)
         assert len(encode_receipt(receipt)) < 1500 * (1 + len(receipt.counted)) + reports
@@ -268,7 +268,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     variant, records = example(BUILT_IN["privkvm"], {"rounds": "3"})
     outcome = simulate(variant, Records(records.survey, np.tile(records.codes, (4, 1))))
     party = outcome.charter.roster.parties[0]
-    receipt = outcome.transcript.prove(type(variant), party)
+    receipt, _ = outcome.transcript.prove(type(variant), party)
     first, second, *rest = receipt.counted
     swapped = (Counted(first.report, second.closing), Counted(second.report, first.closing), *rest)
     lying = msgspec.structs.replace(receipt, counted=swapped)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from protocol.audit.proofs.receipt import NotCountedError, prove
-from protocol.crypto.merkle import inclusion_path, joint_path, leaf_hash, levels_of
+from protocol.crypto.merkle import joint_path, leaf_hash, levels_of
 from protocol.errors import PrivacyError, SurveyError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import RECORD, Envelope, PartyId
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.roles import Me
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
-from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
-from protocol.transcript.entries import Delivered, Ending, Sent, decode_item, encode_item
+from protocol.transcript.checkpoints import read_note
+from protocol.transcript.entries import Delivered, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.receipts import (
     Counted,
     Receipt,
-    Shown,
     decode_receipt,
     encode_receipt,
     is_about,
@@ -30,10 +30,18 @@ from protocol.transcript.receipts import (
 )
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
-from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import FILMS, PARTIES
 from tests.protocol.sessions import charter_of
-from tests.recorded.forgeries import Forgery
+from tests.recorded.forgeries import Forgery, plain
+from tests.recorded.receipts import (
+    AGGREGATORS,
+    LIES,
+    NOT_COUNTED,
+    closing,
+    made_up,
+    receipt_of,
+    variations,
+)
 from tests.recorded.runs import Written, recorded, written
 from tests.recorded.signed import (
     ONE,
@@ -47,15 +55,10 @@ from tests.recorded.signed import (
     signed_run,
     without,
 )
-from tests.vectors.make import log_leaves, path_of
+from tests.vectors.make import log_leaves, path_of, tree_hash
 from transports.faults import Fault
 
 SUM = SecureSumVariant(survey=SURVEY)
-AGGREGATORS = setting().identities[AGGREGATOR]
-
-
-def receipt_of(run: Any, party: PartyId = ONE, variant: type[Any] = RRIndependent) -> Receipt:
-    return prove(lambda: (run.content,), variant, party)
 
 
 def topics_of(receipt: Receipt) -> list[Any]:
@@ -82,12 +85,15 @@ def test_a_receipt_is_what_the_format_says() -> None:
     leaves = log_leaves(forgery.secret, contents)
     receipt = receipt_of(signed_run())
     [counted] = receipt.counted
-    for shown in (counted.report, counted.closing, receipt.ending):
+    for shown in (counted.report, counted.closing):
         assert shown.content == contents[shown.index]
         assert shown.salt == leaves[shown.index][:16]
         assert list(shown.path) == path_of(shown.index, leaves)
     roster = [key + name.encode() for name, key in forgery.header["roster"]]
     assert list(receipt.roster) == path_of(receipt.place, roster)
+    bound = msgspec.msgpack.encode([receipt.terms, tree_hash(roster), receipt.members])
+    session = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
+    assert session == forgery.header["session"]
     head, [signed] = receipt.head, signed_run().messages("Head", ONE)
     assert head is not None
     assert (head.count, head.signature) == (1, signed.signature)
@@ -100,7 +106,7 @@ def test_a_receipt_shows_no_salt_but_its_own() -> None:
     leaves = log_leaves(forgery.secret, forgery.contents())
     assert len({leaf[:16] for leaf in leaves}) == len(leaves)
     shown = encode_receipt(receipt_of(signed_run()))
-    assert sum(leaf[:16] in shown for leaf in leaves) == 3
+    assert sum(leaf[:16] in shown for leaf in leaves) == 2
     assert forgery.secret not in shown
 
 
@@ -124,62 +130,6 @@ def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
     assert receipt_of(run, TWO).head is not None
 
 
-def with_envelope(shown: Shown, **changes: Any) -> Shown:
-    """The entry with another envelope."""
-    item = decode_item(shown.content)
-    assert isinstance(item, Sent)
-    envelope = msgspec.structs.replace(decode_envelope(item.envelope), **changes)
-    sent = msgspec.structs.replace(item, envelope=encode_envelope(envelope))
-    return msgspec.structs.replace(shown, content=encode_item(sent))
-
-
-def variations(receipt: Receipt) -> dict[str, Receipt]:
-    """The receipt with one thing changed in each."""
-
-    def replaced(**changes: Any) -> Receipt:
-        return msgspec.structs.replace(receipt, **changes)
-
-    [counted], head, ending = receipt.counted, receipt.head, receipt.ending
-    assert head is not None
-    report, closing = counted.report, counted.closing
-    other = receipt_of(signed_run(), TWO)
-
-    def reported(**changes: Any) -> Receipt:
-        return replaced(counted=(Counted(msgspec.structs.replace(report, **changes), closing),))
-
-    return {
-        "party": replaced(party=TWO),
-        "key": replaced(key=other.key),
-        "place": replaced(place=other.place),
-        "another's place and path": replaced(place=other.place, roster=other.roster),
-        "another's name, key and place": replaced(
-            party=other.party, key=other.key, place=other.place, roster=other.roster
-        ),
-        "aggregator": replaced(place=0),
-        "members": replaced(members=receipt.members + 9),
-        "roster": replaced(roster=receipt.roster[::-1]),
-        "nothing counted": replaced(counted=()),
-        "counted twice": replaced(counted=(counted, counted)),
-        "another's report": replaced(counted=other.counted),
-        "index": reported(index=report.index + 1),
-        "salt": reported(salt=bytes(16)),
-        "path": reported(path=report.path[1:]),
-        "report": reported(content=closing.content),
-        "malformed": reported(content=b"\xc1"),
-        "body": reported(content=with_envelope(report, body=b"\x91").content),
-        "closing": replaced(counted=(Counted(report, with_envelope(closing, body=b"\x94")),)),
-        "report for closing": replaced(counted=(Counted(report, report),)),
-        "another's head": replaced(head=other.head),
-        "count": replaced(head=msgspec.structs.replace(head, count=2)),
-        "heard": replaced(head=msgspec.structs.replace(head, heard=bytes(32))),
-        "signature": replaced(head=msgspec.structs.replace(head, signature=bytes(64))),
-        "path without head": replaced(head=None, path=(bytes(32),)),
-        "path of the head": replaced(path=(bytes(32),)),
-        "ending": replaced(ending=closing),
-        "salt of the ending": replaced(ending=msgspec.structs.replace(ending, salt=bytes(16))),
-    }
-
-
 @pytest.mark.parametrize("what", variations(receipt_of(signed_run())))
 def test_a_receipt_for_anything_else_does_not_hold(what: str) -> None:
     run = signed_run()
@@ -198,74 +148,6 @@ def test_a_receipt_holds_with_its_own_checkpoint_alone() -> None:
     assert problems_of(receipt, other.checkpoint)
     unsigned = msgspec.structs.replace(run.checkpoint, signature=bytes(64))
     assert problems_of(receipt, unsigned) == ("the checkpoint is not signed by the key in it",)
-
-
-Change = Callable[[list[bytes]], Any]
-REPORT, CLOSING, ENDING = range(3)
-
-
-def made_up(change: Change = list) -> tuple[Receipt, SignedCheckpoint]:
-    """A receipt over a log of three other contents that the aggregator signs."""
-    receipt = receipt_of(signed_run())
-    [counted] = receipt.counted
-    shown = (counted.report, counted.closing, receipt.ending)
-    contents = [each.content for each in shown]
-    change(contents)
-    leaves = log_leaves(bytes(32), contents)
-    hashes = [leaf_hash(leaf) for leaf in leaves]
-    report, closing, ending = (
-        Shown(index=i, salt=leaf[:16], content=contents[i], path=inclusion_path(hashes, i))
-        for i, leaf in enumerate(leaves)
-    )
-    forged = msgspec.structs.replace(receipt, counted=(Counted(report, closing),), ending=ending)
-    root, session = levels_of(hashes)[-1][0], setting().charter.session
-    return forged, sign_checkpoint(AGGREGATORS, session=session, size=3, root=root)
-
-
-def lying(place: int, **changes: Any) -> Change:
-    def change(contents: list[bytes]) -> None:
-        item = decode_item(contents[place])
-        if isinstance(item, Ending):
-            contents[place] = encode_item(msgspec.structs.replace(item, **changes))
-        else:
-            shown = Shown(index=0, salt=bytes(16), content=contents[place], path=())
-            contents[place] = with_envelope(shown, **changes).content
-
-    return change
-
-
-def closing(of: str = "Report", counted: bytes = b"\xfe", round_: int = -1) -> Change:
-    return lying(CLOSING, body=msgspec.msgpack.encode([of, round_, b"\xfe", counted]))
-
-
-def of_kernel_kind(contents: list[bytes]) -> None:
-    lying(REPORT, kind="Left")(contents)
-    closing("Left")(contents)
-
-
-def swapped(contents: list[bytes]) -> None:
-    contents[REPORT], contents[CLOSING] = contents[CLOSING], contents[REPORT]
-
-
-NOT_COUNTED = "a report was not counted"
-UNSIGNED = "signed head does not match"
-LIES: dict[str, tuple[Change, str]] = {
-    "nothing published": (lying(ENDING, result=None), "the run has published no result"),
-    "another roster": (lying(ENDING, roster=bytes(32)), "the party is not on the roster"),
-    "another session": (lying(REPORT, session=bytes(16)), "of another session"),
-    "in another's name": (lying(REPORT, sender=TWO), NOT_COUNTED),
-    "to the record": (lying(REPORT, recipient=RECORD), NOT_COUNTED),
-    "a kernel kind": (of_kernel_kind, NOT_COUNTED),
-    "of another kind": (closing("More"), NOT_COUNTED),
-    "not counted": (closing(counted=b"\xfc"), NOT_COUNTED),
-    "a round beyond reading": (closing(round_=1 << 63), NOT_COUNTED),
-    "a bitmap too long": (closing(counted=b"\xfe\0"), NOT_COUNTED),
-    "closed by a party": (lying(CLOSING, sender=TWO), NOT_COUNTED),
-    "closed in place of the report": (swapped, NOT_COUNTED),
-    "no ending": (lambda c: c.__setitem__(ENDING, c[CLOSING]), "over the whole record"),
-    "another report": (lying(REPORT, body=b"\x91\x91\x00"), UNSIGNED),
-    "another number": (lying(REPORT, seq=1), UNSIGNED),
-}
 
 
 def test_without_a_lie_the_made_up_log_is_sound() -> None:
@@ -406,15 +288,64 @@ def test_of_rounds_those_that_were_counted_are_shown() -> None:
 
 def test_a_record_that_proves_nothing_gives_none() -> None:
     run = signed_run()
-    half = run.content[: len(run.content) // 2]
-    assert refusal(Written(half)).startswith("the record has no last")
     broken = Forgery(run.content)
     broken.entries[0][1] = 7
     assert refusal(Written(broken.write())).startswith("the record is not sound: ")
-    header = header_of(setting().charter)
-    assert refusal(written(header, ())).startswith("the record has no last")
-    failed = written(header, (), signer=AGGREGATORS, complete=False, reason="x")
-    assert refusal(failed) == "nothing was published"
+    unsigned = written(header_of(setting().charter), run.entries)
+    assert refusal(unsigned) == "the record has no checkpoint that is signed"
+    damaged = bytearray(run.content)
+    damaged[len(damaged) // 2] ^= 1
+    assert refusal(Written(bytes(damaged))).startswith("the record could not be read: ")
+
+
+def test_a_receipt_is_given_while_the_survey_runs() -> None:
+    """From a record that grows or has been torn off, for any checkpoint after the closing."""
+    run = signed_run()
+    forgery = Forgery(run.content)
+    first, counted, last = map(read_note, forgery.notes.values())
+    assert (first.size, last) == (1, run.checkpoint)
+    whole = receipt_of(run)
+    early, covering = prove(lambda: (run.content,), RRIndependent, ONE, counted)
+    assert covering == counted
+    assert problems_of(early, counted) == ()
+    assert problems_of(early, last)
+    assert problems_of(whole, counted)
+    assert early.head == whole.head
+    with pytest.raises(NotCountedError, match=r"it was counted after the checkpoint of size 1$"):
+        prove(lambda: (run.content,), RRIndependent, ONE, first)
+    # The record as it was before its end.
+    torn = plain(forgery.written()[:-2], forgery.secret)[:-1]
+    found = prove(lambda: (torn,), RRIndependent, ONE)
+    assert found[1] == counted
+    assert problems_of(*found) == ()
+    assert found[0].counted == early.counted
+
+
+def test_a_receipt_is_given_for_a_checkpoint_of_the_record_alone() -> None:
+    run = signed_run()
+    fork = rewritten(run, changed_report(TWO, head=False))
+    with pytest.raises(NotCountedError, match="the checkpoint is not of this record"):
+        prove(lambda: (run.content,), RRIndependent, ONE, fork.checkpoint)
+
+
+def test_nothing_of_a_record_is_read_that_has_come_since_it_was_verified() -> None:
+    """It grows between the two readings; what is new may be anything."""
+    run = signed_run()
+    forgery = Forgery(run.content)
+    records = forgery.written()
+    grown = plain([*records[:-2], b"\xc1"], forgery.secret)
+    readings = iter((plain(records[:-2], forgery.secret), grown))
+    assert problems_of(*prove(lambda: (next(readings),), RRIndependent, ONE)) == ()
+
+
+def test_a_run_that_failed_has_receipts_too() -> None:
+    """What was counted was counted, whether or not a result was published."""
+    run = signed_run()
+    entries = [e for e in run.entries if not (isinstance(e, Sent) and b"Estimate" in e.envelope)]
+    failed = written(
+        header_of(setting().charter), entries, signer=AGGREGATORS, complete=False, reason="x"
+    )
+    assert problems_of(receipt_of(failed), failed.checkpoint) == ()
 
 
 @pytest.mark.parametrize("party", ["aggregator", "nobody", RECORD])
@@ -441,21 +372,6 @@ def test_a_receipt_has_one_encoding() -> None:
     assert problems_of(decode_receipt(known), signed_run().checkpoint)
     with pytest.raises(ValueError, match="malformed receipt"):
         decode_receipt(encode_receipt(msgspec.structs.replace(receipt, members=most + 1)))
-
-
-def test_a_receipt_of_a_large_survey() -> None:
-    """32,561 parties: 17 hashes for each of three entries, 15 for the roster, and two bitmaps."""
-    receipt = receipt_of(signed_run())
-    [counted] = receipt.counted
-    body = msgspec.msgpack.encode(["Report", -1, bytes(4071), bytes(4071)])
-    large_closing = with_envelope(counted.closing, body=body)
-    shown = (counted.report, large_closing, receipt.ending)
-    path = (bytes(32),) * 17
-    report, large, ending = (msgspec.structs.replace(s, path=path) for s in shown)
-    grown = msgspec.structs.replace(
-        receipt, counted=(Counted(report, large),), ending=ending, roster=path[2:]
-    )
-    assert len(encode_receipt(grown)) < 12_500
 
 
 def test_no_repr_shows_a_path() -> None:

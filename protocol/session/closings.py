@@ -1,0 +1,87 @@
+"""Closings in ranges of the roster, so that a proof about one member stays small."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.messages import CLOSING_MEMBERS, Closed
+from protocol.session.roles import Topic
+
+_BYTES = CLOSING_MEMBERS // 8
+
+
+def closings_of(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Closed]:
+    """The closing of a wait, range by range.
+
+    Args:
+        topic: what was awaited.
+        awaited, counted: bitmaps over the whole roster (``Roster.bitmap``).
+    """
+    return [
+        Closed(*topic, 8 * i, awaited[i : i + _BYTES], counted[i : i + _BYTES])
+        for i in range(0, len(awaited), _BYTES)
+    ]
+
+
+def counts(closed: Closed, place: int, *, members: int) -> bool:
+    """Whether a well-formed range counts the member at this place of a roster of so many."""
+    try:
+        _check(closed, members)
+    except ValueError:
+        return False
+    bits = int.from_bytes(closed.counted, "little")
+    return place >= closed.first and bool(bits >> place - closed.first & 1)
+
+
+class Closings:
+    """Puts the ranges of one member's closings together again.
+
+    Args:
+        members: how many the roster has.
+    """
+
+    def __init__(self, members: int) -> None:
+        self._members = members
+        self._begun: Closed | None = None
+
+    def add(self, closed: Closed) -> Closed | None:
+        """Take the next range.
+
+        Returns:
+            Once the last range of a wait has come, all of them as one, over the whole roster.
+
+        Raises:
+            ValueError: not the next range, or malformed; what had come of the wait is dropped.
+        """
+        begun, self._begun = self._begun, None
+        _check(closed, self._members)
+        if begun is None:
+            begun = Closed(closed.of, closed.round, 0, b"", b"")
+        if (begun.of, begun.round) != (closed.of, closed.round):
+            raise ValueError(f"closing of {closed.of!r}: expected the rest of that of {begun.of!r}")
+        if closed.first != 8 * len(begun.awaited):
+            place = 8 * len(begun.awaited)
+            raise ValueError(f"closing from place {closed.first} on: expected place {place}")
+        whole = msgspec.structs.replace(
+            begun, awaited=begun.awaited + closed.awaited, counted=begun.counted + closed.counted
+        )
+        if closed.first + CLOSING_MEMBERS >= self._members:
+            return whole
+        self._begun = whole
+        return None
+
+
+def _check(closed: Closed, members: int) -> None:
+    """Refuse a range that is not one of a roster's, or whose bitmaps do not fit it.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    length = min(CLOSING_MEMBERS, members - closed.first)
+    if closed.first < 0 or closed.first % CLOSING_MEMBERS or length <= 0:
+        raise ValueError(f"closing from place {closed.first} on, of {members} members")
+    for bitmap in (closed.awaited, closed.counted):
+        if len(bitmap) != (length + 7) // 8:
+            raise ValueError(f"bitmap of {len(bitmap)} bytes for {length} members")
+        if int.from_bytes(bitmap, "little") >> length:
+            raise ValueError(f"the bitmap has bits set beyond {length} members")
