@@ -18,10 +18,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from scenarios.datasets.sources import SHA256, VARIABLE
+from scenarios.report.page.respondent import respondent_page
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("parties", "protocol", "scenarios", "transports")
 DATA = {f"scenarios/datasets/packaged/{name}" for name in (*SHA256, "README.md")}
+VERIFIER = {
+    f"scenarios/report/page/{name}.js"
+    for name in ("bytes", "ed25519", "header", "merkle", "msgpack", "notes", "receipts", "sha256")
+}
+"""What the page of a respondent is made of, from ``docs/verifier``."""
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +90,7 @@ def test_the_wheel_holds_the_four_packages_with_their_data(installed: Installed)
         [about] = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(wheel.read(about))
     beside = {name for name in names if name.startswith("sottovoce-")}
-    assert names - beside == files_of(*PACKAGES)
+    assert names - beside == files_of(*PACKAGES) | VERIFIER
     assert names > DATA
     assert {name.partition("/")[2] for name in beside} == {
         *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
@@ -110,6 +116,13 @@ def test_the_packages_are_those_of_the_environment(installed: Installed, tmp_pat
     script = f"import {', '.join(PACKAGES)}; print(*(m.__file__ for m in ({', '.join(PACKAGES)})))"
     for file in installed.run("python", "-c", script, home=tmp_path).split():
         assert Path(file).is_relative_to(installed.scripts.parent)
+
+
+def test_the_page_of_a_respondent_is_made_outside_the_repository(
+    installed: Installed, tmp_path: Path
+) -> None:
+    installed.run("sottovoce", "check", "--page", "page.html", home=tmp_path)
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == respondent_page()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.formatting import count
+from scenarios.report.page.respondent import respondent_page
 from scenarios.running.loading import find_variant, variant_of
 
 SUFFIX = ".receipt"
@@ -126,7 +127,7 @@ def prove(
 
 
 @click.command()
-@click.argument("receipt", metavar="FILE", type=FILE)
+@click.argument("receipt", metavar="[FILE]", type=FILE, required=False)
 @click.option(
     "--checkpoint",
     type=FILE,
@@ -148,15 +149,21 @@ def prove(
     type=FOLDER,
     help="A party's folder: the aggregator's key and the signed words must be those it knows.",
 )
+@click.option(
+    "--page",
+    type=FILE,
+    help="Instead of checking FILE, write a web page that checks receipts in a browser, offline.",
+)
 @json_option
 @budget_options
 def check(
-    receipt: Path,
+    receipt: Path | None,
     checkpoint: Path | None,
     since: Path | None,
     report: Path | None,
     variant: str | None,
     member: Path | None,
+    page: Path | None,
     as_json: bool,
 ) -> int:
     """Check a receipt, a consistency proof or evidence without the transcript.
@@ -164,6 +171,12 @@ def check(
     A receipt needs --checkpoint, a consistency proof --since and --checkpoint; evidence by
     'sottovoce verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
     """
+    if receipt is None or page is not None:
+        if receipt is not None or page is None:
+            raise UsageError("expected a FILE to check, or --page FILE.html")
+        write_whole(page, respondent_page())
+        click.echo(printable(f"written: {page}"))
+        return 0
     content = read_small(receipt)
     if content.startswith(CONSISTENCY):
         if since is None or checkpoint is None or report is not None or variant is not None:

@@ -7,6 +7,8 @@ import { fromHex, hex } from "../../docs/verifier/bytes.js";
 import { isEvidence } from "../../docs/verifier/evidence.js";
 import { consistent, included, leafHash, rootFrom, rootOf } from "../../docs/verifier/merkle.js";
 import { holdsFrom, isSigned, parseCheckpoint, parseWitness } from "../../docs/verifier/notes.js";
+import { parseReceipt, problemsOf } from "../../docs/verifier/receipts.js";
+import { contentOf } from "./pieces.mjs";
 
 globalThis.crypto ??= webcrypto;
 const bytes = (list) => list.map(fromHex);
@@ -32,17 +34,20 @@ const ANSWERS = {
 
 const HOLDS = {
   consistency: ({ earlier, proof }) => holdsFrom(earlier, proof),
+  receipts: async ({ receipt, checkpoint }, pieces) =>
+    (await problemsOf(parseReceipt(contentOf(receipt, pieces)), parseCheckpoint(checkpoint))).length === 0,
   evidence: ({ evidence }) => isEvidence(evidence),
   "witness keys": ({ key }) => Boolean(parseWitness(key)),
 };
 
 const said = {};
 for (const file of process.argv.slice(2)) {
-  for (const { name, function: asked, group, input, ...given } of JSON.parse(readFileSync(file, "utf8")).cases) {
+  const { pieces, cases } = JSON.parse(readFileSync(file, "utf8"));
+  for (const { name, function: asked, group, input, ...given } of cases) {
     const answer = ANSWERS[asked] ?? HOLDS[group];
     if (answer === undefined) continue;
     try {
-      said[`${asked ?? group}: ${name}`] = await answer(input ?? given);
+      said[`${asked ?? group}: ${name}`] = await answer(input ?? given, pieces);
     } catch {
       said[`${asked ?? group}: ${name}`] = group ? false : "malformed";
     }

@@ -3,25 +3,18 @@
 import { readFileSync } from "node:fs";
 import { webcrypto } from "node:crypto";
 
-import { concat, fromHex } from "../../docs/verifier/bytes.js";
+import { fromHex } from "../../docs/verifier/bytes.js";
 import { verify } from "../../docs/verifier/transcript.js";
+import { contentOf } from "./pieces.mjs";
 
 globalThis.crypto ??= webcrypto;
 const { pieces, cases } = JSON.parse(readFileSync(process.argv[2], "utf8"));
-
-function contentOf(parts) {
-  const bytes = parts.map((part) => {
-    const [spelled, times = "1"] = part.split("*");
-    return Buffer.from((pieces[spelled] ?? spelled).repeat(Number(times)), "hex");
-  });
-  return concat(...bytes);
-}
 
 const said = {};
 for (const { name, file, given = {} } of cases) {
   const { digest, checkpoint, witnesses, needed } = given;
   const demands = { digest: digest && fromHex(digest), checkpoint, witnesses, atLeast: needed };
-  const found = await verify(contentOf(file), demands);
+  const found = await verify(contentOf(file, pieces), demands);
   said[name] = [found.verdict, found.verdict === "accepted" ? [found.size, found.root, found.digest] : null];
 }
 console.log(JSON.stringify(said));

@@ -60,7 +60,7 @@ def page(judged: Judged, rounds: Sequence[Round]) -> str:
     found, members, *others, integrity = stated.sections
     style = (files("scenarios.report") / "page" / "style.css").read_text(encoding="utf-8")
     rendered: str = (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             title=cut(survey.title, 120),
@@ -100,8 +100,8 @@ def _facts(audit: Audit, rounds: Sequence[Round]) -> tuple[Fact, ...]:
 
 
 @functools.cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    made = Environment(
         loader=PackageLoader("scenarios.report", "page"),
         autoescape=True,
         finalize=_shown,
@@ -109,8 +109,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.globals["words"] = WORDS
-    return environment
+    made.globals["words"] = WORDS
+    return made
 
 
 def _shown(value: Any) -> Any:
@@ -122,5 +122,9 @@ def _shown(value: Any) -> Any:
 
 def _policy(style: str) -> str:
     """A content security policy that allows this style sheet alone."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; style-src {hashed(style)}; base-uri 'none'; form-action 'none'"
+
+
+def hashed(content: str) -> str:
+    """A style sheet or a script as a content security policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

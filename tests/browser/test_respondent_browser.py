@@ -1,0 +1,151 @@
+"""The page of a respondent in a real browser: true and forged receipts, and axe finds nothing."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.receipts import Receipt, encode_receipt, problems_of
+from scenarios.report.page.respondent import respondent_page
+from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
+from tests.recorded.receipts import LIES, made_up, receipt_of, variations
+from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("respondent") / "page.html"
+    path.write_text(respondent_page(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Browser, file: Path) -> Iterator[Opened]:
+    found = Opened(browser, file, width=DESK)
+    yield found
+    # Nothing is fetched, nothing goes wrong.
+    assert found.complaints == []
+    assert found.asked == [file.as_uri()]
+    found.close()
+
+
+def give(opened: Opened, receipt: bytes, checkpoint: bytes) -> str:
+    """Choose both files; the answer's title."""
+    for name, content in (("receipt", receipt), ("checkpoint", checkpoint)):
+        given = {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+        opened.page.evaluate("document.getElementById('answer').replaceChildren()")
+        opened.page.set_input_files(f"#{name}", [given])
+        opened.page.wait_for_selector("#answer h2")
+    return opened.page.inner_text("#answer h2")
+
+
+def judged(opened: Opened, receipt: Receipt, checkpoint: SignedCheckpoint) -> list[str]:
+    """What the page says against a receipt."""
+    title = give(opened, encode_receipt(receipt), checkpoint.note.encode())
+    if title == "The receipt holds":
+        return []
+    assert title == "The receipt does not hold"
+    return opened.page.locator("#answer li").all_inner_texts()
+
+
+def test_a_true_receipt_holds(opened: Opened) -> None:
+    run = signed_run()
+    assert judged(opened, receipt_of(run), run.checkpoint) == []
+    said = opened.page.inner_text("#answer")
+    assert "The report of party-1 was counted." in said
+    assert "these messages of party-1 were counted: Report." in said
+    assert f"signed with its own key {setting().charter.roster.key('party-1').hex()}" in said
+    assert f"the first {run.checkpoint.size} lines of the record" in said
+    assert "That a result was published" in said
+    key = run.checkpoint.key.hex()
+    assert f"signed with the key {key}. Compare it" in said
+    opened.page.fill("#key", key.upper())
+    opened.page.press("#key", "Tab")
+    opened.page.wait_for_selector("text=signed with the aggregator's key that you gave")
+    opened.page.fill("#key", "00" * 32)
+    opened.page.press("#key", "Tab")
+    opened.page.wait_for_selector("text=signed with another key than the aggregator's")
+
+
+def test_a_receipt_without_a_signature_says_so(opened: Opened) -> None:
+    run = run_of(setting(), unsigned=("party-1",))
+    assert judged(opened, receipt_of(run), run.checkpoint) == []
+    assert "is not signed with its own key" in opened.page.inner_text("#answer")
+
+
+def test_forged_receipts_do_not_hold(opened: Opened) -> None:
+    """The page finds in each what the program finds."""
+    run = signed_run()
+    cases = [(forged, run.checkpoint) for forged in variations(receipt_of(run)).values()]
+    cases += [made_up(change) for change, _ in LIES.values()]
+    cases.append((receipt_of(run), rewritten(run, changed_report(TWO, head=False)).checkpoint))
+    for receipt, checkpoint in cases:
+        expected = list(problems_of(receipt, checkpoint))
+        assert expected
+        assert judged(opened, receipt, checkpoint) == expected
+
+
+def test_a_checkpoint_that_nobody_has_signed(opened: Opened) -> None:
+    run = signed_run()
+    note = run.checkpoint.note
+    line = note.splitlines()[-1]
+    name, _, signature = line.rpartition(" ")
+    broken = bytearray(base64.b64decode(signature))
+    broken[-1] ^= 1
+    unsigned = note.replace(line, f"{name} {base64.b64encode(broken).decode()}")
+    assert give(opened, encode_receipt(receipt_of(run)), unsigned.encode()) == (
+        "The receipt does not hold"
+    )
+    assert "is not signed by the key in it" in opened.page.inner_text("#answer")
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"sottovoce receipt 2\n\x91", b"\xff" * 99])
+def test_files_that_are_something_else(opened: Opened, content: bytes) -> None:
+    run = signed_run()
+    receipt, note = encode_receipt(receipt_of(run)), run.checkpoint.note.encode()
+    assert give(opened, content, note) == "This is not a receipt"
+    assert give(opened, receipt, content) == "This is not a checkpoint"
+    assert give(opened, receipt, note) == "The receipt holds"
+
+
+def test_both_files_can_be_dropped(opened: Opened) -> None:
+    run = signed_run()
+    contents = [run.checkpoint.note.encode(), encode_receipt(receipt_of(run))]
+    opened.page.evaluate(
+        """contents => {
+            const files = new DataTransfer();
+            for (const content of contents) {
+                const bytes = Uint8Array.from(atob(content), c => c.charCodeAt(0));
+                files.items.add(new File([bytes], 'x'));
+            }
+            document.dispatchEvent(new DragEvent('drop', { dataTransfer: files }));
+        }""",
+        [base64.b64encode(content).decode() for content in contents],
+    )
+    opened.page.wait_for_selector("text=The receipt holds")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", DESK), ("dark", PHONE)])
+def test_axe_finds_nothing(browser: Browser, file: Path, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened, run = Opened(browser, file, width=width, scheme=scheme), signed_run()
+    note = run.checkpoint.note.encode()
+    forged = variations(receipt_of(run))["party"]
+    for receipt in (None, receipt_of(run), forged):
+        if receipt is not None:
+            give(opened, encode_receipt(receipt), note)
+        found = Axe().run(opened.page)
+        assert found.violations_count == 0, found.generate_report()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    opened.close()
