@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
+from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, maximum, total
 from protocol.accounting.events import (
     ExactCounts,
     Masked,
@@ -31,7 +31,7 @@ from protocol.audit.walk import Step
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.variant import event_of
+from protocol.session.variant import bound_of, event_of, settled
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Refused, Sent
@@ -78,21 +78,30 @@ class Ledger(msgspec.Struct, frozen=True):
         accounts: by party; parties that told nothing are not in it.
         attributes: the survey's attributes.
         sizes: how many categories each of them has.
+        unsigned: the accounts of other parties, which have signed nothing, where what a message
+            tells depends on what its sender had heard: that is not known. They are charged what
+            follows from what was delivered to them, and at least the most that they consent to.
     """
 
     observer: PartyId
     accounts: Mapping[PartyId, Account]
     attributes: tuple[str, ...]
     sizes: tuple[int, ...] = ()
+    unsigned: Mapping[PartyId, Account] = MappingProxyType({})
 
     @property
     def record_epsilon(self) -> float:
-        """The largest loss over all respondents, in nats."""
+        """The largest loss over all respondents, in nats; those of ``unsigned`` are not counted."""
         return max((a.loss.record for a in self.accounts.values()), default=0.0)
 
     @property
+    def unsigned_epsilon(self) -> float:
+        """The largest loss over the respondents of ``unsigned``, in nats."""
+        return max((a.loss.record for a in self.unsigned.values()), default=0.0)
+
+    @property
     def attribute_epsilon(self) -> dict[str, float]:
-        """The largest loss over all respondents, for two records that differ in one attribute."""
+        """``record_epsilon``, for two records that differ in one attribute."""
         worst = dict.fromkeys(self.attributes, 0.0)
         for loss in {id(a.loss): a.loss for a in self.accounts.values()}.values():
             for name, epsilon in loss.attributes.items():
@@ -135,6 +144,7 @@ class LedgerWriter:
         # What is taken to be told where nobody knows better.
         self._everything = Plain(charter.variant.survey.names)
         self._held = held
+        self._signed: Collection[PartyId] = ()
         self._hearing = Hearing(charter, {}, held)
         self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
@@ -149,6 +159,7 @@ class LedgerWriter:
 
     def start(self, heads: Mapping[PartyId, bytes]) -> None:
         """Take the parties' heads, as ``Fold.start``."""
+        self._signed = heads.keys()
         self._hearing = Hearing(self._charter, heads, self._held)
 
     def add(self, step: Step) -> None:
@@ -178,7 +189,30 @@ class LedgerWriter:
                 shown = self._exposed(charge) if charge.summed and party in exposed else charge
                 trails.setdefault(party, []).append(shown)
         survey = self._charter.variant.survey
-        return Ledger(PartyId(str(coalition)), _accounts(trails), survey.names, survey.sizes)
+        accounts = _accounts(trails)
+        unsigned = self._unsigned(accounts)
+        return Ledger(
+            PartyId(str(coalition)),
+            {name: each for name, each in accounts.items() if name not in unsigned},
+            survey.names,
+            survey.sizes,
+            unsigned,
+        )
+
+    def _unsigned(self, accounts: Mapping[PartyId, Account]) -> Mapping[PartyId, Account]:
+        """The accounts of those who have not signed, charged the most that they consent to."""
+        found = {name: each for name, each in accounts.items() if name not in self._signed}
+        if settled(self._charter.variant) or not found:
+            return MappingProxyType({})
+        try:
+            bound = bound_of(self._charter.variant)
+        except Exception:
+            # A variant of a user's own may not have reckoned with anybody's parameters.
+            bound = self._accountant.judge(self._everything)
+        losses = {id(each.loss): maximum([each.loss, bound]) for each in found.values()}
+        return MappingProxyType(
+            {name: Account(name, losses[id(each.loss)], each.trail) for name, each in found.items()}
+        )
 
     def _exposed(self, charge: Charge) -> Charge:
         """A contribution to a sum that is known by itself."""
@@ -248,7 +282,8 @@ class LedgerWriter:
 def merged(ledgers: Sequence[Ledger]) -> Ledger:
     """One observer's ledgers of several sessions, added up by the names of parties.
 
-    Attributes are taken for the same where they have one name.
+    Attributes are taken for the same where they have one name. Who has not signed in one of them
+    counts as unsigned.
 
     Raises:
         ValueError: no ledger is given.
@@ -256,19 +291,30 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
     if not ledgers:
         raise ValueError("expected at least one ledger")
     trails: dict[PartyId, list[Charge]] = {}
+    unsigned: dict[PartyId, list[Loss]] = {}
     sizes: dict[str, int] = {}
     for ledger in ledgers:
         # Of one that does not say, 0 says nothing.
         known = ledger.sizes or (0,) * len(ledger.attributes)
         for name, size in zip(ledger.attributes, known, strict=True):
             sizes[name] = min(sizes.get(name, size), size)
-        for party, account in ledger.accounts.items():
+        for party, account in (*ledger.accounts.items(), *ledger.unsigned.items()):
             trails.setdefault(party, []).extend(account.trail)
+        unsigned.update({party: [] for party in ledger.unsigned if party not in unsigned})
+    for ledger in ledgers:
+        for party, losses in unsigned.items():
+            both = ledger.accounts.get(party), ledger.unsigned.get(party)
+            losses += [account.loss for account in both if account is not None]
+    accounts = _accounts(trails)
     return Ledger(
         ledgers[0].observer,
-        _accounts(trails),
+        {name: each for name, each in accounts.items() if name not in unsigned},
         tuple(sizes),
         tuple(sizes.values()) if all(sizes.values()) else (),
+        {
+            name: Account(name, total(losses), accounts[name].trail)
+            for name, losses in unsigned.items()
+        },
     )
 
 

@@ -7,7 +7,6 @@ one group ask the same people; that of their reports follows from the same and t
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from protocol.populations.population import Population
 from protocol.session.roles import Me
 from protocol.session.roster import Roster
 from protocol.session.tabulation import Respondents, Stage, Totals
-from protocol.session.variant import Variant
+from protocol.session.variant import Variant, bound_of
 
 PART = 2**16
 """The most respondents that one party speaks for."""
@@ -223,7 +222,7 @@ def loss_of(job: Job, stage: Stage) -> Loss:
         # A variant of a user's own may not have reckoned with so many respondents.
         return accountant.judge(Plain(job.variant.survey.names))
     if stage.people > JUDGED and any(map(_differs, events)):
-        return maximum([loss, _bound(job.variant)])
+        return maximum([loss, bound_of(job.variant)])
     return loss
 
 
@@ -232,10 +231,3 @@ def _differs(event: PrivacyEvent) -> bool:
     return isinstance(event, OneOf) or (
         isinstance(event, Composed) and any(map(_differs, event.events))
     )
-
-
-def _bound(variant: Variant) -> Loss:
-    """What no respondent's loss exceeds, whatever is asked."""
-    most, names = variant.most(), variant.survey.names
-    why = () if math.isfinite(most) else (f"all that others may be asked about {', '.join(names)}",)
-    return Loss(most, dict.fromkeys(names, most), why)

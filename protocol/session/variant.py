@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
+from protocol.accounting.accountants import Loss
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public
 from protocol.errors import (
     CannotTabulateError,
@@ -218,6 +219,13 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     def claims(self) -> tuple[Claim, ...]:
         """What the protocol's authors claim of its privacy."""
         return ()
+
+
+def bound_of(variant: Variant) -> Loss:
+    """What no figure of a respondent's loss exceeds, whatever is asked (``Variant.most``)."""
+    most, names = variant.most(), variant.survey.names
+    why = () if math.isfinite(most) else (f"all that may be asked about {', '.join(names)}",)
+    return Loss(most, dict.fromkeys(names, most), why)
 
 
 def heeded(variant: Variant, kind: type[Message]) -> bool:

@@ -38,7 +38,7 @@ def judged_values(judged: Judged) -> dict[str, Any]:
         "observer": audit.ledger.observer,
         **privacy_values(audit.ledger, partial=audit.partial),
         "claims": [_claim_values(check) for check in audit.checks],
-        "accounts": _accounts_values(audit.ledger),
+        "accounts": _accounts_values(audit.ledger.accounts.values()),
     }
     worst = judged.worst_respondent
     if worst is not None:
@@ -90,10 +90,10 @@ def _claim_values(check: ClaimCheck) -> dict[str, Any]:
     }
 
 
-def _accounts_values(ledger: Ledger) -> list[dict[str, Any]]:
+def _accounts_values(accounts: Iterable[Account]) -> list[dict[str, Any]]:
     """All accounts, those that are alike but for the party's name together."""
     groups: dict[tuple[object, ...], list[Account]] = {}
-    for account in ledger.accounts.values():
+    for account in accounts:
         key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
         groups.setdefault(key, []).append(account)
     return [
@@ -182,9 +182,19 @@ def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
     reasons = list(ledger.unbounded)
     if partial:
         reasons.append(f"the record could not be read whole; at least {record:.6g} so far")
+    apart = _unsigned_values(ledger)
     if reasons:
-        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons}
-    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon}
+        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons, **apart}
+    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon, **apart}
+
+
+def _unsigned_values(ledger: Ledger) -> dict[str, Any]:
+    """The parties that have signed nothing, where that matters; empty if there are none."""
+    if not ledger.unsigned:
+        return {}
+    epsilon = ledger.unsigned_epsilon
+    bound = epsilon if math.isfinite(epsilon) else None
+    return {"unsigned": {"parties": len(ledger.unsigned), "record_epsilon": bound}}
 
 
 def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
@@ -248,6 +258,7 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
         "pairs": {"count": len(finding.pairs), "listed": finding.pairs[:LISTED_SETS]},
         "sums": [_sum_values(found) for found in finding.sums],
         **_picked(finding.ledger, "record_epsilon", "unbounded"),
+        **_unsigned_values(finding.ledger),
         "notes": list(notes),
     }
 

@@ -38,21 +38,30 @@ _ENTRIES = 20
 
 
 def judge_coalition(
-    charter: Charter, entries: Iterable[Entry], coalition: Coalition
+    charter: Charter,
+    entries: Iterable[Entry],
+    coalition: Coalition,
+    *,
+    heads: Mapping[PartyId, bytes] | None = None,
 ) -> CoalitionFinding:
     """What a coalition knows, in one pass over a transcript's entries.
 
     A transcript of a simulation holds its seed, from which everything follows; it is judged as if
     it did not.
 
+    Args:
+        heads: the bodies of the parties' sound heads (``Verification.heads``); who has none counts
+            as not having signed.
+
     Raises:
         SurveyError: the coalition names somebody who is not on the roster.
     """
-    return judge_sessions([(charter, entries)], coalition)
+    return judge_sessions([(charter, entries, heads or {})], coalition)
 
 
 def judge_sessions(
-    sessions: Sequence[tuple[Charter, Iterable[Entry]]], coalition: Coalition
+    sessions: Sequence[tuple[Charter, Iterable[Entry], Mapping[PartyId, bytes]]],
+    coalition: Coalition,
 ) -> CoalitionFinding:
     """What a coalition knows from several sessions about the same counts of the same parties.
 
@@ -64,26 +73,35 @@ def judge_sessions(
     """
     if not sessions:
         raise SurveyError("expected at least one session")
-    names = dict.fromkeys(name for charter, _ in sessions for name, _ in charter.roster.members)
+    names = dict.fromkeys(name for charter, _, _ in sessions for name, _ in charter.roster.members)
     coalition.check(names)
     readings = []
-    for charter, entries in sessions:
+    for charter, entries, heads in sessions:
         held = _held_of(entries)
         reading = CoalitionReading(charter, coalition.among(charter.roster), held)
-        fold(walk(charter.codec, entries, held), reading)
+        fold(walk(charter.codec, entries, held), reading, heads=heads)
         readings.append(reading)
     return _concluded(readings, coalition)
 
 
-def worst_coalition(charter: Charter, entries: Iterable[Entry], size: int) -> WorstCoalition:
+def worst_coalition(
+    charter: Charter,
+    entries: Iterable[Entry],
+    size: int,
+    *,
+    heads: Mapping[PartyId, bytes] | None = None,
+) -> WorstCoalition:
     """The most damaging coalition of the aggregator and ``size`` parties.
+
+    Args:
+        heads: as ``judge_coalition`` takes them.
 
     Raises:
         SurveyError: ``size`` leaves no honest party, or is negative.
     """
     held = _held_of(entries)
     reading = CoalitionSearch(charter, size, held)
-    fold(walk(charter.codec, entries, held), reading)
+    fold(walk(charter.codec, entries, held), reading, heads=heads)
     return reading.worst_coalition()
 
 

@@ -253,13 +253,29 @@ def learned(judged: Judged) -> Answer:
             "care",
             f"No ε bounds what {observer} learned about a respondent: {ledger.unbounded[0]}.",
         )
+    signed = " of the parties that have signed" if ledger.unsigned else ""
     if loss == 0:
-        return "note", f"{upper(observer)} learned nothing about any respondent."
+        return "note", f"{upper(observer)} learned nothing about any respondent{signed}."
     return (
         "note",
-        f"{upper(observer)} learned at most ε = {epsilon(loss)} about each respondent (pure, "
-        "sequential composition): whatever it believed before, odds between two records change by "
-        f"{odds(loss)} at most.",
+        f"{upper(observer)} learned at most ε = {epsilon(loss)} about each respondent{signed} "
+        "(pure, sequential composition): whatever it believed before, odds between two records "
+        f"change by {odds(loss)} at most.",
+    )
+
+
+def unsigned(judged: Judged) -> Answer | None:
+    """What bounds that which parties told whose words depend on what they have not signed for."""
+    ledger = judged.audit.ledger
+    if not ledger.unsigned:
+        return None
+    who = count(len(ledger.unsigned), "party has", "parties have")
+    loss = ledger.unsigned_epsilon
+    bound = "no ε bounds it" if math.isinf(loss) else f"by its terms at most ε = {epsilon(loss)}"
+    return (
+        "care",
+        f"{who} signed nothing. What each of them had heard, and so what it told, is not known: "
+        f"{bound}. The figure above does not count them.",
     )
 
 
@@ -425,6 +441,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
         "Replayed words": Question("integrity", replayed),
         "Simulation": Question("integrity", simulated),
         "Privacy": Question("ledger", learned),
+        "Privacy of the unsigned": Question("ledger", unsigned),
         "Privacy at a δ": Question("ledger", at_delta),
         "Claims": Question("claims", claimed),
         "Coalition": Question("coalition", conspired),

@@ -59,6 +59,11 @@ def coalition(
             f"message by message, it learned at {'least' if partial else 'most'} "
             f"ε = {epsilon(loss, least=partial)} about each respondent"
         )
+    if finding.ledger.unsigned:
+        who = count(len(finding.ledger.unsigned), "party that has", "parties that have")
+        said.append(
+            f"about {who} signed nothing, at most ε = {epsilon(finding.ledger.unsigned_epsilon)}"
+        )
     return Section(
         key=key,
         title=title,

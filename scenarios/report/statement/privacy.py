@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from protocol.accounting.composition import Composition
@@ -29,7 +29,7 @@ def ledger(judged: Judged, lead: str) -> Section:
         title=f"What {observer_of(judged.audit)} learned",
         lead=lead,
         reasons=(*reasons, more) if more else reasons,
-        grids=(_attributes(learned), _groups(learned), *_compositions(judged)),
+        grids=(_attributes(learned), *_accounts(learned), *_compositions(judged)),
     )
 
 
@@ -58,14 +58,21 @@ def _attributes(learned: Ledger) -> Grid:
     )
 
 
-def _groups(learned: Ledger) -> Grid:
+def _accounts(learned: Ledger) -> Iterator[Grid]:
+    caption = "How much was learned about each party's respondents, the most first"
+    yield _groups("accounts", caption, learned.accounts.values())
+    if learned.unsigned:
+        caption = "The most that others may have told, who have signed nothing; what is on record"
+        yield _groups("unsigned", caption, learned.unsigned.values())
+
+
+def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
     """Parties whose messages cost the same, the worst first."""
     groups: dict[tuple[object, ...], list[Account]] = {}
-    for account in learned.accounts.values():
+    for account in accounts:
         # As it is shown: what was asked, and where it stands in a trail, may differ.
         costs = tuple((charge.kind, epsilon(charge.loss.record)) for charge in account.trail)
-        key = epsilon(account.loss.record), costs
-        groups.setdefault(key, []).append(account)
+        groups.setdefault((epsilon(account.loss.record), costs), []).append(account)
     ranked = sorted(groups.values(), key=lambda alike: (-alike[0].loss.record, -len(alike)))
     rows = tuple(
         (
@@ -77,8 +84,8 @@ def _groups(learned: Ledger) -> Grid:
         for alike in ranked[:GROUPS]
     )
     return Grid(
-        key="accounts",
-        caption="How much was learned about each party's respondents, the most first",
+        key=key,
+        caption=caption,
         columns=(
             "Parties",
             "#How many",

@@ -89,6 +89,11 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
         f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
         + by_attribute(outcome.ledger.attribute_epsilon)
     )
+    if outcome.ledger.unsigned:
+        yield plain(
+            f"  {count(len(outcome.ledger.unsigned), 'party', 'parties')} that signed nothing: "
+            f"epsilon {nats(outcome.ledger.unsigned_epsilon)} at most"
+        )
     yield plain(f"digest {outcome.digest.hex()}")
     if outcome.seed is not None:
         yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")

@@ -62,7 +62,7 @@ def test_a_malformed_message_does_not_spoil_an_honest_run(honest: bytes) -> None
     assert found.findings == ()
     assert found.accepted
     assert [str(remark)[:10] for remark in found.remarks] == ["party-1 #0"]
-    assert math.isinf(found.ledger.accounts[ONE].loss.record)
+    assert math.isinf(found.ledger.unsigned[ONE].loss.record)
 
 
 def test_where_an_envelope_cannot_be_decoded_no_figure_is_a_bound(honest: bytes) -> None:
@@ -83,8 +83,9 @@ def test_what_was_refused_is_charged_in_full(honest: bytes) -> None:
     forgery.entries.insert(-1, ["Refused", 0, "", "a stranger", b"GET /"])
     for observer in (AGGREGATOR, RECORD):
         ledger = audited(forgery, observer).ledger
-        assert math.isinf(ledger.accounts[ONE].loss.record)
-        assert sum(math.isinf(a.loss.record) for a in ledger.accounts.values()) == 1
+        accounts = {**ledger.accounts, **ledger.unsigned}
+        assert math.isinf(accounts[ONE].loss.record)
+        assert sum(math.isinf(a.loss.record) for a in accounts.values()) == 1
 
 
 def test_what_was_counted_had_been_delivered(honest: bytes) -> None:

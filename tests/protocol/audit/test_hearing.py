@@ -12,6 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from protocol.audit.hearing import heads_of
+from protocol.audit.ledger import LedgerWriter
 from protocol.errors import QuorumError, RemoteProtocolError
 from protocol.estimators.joint import Block
 from protocol.messages import (
@@ -350,3 +352,19 @@ def test_another_question_than_the_one_on_record_fails_the_head() -> None:
     assert verify(refusing.content).faults == ()
     assert verify(refusing.content).signed == "none"
     assert all("has not signed" in ending for ending in refusing.endings.values())
+    # Charged the most that they consent to: what they have told, and the record does not show.
+    shown, true = (LedgerWriter(lying.charter) for _ in range(2))
+    shown.start(heads_of(lying.steps))
+    true.start(found.heads)
+    for step in lying.steps:
+        shown.add(step)
+        true.add(step)
+    hub = TwoTables(lying.charter)
+    for name in found.unsigned:
+        machine = lying.machine(name)
+        machine.start(0.0)
+        for item in lying.heard[name]:
+            machine.receive(hub.told(item), 0.0)
+        spent = machine.spent.record
+        assert shown.ledger(AGGREGATOR).accounts[name].loss.record < spent
+        assert true.ledger(AGGREGATOR).unsigned[name].loss.record >= spent

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,22 +13,25 @@ import pytest
 
 from protocol.accounting.events import Plain, Public
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.ledger import LedgerWriter
-from protocol.audit.walk import Walk
+from protocol.audit.ledger import LedgerWriter, Observer, merged
+from protocol.audit.walk import Step, steps
 from protocol.errors import LocalProtocolError
 from protocol.estimators.joint import Block
 from protocol.messages import (
     AGGREGATOR,
+    NO_ROUND,
     RECORD,
     Closed,
     Declined,
     Envelope,
+    Head,
     Left,
     Message,
     PartyId,
+    Wait,
 )
 from protocol.randomizers import KeepUniform
-from protocol.session.roles import Seen
+from protocol.session.roles import Seen, topic_of
 from protocol.session.variant import event_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
@@ -47,12 +53,46 @@ WEAKER = tuple(
 
 
 class Book:
-    """A ledger written entry by entry."""
+    """A ledger written of entries.
 
-    def __init__(self) -> None:
-        self.writer = LedgerWriter(CHARTER, (AGGREGATOR, RECORD, ONE))
-        self.walk = Walk(CHARTER.codec)
+    Args:
+        observers: whose ledgers to keep.
+        signed: whether all parties have signed for having heard, at once, what was delivered.
+    """
+
+    def __init__(
+        self, observers: Sequence[Observer] = (AGGREGATOR, RECORD, ONE), *, signed: bool = True
+    ) -> None:
+        self.observers = observers
+        self.signed = signed
+        self.entries: list[Entry] = []
         self.seqs: dict[str, int] = {}
+
+    @property
+    def writer(self) -> LedgerWriter:
+        writer, walked = LedgerWriter(CHARTER, self.observers), self.walked
+        writer.start(self.heads() if self.signed else {})
+        for step in walked:
+            writer.add(step)
+        return writer
+
+    @property
+    def walked(self) -> list[Step]:
+        return list(steps(CHARTER.codec, self.entries))
+
+    def heads(self) -> dict[PartyId, bytes]:
+        """The heads of parties to whom nothing is lost."""
+        said: Counter[PartyId] = Counter()
+        waits: dict[PartyId, list[Wait]] = {name: [] for name in CHARTER.roster.parties}
+        for step in self.walked:
+            envelope, message = step.envelope, step.message
+            if isinstance(step.entry, Sent) and envelope is not None:
+                said[envelope.sender] += 1
+            elif envelope is not None and message is not None and envelope.recipient in waits:
+                slot = CHARTER.roster.position[envelope.sender], envelope.seq
+                wait = Wait(said[envelope.recipient], *topic_of(message), (slot,))
+                waits[envelope.recipient].append(wait)
+        return {name: head_body(*listed) for name, listed in waits.items()}
 
     def sent(
         self,
@@ -75,11 +115,15 @@ class Book:
             )
 
     def add(self, entry: Entry) -> None:
-        self.writer.add(self.walk.add(entry))
+        self.entries.append(entry)
 
     @property
     def epsilon(self) -> float:
         return self.writer.ledger(AGGREGATOR).record_epsilon
+
+
+def head_body(*waits: Wait) -> bytes:
+    return msgspec.msgpack.encode(Head(waits, bytes(64)))
 
 
 AGREED = math.fsum(block.randomizer.epsilon for block in VARIANT.blocks)
@@ -211,6 +255,108 @@ def test_a_ledger_shows_no_messages() -> None:
     assert shown == f"Ledger(observer='aggregator', parties=1, record_epsilon={AGREED:.6g})"
 
 
+DEARER = tuple(
+    Block(block.attributes, KeepUniform.with_keep(block.randomizer.size, p=0.59))
+    for block in VARIANT.blocks
+)
+
+
+def heard_of(*waits: Wait) -> LedgerWriter:
+    """A ledger of two answers to questions of different cost, by what party-1 has signed for."""
+    book = Book()
+    for blocks in (WEAKER, DEARER):
+        book.sent(AGGREGATOR, Ask(SURVEY.digest, blocks), to=ONE)
+    book.sent(ONE, REPORT)
+    book.sent(ONE, REPORT)
+    writer = LedgerWriter(CHARTER)
+    writer.start({ONE: head_body(*waits)})
+    for step in book.walked:
+        writer.add(step)
+    return writer
+
+
+def test_an_answer_is_charged_by_what_its_party_has_signed_for() -> None:
+    """Not by what was delivered first, or at all."""
+    dear = math.fsum(block.randomizer.epsilon for block in DEARER)
+    heard = Wait(0, "Ask", NO_ROUND, ((0, 1),))
+    assert heard_of(heard).ledger(AGGREGATOR).record_epsilon == 2 * dear
+    heard = Wait(0, "Ask", NO_ROUND, ((0, 0),))
+    assert heard_of(heard).ledger(AGGREGATOR).record_epsilon == 2 * LESS
+
+
+def test_what_was_heard_after_an_answer_does_not_explain_it() -> None:
+    nothing, later = Wait(0, "Ask", NO_ROUND, ()), Wait(1, "Ask", NO_ROUND, ((0, 0),))
+    account = heard_of(nothing, later).ledger(AGGREGATOR).accounts[ONE]
+    assert [charge.loss.record for charge in account.trail] == [math.inf, LESS]
+    assert heard_of().ledger(AGGREGATOR).record_epsilon == math.inf
+
+
+def test_what_is_said_before_it_could_be_heard_may_be_anything() -> None:
+    book = Book()
+    book.sent(AGGREGATOR, ASK, to=ONE, delivered=False)
+    book.sent(ONE, REPORT)
+    book.add(Delivered(at=0, sender=AGGREGATOR, recipient=ONE, seq=0, repeat=False))
+    book.sent(ONE, REPORT)
+    writer = LedgerWriter(CHARTER)
+    writer.start({ONE: head_body(Wait(0, "Ask", NO_ROUND, ((0, 0),)))})
+    for step in book.walked:
+        writer.add(step)
+    trail = writer.ledger(AGGREGATOR).accounts[ONE].trail
+    assert [charge.loss.record for charge in trail] == [math.inf, AGREED]
+    assert writer.malformed == ["party-1 #0: what it reveals is unknown (TranscriptError)"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "epsilon"),
+    [((), math.inf), ((WEAKER,), AGREED), ((VARIANT.blocks,), AGREED), ((DEARER,), AGREED)],
+)
+def test_who_has_not_signed_is_charged_the_most_apart(asked: Any, epsilon: float) -> None:
+    """Whatever the record says that it was asked; and more, if that follows from the record."""
+    book = Book(signed=False)
+    for blocks in asked:
+        book.sent(AGGREGATOR, Ask(SURVEY.digest, blocks), to=ONE)
+    book.sent(ONE, REPORT)
+    ledger = book.writer.ledger(AGGREGATOR)
+    assert (ledger.record_epsilon, dict(ledger.accounts)) == (0.0, {})
+    assert (ledger.unsigned_epsilon, set(ledger.unsigned)) == (epsilon, {ONE})
+    assert [charge.kind for charge in ledger.unsigned[ONE].trail] == ["Report"]
+    assert ledger.attribute_epsilon == dict.fromkeys(SURVEY.names, 0.0)
+
+
+def test_who_has_said_nothing_is_not_charged() -> None:
+    book = Book(signed=False)
+    book.sent(AGGREGATOR, ASK, to=ONE)
+    book.sent(ONE, Declined("no"))
+    assert dict(book.writer.ledger(AGGREGATOR).unsigned) == {}
+
+
+def test_what_unsigned_parties_told_in_several_sessions_adds_up() -> None:
+    """Who has not signed in one of them counts as unsigned in all."""
+    ledgers = []
+    for signed in (True, False):
+        book = Book(signed=signed)
+        book.sent(AGGREGATOR, ASK, to=ONE)
+        book.sent(ONE, REPORT)
+        ledgers.append(book.writer.ledger(AGGREGATOR))
+    both = merged(ledgers)
+    assert (dict(both.accounts), both.unsigned_epsilon) == ({}, 2 * AGREED)
+    assert merged(ledgers[:1]).record_epsilon == AGREED
+
+
+def test_a_variant_that_does_not_say_its_most_is_charged_everything() -> None:
+    class Boundless(RRIndependent, frozen=True):
+        def most(self) -> float:
+            raise ValueError("unknown")
+
+    charter = charter_of(Boundless.with_keep(SURVEY, 0.6))
+    writer, book = LedgerWriter(charter), Book()
+    book.sent(AGGREGATOR, ASK, to=ONE)
+    book.sent(ONE, REPORT)
+    for step in book.walked:
+        writer.add(step)
+    assert writer.ledger(AGGREGATOR).unsigned_epsilon == math.inf
+
+
 def test_what_had_been_seen() -> None:
     seen = Seen()
     seen.add(ONE, Turn(0, "a"))
@@ -252,9 +398,8 @@ def test_what_is_passed_on_tells_what_had_passed(word: Message) -> None:
 
 
 def test_nobody_learns_from_her_own_words() -> None:
-    book = Book()
     alone = Coalition((ONE,))
-    book.writer = LedgerWriter(CHARTER, (ONE, alone))
+    book = Book((ONE, alone))
     book.sent(AGGREGATOR, ASK, to=TWO)
     book.sent(TWO, REPORT)
     # What cannot be read may pass on anything, to whoever hears it.

@@ -97,7 +97,7 @@ def test_a_variant_that_cannot_judge_what_is_on_record() -> None:
     writer = LedgerWriter(puzzled, (AGGREGATOR,))
     for step in steps(puzzled.codec, outcome.entries):
         writer.add(step)
-    account = writer.ledger(AGGREGATOR).accounts[ONE]
+    account = writer.ledger(AGGREGATOR).unsigned[ONE]
     assert account.trail[0].event == Plain(SURVEY.names)
     assert account.loss == PureAccountant().judge(Plain(SURVEY.names))
     assert any("what it reveals is unknown (IndexError)" in text for text in writer.malformed)

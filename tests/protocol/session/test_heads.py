@@ -206,7 +206,7 @@ def test_a_head_tells_whoever_can_guess_what_it_is_over() -> None:
         writer.add(step)
         if isinstance(step.message, Head):
             break
-    assert writer.ledger(TWO).accounts[ONE].loss.record > 0
+    assert writer.ledger(TWO).unsigned[ONE].loss.record > 0
 
 
 def test_a_head_is_no_message_between_members() -> None:

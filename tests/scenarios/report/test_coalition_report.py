@@ -151,7 +151,7 @@ def test_differences_are_named() -> None:
     other = Charter(variant=charter.variant, roster=roster_of(7))
     holdings = holdings_of(charter, answers(SURVEY, 7))
     sessions = [
-        (c, rehearsed(c, holdings, fate=vanishing({PARTIES[i]: "Upload"})).entries)
+        (c, rehearsed(c, holdings, fate=vanishing({PARTIES[i]: "Upload"})).entries, {})
         for i, c in enumerate((charter, other))
     ]
     finding = judge_sessions(sessions, Coalition((AGGREGATOR,)))

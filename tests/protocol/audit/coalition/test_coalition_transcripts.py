@@ -14,6 +14,7 @@ from protocol.accounting.events import Composed, ExactCounts, Masked, Randomized
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
+from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import LedgerWriter, merged
 from protocol.audit.walk import Walk, steps
 from protocol.errors import SurveyError
@@ -128,7 +129,9 @@ def test_two_sessions_tell_what_one_of_them_lacks() -> None:
     charter, holdings, entries = run()
     other = Charter(variant=COUNTS, roster=roster_of(7))
     again = rehearsed(other, holdings, fate=vanishing({FOUR: "Upload"}))
-    finding = judge_sessions([(charter, entries), (other, again.entries)], Coalition((RECORD,)))
+    finding = judge_sessions(
+        [(charter, entries, {}), (other, again.entries, {})], Coalition((RECORD,))
+    )
     assert sets(finding) == [set(PARTIES) - {FOUR}, {FOUR}]
     assert finding.exposed == (FOUR,)
     assert [found.contributed for found in finding.sums] == [7, 6]
@@ -255,9 +258,11 @@ def test_what_is_malformed_is_remarked_and_survived() -> None:
 )
 def test_every_variant_that_sums(variant: Any) -> None:
     charter, _, entries = run(variant)
-    few = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE, THREE)))
+    heads = heads_of(steps(charter.codec, entries))
+    few = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE, THREE)), heads=heads)
     assert sets(few) == [set(PARTIES) - {ONE, THREE}]
-    all_but_one = judge_coalition(charter, entries, Coalition((AGGREGATOR, *PARTIES[1:])))
+    everybody_else = Coalition((AGGREGATOR, *PARTIES[1:]))
+    all_but_one = judge_coalition(charter, entries, everybody_else, heads=heads)
     assert all_but_one.exposed == (ONE,)
     charges = {c.kind: c for c in all_but_one.ledger.accounts[ONE].trail}
     (learned,) = [c for kind, c in charges.items() if kind in ("Upload", "Partial")]
@@ -272,11 +277,16 @@ def test_every_variant_that_sums(variant: Any) -> None:
 
 def test_a_variant_without_a_sum() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    finding = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE)))
+    heads = heads_of(steps(charter.codec, entries))
+    finding = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE)), heads=heads)
     assert (finding.sums, finding.determined, finding.smallest) == ((), (), None)
     assert ONE not in finding.ledger.accounts
     assert len(finding.ledger.accounts) == 6
-    worst = worst_coalition(charter, entries, 3)
+    # Who has not signed is told apart.
+    unsigned = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE))).ledger
+    assert (unsigned.unsigned.keys(), unsigned.accounts) == (finding.ledger.accounts.keys(), {})
+    worst = worst_coalition(charter, entries, 3, heads=heads)
+    assert len(worst.finding.ledger.accounts) == 4
     assert worst.exact
     assert len(worst.coalition.members) == 4
 
@@ -286,6 +296,7 @@ def test_the_ledger_of_a_coalition_is_that_of_its_members_together() -> None:
     pair = Coalition((ONE, TWO))
     observers = (AGGREGATOR, RECORD, ONE, TWO, Coalition((ONE,)), ALONE, pair)
     writer = LedgerWriter(charter, observers)
+    writer.start(heads_of(steps(charter.codec, entries)))
     for step in steps(charter.codec, entries):
         writer.add(step)
 
@@ -313,8 +324,8 @@ def test_a_tap_on_a_report_is_charged_with_it() -> None:
         if item is not None and (item.sender, item.recipient) == (AGGREGATOR, RECORD):
             break
         writer.add(step)
-    assert set(writer.ledger(tap).accounts) == {THREE}
-    assert not writer.ledger(Coalition((), keys=(ONE,))).accounts
+    assert set(writer.ledger(tap).unsigned) == {THREE}
+    assert not writer.ledger(Coalition((), keys=(ONE,))).unsigned
 
 
 def test_what_is_sent_to_a_member_is_charged_to_the_coalition() -> None:
@@ -324,7 +335,7 @@ def test_what_is_sent_to_a_member_is_charged_to_the_coalition() -> None:
     writer = LedgerWriter(charter, pairs)
     turn = envelope(charter, ONE, 0, Turn(0, "x"), to=TWO)
     writer.add(Walk(charter.codec).add(Sent(at=0, envelope=encode_envelope(turn))))
-    assert [set(writer.ledger(pair).accounts) for pair in pairs] == [{ONE}, set(), set()]
+    assert [set(writer.ledger(pair).unsigned) for pair in pairs] == [{ONE}, set(), set()]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +367,8 @@ def test_no_session() -> None:
 
 def test_ledgers_of_several_sessions_add_up() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    once = judge_coalition(charter, entries, ALONE).ledger
+    heads = heads_of(steps(charter.codec, entries))
+    once = judge_coalition(charter, entries, ALONE, heads=heads).ledger
     twice = merged([once, once])
     assert twice.record_epsilon == pytest.approx(2 * once.record_epsilon)
     assert (twice.attributes, twice.sizes) == (SURVEY.names, SURVEY.sizes)
