@@ -139,13 +139,16 @@ class Records:
             self.unopened = error
 
     def _split(self) -> Iterator[bytes]:
-        if not self._fill(_START_BYTES):
-            return
-        found = self._held[: len(MAGIC)]
-        if not MAGIC.startswith(found):
-            message = f"the file begins with {found!r}, expected {MAGIC!r}"
-            self.fault = Fault("magic", message, 0)
-            return
+        before = -1
+        while before < len(self._held) < _START_BYTES:
+            before = len(self._held)
+            if not self._fill(before + 1):
+                return
+            found = self._held[: len(MAGIC)]
+            if not MAGIC.startswith(found):
+                message = f"the file begins with {found!r}, expected {MAGIC!r}"
+                self.fault = Fault("magic", message, 0)
+                return
         if len(self._held) < _START_BYTES:
             self.torn = True
             return

@@ -1654,6 +1654,19 @@ def wrapper() -> Iterator[Case]:
         ("after the magic of a frame", [ZSTD]),
     ):
         yield verdict(f"wrapped and cut: {name}", parts, INCOMPLETE)
+    broken_frame = frame(b"x", checksum=bytes(4))
+    long = opened().log + struct.pack(">I", 1 << 30)
+    for name, content, rule in (
+        ("a wrong magic, cut", b"sotvo", "magic"),
+        ("a header of another form", opened().start + framed(b"\xc0"), "header"),
+        ("too long a record", long, "length"),
+    ):
+        yield verdict(
+            f"wrapped: {name}, then a wrong frame", [frame(content), broken_frame], NOT_SOUND, rule
+        )
+    yield verdict(
+        "wrapped: a cut magic, then a wrong frame", [frame(MAGIC[:5]), broken_frame], UNOPENED
+    )
     yield verdict("wrapped: no log", [frame(b"sotto voce")], NOT_SOUND, "magic")
     faulty = opened()
     faulty.entry("Received", 0)
