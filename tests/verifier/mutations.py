@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import msgspec
 import zstandard
 
-from tests.recorded.forgeries import Forgery
+from tests.recorded.forgeries import Forgery, pack
+from tests.vectors.make import tree_hash
 
 SMALL = (0, 1, -1, 31, 32, 127, 128, 255, 256, 65_535, 65_536, 2**32, 2**53, 2**63 - 1, 2**63)
 VALUES: tuple[Any, ...] = (
@@ -100,6 +102,21 @@ def _retold(draw: random.Random, value: Any) -> None:
         value[key] = draw.choice(VALUES)
 
 
+def _agreed(forgery: Forgery) -> None:
+    """Let the session be that of the header; what was signed for another is left out."""
+    header = forgery.header
+    names = "variant", "parameters", "survey", "analysis", "nonce", "kinds"
+    terms = pack([header[name] for name in names], order="deterministic")
+    root = tree_hash([key + name.encode() for name, key in header["roster"]])
+    bound = pack([hashlib.sha256(terms).digest(), root, len(header["roster"])])
+    session = header["session"] = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
+    forgery.notes.clear()
+    forgery.entries = [e for e in forgery.entries if e[0] != "Sent" or e[2][4] != "Head"]
+    for entry in forgery.entries:
+        if entry[0] == "Sent":
+            entry[2][0] = session
+
+
 def forged(draw: random.Random, original: Forgery) -> bytes:
     """The file with one value changed and the last entry made to fit, with checkpoints or not."""
     forgery = copy.deepcopy(original)
@@ -107,14 +124,17 @@ def forged(draw: random.Random, original: Forgery) -> bytes:
         forgery.notes.clear()
     where = draw.choice(("header", "entries", "entries", "entries", "ending", "records", "order"))
     if where == "header":
-        _retold(draw, forgery.header)
+        for _ in range(draw.choice((1, 1, 2))):
+            _retold(draw, forgery.header)
+        if draw.random() < 0.9:
+            _agreed(forgery)
     elif where == "entries":
         _retold(draw, draw.choice(forgery.entries))
     elif where == "ending":
         field = draw.choice(("log", "digest", "result", "complete", "reason"))
         forgery.ending[field] = draw.choice((*VALUES, bytes(31)))
     elif where == "records":
-        record = msgspec.msgpack.encode(draw.choice(forgery.entries))
+        record = pack(draw.choice(forgery.entries))
         (forgery.records if draw.random() < 0.5 else forgery.after).append(damaged(draw, record))
     else:
         a, b = (draw.randrange(len(forgery.entries)) for _ in range(2))
@@ -126,6 +146,8 @@ def mutations(files: list[bytes], count: int, seed: int) -> list[bytes]:
     """So many damaged files, made from the given ones, which are sound."""
     draw = random.Random(seed)
     forgeries = [Forgery(file) for file in files]
+    for forgery in forgeries:
+        forgery.header = msgspec.msgpack.decode(pack(forgery.header))
     made: list[bytes] = []
     while len(made) < count:
         i = draw.randrange(len(files))
