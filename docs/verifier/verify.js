@@ -1,12 +1,14 @@
 // node verify.js FILE... [--digest HEX] [--checkpoint FILE] [--witness-key KEY]... [--witnesses N]
-// [--bodies]: a line of JSON for each file, and before it one for each message, decoded.
+// [--bodies]: a line of JSON for each file, and before it one for each message, decoded. A file may be a receipt, with --checkpoint.
 
 import { readFileSync } from "node:fs";
 import { webcrypto } from "node:crypto";
 import { parseArgs } from "node:util";
 
-import { fromHex, hex, text } from "./bytes.js";
+import { fromHex, hex, same, text } from "./bytes.js";
 import { readBody } from "./kinds.js";
+import { parseCheckpoint } from "./notes.js";
+import { MAGIC, parseReceipt, problemsOf } from "./receipts.js";
 import { verify } from "./transcript.js";
 
 globalThis.crypto ??= webcrypto;
@@ -36,8 +38,21 @@ const demands = {
   atLeast: values.witnesses === undefined ? undefined : Number(values.witnesses),
   told: values.bodies ? tell : undefined,
 };
+/** The verdict on a receipt: accepted, or not sound. */
+async function judge(receipt) {
+  let broken;
+  try {
+    broken = await problemsOf(parseReceipt(receipt), parseCheckpoint(demands.checkpoint));
+  } catch (error) {
+    broken = [error.message];
+  }
+  return { verdict: broken.length ? "not sound" : "accepted", broken };
+}
+
 for (const file of positionals) {
-  const found = await verify(new Uint8Array(readFileSync(file)), demands);
+  const content = new Uint8Array(readFileSync(file));
+  const isReceipt = same(content.subarray(0, MAGIC.length), MAGIC);
+  const found = isReceipt ? await judge(content) : await verify(content, demands);
   console.log(JSON.stringify({ file, ...found }));
   process.exitCode = Math.max(process.exitCode ?? 0, CODES[found.verdict]);
 }

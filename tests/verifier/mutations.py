@@ -83,7 +83,7 @@ def _frames(draw: random.Random, log: bytes) -> bytes:
     return b"".join(map(compressor.compress, parts))
 
 
-def _retold(draw: random.Random, value: Any) -> None:
+def retold(draw: random.Random, value: Any) -> None:
     """Change something somewhere in a list or map, in place."""
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     if not keys:
@@ -91,7 +91,7 @@ def _retold(draw: random.Random, value: Any) -> None:
     key = draw.choice(keys)
     inside = value[key]
     if isinstance(inside, list | dict) and inside and draw.random() < 0.8:
-        _retold(draw, inside)
+        retold(draw, inside)
     elif isinstance(value, list) and draw.random() < 0.2:
         draw.choice((value.pop, lambda i: value.insert(i, value[i])))(key)
     elif isinstance(inside, int) and not isinstance(inside, bool) and draw.random() < 0.6:
@@ -125,11 +125,11 @@ def forged(draw: random.Random, original: Forgery) -> bytes:
     where = draw.choice(("header", "entries", "entries", "entries", "ending", "records", "order"))
     if where == "header":
         for _ in range(draw.choice((1, 1, 2))):
-            _retold(draw, forgery.header)
+            retold(draw, forgery.header)
         if draw.random() < 0.9:
             _agreed(forgery)
     elif where == "entries":
-        _retold(draw, draw.choice(forgery.entries))
+        retold(draw, draw.choice(forgery.entries))
     elif where == "ending":
         field = draw.choice(("log", "digest", "result", "complete", "reason"))
         forgery.ending[field] = draw.choice((*VALUES, bytes(31)))

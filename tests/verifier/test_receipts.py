@@ -1,0 +1,64 @@
+"""The second verifier and the program agree on receipts: true, forged and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import msgspec
+
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.receipts import decode_receipt, encode_receipt, problems_of
+from tests.recorded.receipts import LIES, made_up, receipt_of, variations
+from tests.recorded.signed import signed_run
+from tests.verifier.javascript import judged, needs_node, node
+from tests.verifier.mutations import damaged, retold
+
+pytestmark = needs_node
+MAGIC = b"sottovoce receipt 2\n"
+
+
+def cases() -> list[tuple[bytes, SignedCheckpoint]]:
+    """Receipts and the checkpoint that each is shown with; the first one holds."""
+    checkpoint = signed_run().checkpoint
+    assert checkpoint is not None
+    right = receipt_of(signed_run())
+    found = [(encode_receipt(right), checkpoint)]
+    found += [(encode_receipt(made), checkpoint) for made in variations(right).values()]
+    made = [made_up(), *(made_up(change) for change, _ in LIES.values())]
+    found += [(encode_receipt(receipt), signed) for receipt, signed in made]
+    draw = random.Random(1)
+    for _ in range(200):
+        receipt, signed = draw.choice(found[: 1 + len(LIES)])
+        found.append((damaged(draw, receipt), signed))
+        fields = msgspec.msgpack.decode(receipt.removeprefix(MAGIC))
+        retold(draw, fields)
+        found.append((MAGIC + msgspec.msgpack.encode(fields), signed))
+    return found
+
+
+def holds(content: bytes, checkpoint: SignedCheckpoint) -> bool:
+    try:
+        return problems_of(decode_receipt(content), checkpoint) == ()
+    except ValueError:
+        return False
+
+
+def test_they_agree_on_receipts(tmp_path: Path) -> None:
+    given = tmp_path / "receipts.json"
+    pairs = [(content.hex(), checkpoint.note) for content, checkpoint in cases()]
+    given.write_text(json.dumps(pairs), encoding="utf-8")
+    seconds = json.loads(node(Path(__file__).parent / "receipts.mjs", given))
+    firsts = [holds(content, checkpoint) for content, checkpoint in cases()]
+    assert seconds == firsts
+    assert firsts[0]
+    assert sum(firsts) < len(firsts) // 2
+
+
+def test_its_command_judges_a_receipt(tmp_path: Path) -> None:
+    [(right, checkpoint), (wrong, _), *_] = cases()
+    note = tmp_path / "checkpoint"
+    note.write_text(checkpoint.note, encoding="utf-8")
+    found = judged(tmp_path, [right, wrong], "--checkpoint", str(note))
+    assert [second["verdict"] for second in found] == ["accepted", "not sound"]
