@@ -18,7 +18,7 @@ from protocol.transcript.receipts import problems_of as problems_of_receipt
 from protocol.transcript.verification import Verification, verify
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import evidence_of
-from tests.vectors.transcripts import FOLDER, files
+from tests.vectors.transcripts import FOLDER, content_of, files
 
 Given = dict[str, Any]
 
@@ -26,15 +26,6 @@ TRANSCRIPTS, PROOFS = (
     json.loads((FOLDER / name).read_text(encoding="utf-8"))
     for name in ("transcripts.json", "proofs.json")
 )
-
-
-def content_of(parts: list[str], pieces: dict[str, str]) -> bytes:
-    """The bytes of a file, as ``docs/vectors.md`` says."""
-    content = []
-    for part in parts:
-        text, _, times = part.partition("*")
-        content.append(bytes.fromhex(pieces.get(text, text)) * int(times or 1))
-    return b"".join(content)
 
 
 def verified(case: Given) -> Verification:

@@ -1816,6 +1816,15 @@ def cut(content: bytes, pieces: Sequence[tuple[bytes, str]]) -> list[str]:
     return [content.hex()] if content else []
 
 
+def content_of(parts: Sequence[str], pieces: dict[str, str]) -> bytes:
+    """The bytes of which a file consists."""
+    content = []
+    for part in parts:
+        text, _, times = part.partition("*")
+        content.append(bytes.fromhex(pieces.get(text, text)) * int(times or 1))
+    return b"".join(content)
+
+
 def pieced(cases: list[Case], name: str, more: Iterable[bytes] = ()) -> dict[str, Any]:
     """The cases, and the pieces that several of their files, of this name, have in common."""
     files = [case[name] for case in cases if name in case]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,14 @@ from tests.recorded.runs import Run
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
 from tests.schema_reader import read_body
+from tests.vectors.transcripts import content_of
 from tests.verifier.javascript import disagreements, judged, needs_node, node
-from tests.verifier.mutations import mutations
+from tests.verifier.mutations import damaged, mutations
 
 pytestmark = needs_node
+
+HERE = Path(__file__).parent
+VECTORS = HERE.parent / "vectors"
 
 
 @functools.cache
@@ -88,6 +93,17 @@ def test_they_agree_on_many_mutations(tmp_path: Path, seed: int) -> None:
     assert disagreements(tmp_path, mutations(sound(), 1000, seed)) == []
 
 
+@pytest.mark.slow
+def test_they_agree_on_damaged_vectors(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    content = json.loads((VECTORS / "transcript" / "transcripts.json").read_text("utf-8"))
+    files = [content_of(case["file"], content["pieces"]) for case in content["cases"]]
+    small = [file for file in files if len(file) < 10_000]
+    many = [damaged(draw, file) for file in small for _ in range(4)]
+    assert disagreements(tmp_path, many) == []
+    assert len(many) > 3000
+
+
 def test_what_was_published_is_compared(tmp_path: Path) -> None:
     run = signed_run()
     note = tmp_path / "checkpoint"
@@ -100,10 +116,6 @@ def test_what_was_published_is_compared(tmp_path: Path) -> None:
     assert found[1]["broken"][0]["rule"] == "published"
     found = judged(tmp_path, files, "--digest", sample().digest.hex())
     assert [second["verdict"] for second in found] == ["not sound", "accepted"]
-
-
-HERE = Path(__file__).parent
-VECTORS = HERE.parent / "vectors"
 
 
 def test_vectors_of_trees_notes_and_proofs_get_their_answers() -> None:

@@ -151,7 +151,7 @@ WITH_GO = pytest.mark.skipif(
 def test_go_accepts_notes_and_proofs(tmp_path: Path) -> None:
     run = signed_run()
     _, earlier, later = checkpoints_of(run.content)
-    receipt = prove(lambda: (run.content,), RRIndependent, ONE)
+    receipt, _ = prove(lambda: (run.content,), RRIndependent, ONE)
     grown = prove_consistency(lambda: (run.content,), earlier=earlier)
     [counted] = receipt.counted
     proved = [
