@@ -352,6 +352,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
         charter.variant.name,
         parameters_of(charter.variant),
         msgspec.to_builtins(charter.variant.survey),
+        charter.analysis,
         charter.nonce,
         charter.roster.members,
     )

@@ -168,13 +168,18 @@ def alike(path: Path) -> Path:
 
 
 def closings(path: Path) -> Path:
-    """Closings that await 60,000 parties and count nobody."""
-    head = hostile_header(small_variant(), 60_000)
-    everybody = b"\xfe" + b"\xff" * 7499 + b"\x01"
-    body = pack(["Report", -1, everybody, bytes(7501)])
+    """Closings that await 61,439 parties, in 15 ranges, and count nobody."""
+    head = hostile_header(small_variant(), 15 * 4096 - 1)
     record = PartyId("record")
-    entries = (sent(head, "Closed", body, i, sender=AGGREGATOR, to=record) for i in range(4000))
-    return write(path, head, entries, 500)
+
+    def ranges() -> Iterator[bytes]:
+        for i in range(15 * 4000):
+            first = i % 15 * 4096
+            everybody = (b"\xff" if first else b"\xfe") + b"\xff" * 511
+            body = pack(["Report", -1, first, everybody, bytes(512)])
+            yield sent(head, "Closed", body, i, sender=AGGREGATOR, to=record)
+
+    return write(path, head, ranges(), 500)
 
 
 def questions(path: Path) -> Path:
@@ -251,6 +256,7 @@ def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
         "variant": "pair-counts",
         "parameters": {},
         "survey": asked(1500),
+        "analysis": None,
         "nonce": bytes(16),
         "roster": ROSTER,
     }
