@@ -90,52 +90,10 @@ def test_records_of_random_runs(rounds: list[list[int]], choice: st.DataObject) 
     assert problems_of(prove(content, checkpoints[one], checkpoints[other]), checkpoints[one]) == ()
 
 
-def test_with_anything_changed_it_does_not_hold() -> None:
-    content = record()
-    _, _, earlier, _, _, later = checkpoints_of(content)
-    proof = prove(content, earlier, later)
-    assert len(proof.path) > 2
-    others = [
-        msgspec.structs.replace(proof, old=proof.old + 1),
-        msgspec.structs.replace(proof, path=proof.path[1:]),
-        msgspec.structs.replace(proof, path=(*proof.path, bytes(32))),
-        msgspec.structs.replace(proof, path=proof.path[::-1]),
-        msgspec.structs.replace(proof, later=resigned(later, OTHER)),
-    ]
-    for changes in ({"root": bytes(32)}, {"session": bytes(32)}, {"size": earlier.size}):
-        other = resigned(msgspec.structs.replace(later, **changes))
-        others.append(msgspec.structs.replace(proof, later=other))
-    for i, hashed in enumerate(proof.path):
-        changed = bytes([hashed[0] ^ 1]) + hashed[1:]
-        path = (*proof.path[:i], changed, *proof.path[i + 1 :])
-        others.append(msgspec.structs.replace(proof, path=path))
-    for forged in others:
-        assert problems_of(forged, earlier)
-    unsigned = msgspec.structs.replace(earlier, signature=bytes(64))
-    for first in (unsigned, resigned(earlier, OTHER)):
-        assert problems_of(proof, first)
-
-
 def test_a_proof_is_written_in_one_way() -> None:
     proof = prove(record(), checkpoints_of(record())[1])
-    content = encode_consistency(proof)
     lines = [f"old {proof.old}", *map(based, proof.path), "", proof.later.note]
-    assert content == "\n".join(lines).encode()
-    for forged in (
-        b"",
-        content[1:],
-        content[:-1],
-        content.replace(b"old ", b"old 0", 1),
-        content.replace(b"old ", b"old -", 1),
-        content.replace(b"\n", b"\n\n", 1),
-        content.replace(b"=\n", b"\n", 1),
-        content.replace(b"=\n", b"= \n", 1),
-        content.replace(b"\n", b"\n" + based(bytes(31)).encode() + b"\n", 1),
-        content.replace(b"\n", b"\n" + (based(bytes(32)).encode() + b"\n") * 64, 1),
-        b"old 1\xff",
-    ):
-        with pytest.raises(ValueError, match=r"malformed|expected|utf-8|base64|padding"):
-            decode_consistency(forged)
+    assert encode_consistency(proof) == "\n".join(lines).encode()
 
 
 def refusal(
