@@ -24,11 +24,23 @@ const ENTRIES = {
   Ending: [isHash, isHash, orNil(isHash), isBool, isReason],
   Checkpoint: [isText(16384)],
 };
+const isEntry = (entry) =>
+  Array.isArray(entry) && typeof entry[0] === "string" && Object.hasOwn(ENTRIES, entry[0]) && isArray(...ENTRIES[entry[0]])(entry.slice(1));
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isBytes(0, Infinity));
 const isHeard = isList(isArray(isCount, isCount));
 const isWait = isArray(isCount, isName, (round) => round === -1 || isCount(round), isHeard);
 const isHead = isArray(isList(isWait), isBytes(64));
 const SALTS = 4096; // made at a time
+const MOST_BROKEN = 1000; // that are told
+
+function decodeOr(bytes, otherwise) {
+  try {
+    return decode(bytes);
+  } catch (error) {
+    if (!(error instanceof Malformed)) throw error;
+    return otherwise;
+  }
+}
 
 /** A broken rule that ends the reading. */
 class End extends Error {}
@@ -50,7 +62,7 @@ class Transcript {
   }
 
   check(holds, rule, what) {
-    if (!holds) this.broken.push({ rule, record: this.records, what });
+    if (!holds && this.broken.length < MOST_BROKEN) this.broken.push({ rule, record: this.records, what });
     return holds;
   }
 
@@ -85,17 +97,10 @@ class Transcript {
       return this.leaf(content);
     }
     this.records += 1;
-    let name, fields, envelope;
-    try {
-      [name, ...fields] = decode(content);
-      if (typeof name !== "string" || !Object.hasOwn(ENTRIES, name) || !isArray(...ENTRIES[name])(fields)) throw new Malformed("not an entry");
-      if (name === "Sent" && !isEnvelope((envelope = decode(fields[1])))) throw new Malformed("not an envelope");
-    } catch (error) {
-      name = this.check(false, "entries", error.message) || "malformed";
-    }
+    const [name, ...fields] = this.entry(content);
     if (this.ending) this.check(name === "Checkpoint", "ending", `${name} after Ending`);
     if (name === "Checkpoint") return this.checkpoint(...fields);
-    if (name === "Sent") this.sent(envelope, fields[1]);
+    if (name === "Sent") this.sent(...fields);
     if (name === "Delivered") this.delivered(...fields);
     if (name === "Departed") this.depart(fields[1]);
     if (name === "Ending") this.end(...fields);
@@ -103,10 +108,27 @@ class Transcript {
     if (this.waiting.length > 256) await this.settle();
   }
 
+  /** The entry that a record is, an envelope decoded and, after it, encoded; ["malformed"] where it breaks rule 4. */
+  entry(content) {
+    try {
+      const entry = decode(content);
+      if (!isEntry(entry)) throw new Malformed("not an entry");
+      if (entry[0] !== "Sent") return entry;
+      const envelope = decode(entry[2]);
+      if (!isEnvelope(envelope)) throw new Malformed("not an envelope");
+      return ["Sent", envelope, entry[2]];
+    } catch (error) {
+      if (!(error instanceof Malformed)) throw error;
+      this.check(false, "entries", error.message);
+      return ["malformed"];
+    }
+  }
+
   setHeader(content) {
     try {
       this.header = parseHeader(content);
     } catch (error) {
+      if (!(error instanceof Malformed)) throw error;
       this.demand(false, "header", error.message);
     }
     this.kinds = new Map(this.header.kinds.map((kind) => [kind[0], kind]));
@@ -147,12 +169,7 @@ class Transcript {
   /** Rule 16, "Heads" in section 6. */
   head(sender, to, count, body) {
     sender.head = true;
-    let head = null;
-    try {
-      head = decode(body);
-    } catch {
-      // not canonical
-    }
+    const head = decodeOr(body, null);
     const fits = isHead(head) && to === "record" && sender.id !== "aggregator" && count === sender.tree.size;
     const heard = fits ? this.heard(sender.id, count, head[0]) : null;
     if (!this.check(heard, "head", `${sender.id}'s head is wrong`)) return;

@@ -102,7 +102,7 @@ def retold(draw: random.Random, value: Any) -> None:
         value[key] = draw.choice(VALUES)
 
 
-def _agreed(forgery: Forgery) -> None:
+def agreed(forgery: Forgery) -> None:
     """Let the session be that of the header; what was signed for another is left out."""
     header = forgery.header
     names = "variant", "parameters", "survey", "analysis", "nonce", "kinds"
@@ -127,7 +127,7 @@ def forged(draw: random.Random, original: Forgery) -> bytes:
         for _ in range(draw.choice((1, 1, 2))):
             retold(draw, forgery.header)
         if draw.random() < 0.9:
-            _agreed(forgery)
+            agreed(forgery)
     elif where == "entries":
         retold(draw, draw.choice(forgery.entries))
     elif where == "ending":

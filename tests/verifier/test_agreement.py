@@ -24,7 +24,7 @@ from tests.recorded.transcripts import sample, signed_sample
 from tests.schema_reader import read_body
 from tests.vectors.transcripts import content_of
 from tests.verifier.javascript import disagreements, judged, needs_node, node
-from tests.verifier.mutations import damaged, mutations
+from tests.verifier.mutations import agreed, damaged, mutations
 
 pytestmark = needs_node
 
@@ -147,3 +147,13 @@ def test_names_that_only_look_right_are_not_entries(tmp_path: Path) -> None:
     forgery.records = [msgspec.msgpack.encode([["Refused"], 0, "x", "y", b""])]
     assert disagreements(tmp_path, [forgery.plain()]) == []
     assert verify(forgery.plain()).verdict == "not sound"
+
+
+def test_a_long_list_is_read(tmp_path: Path) -> None:
+    """JavaScript has a limit to how many arguments a function takes."""
+    forgery = Forgery()
+    forgery.header["parameters"] = {"many": [None] * 300_000}
+    forgery.header["kinds"] = [list(kind) for kind in forgery.header["kinds"]]
+    agreed(forgery)
+    [second] = judged(tmp_path, [forgery.plain()])
+    assert (second["verdict"], verify(forgery.plain()).verdict) == ("accepted", "accepted")
