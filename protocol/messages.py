@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, NewType
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal, NewType
 
 import msgspec
 
@@ -117,9 +119,26 @@ class Closed(Message, frozen=True):
 
 
 class Declined(Message, frozen=True):
-    """A party's refusal to go on; it will send nothing more."""
+    """A party's refusal to go on; it will send nothing more.
 
-    reason: str
+    Why in particular stays with the party: more words could tell what it holds, or what it heard.
+    """
+
+    why: Literal["terms", "message"]
+
+    @property
+    def reason(self) -> str:
+        """What that means."""
+        return REFUSALS[self.why]
+
+
+REFUSALS: Mapping[str, str] = MappingProxyType(
+    {
+        "terms": "it was asked for more than was agreed to",
+        "message": "it was sent what the protocol does not have",
+    }
+)
+"""What a refusal means, by what it says."""
 
 
 class Left(Message, frozen=True):

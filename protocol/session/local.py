@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 from protocol.crypto.randomness import Streams
 from protocol.errors import RemoteProtocolError
@@ -23,11 +23,15 @@ def run_locally(
     *,
     identities: Mapping[PartyId, Identity] | None = None,
     budget: float | None = None,
+    endings: MutableMapping[PartyId, str] | None = None,
 ) -> Run:
     """Run a whole session.
 
     Envelopes are delivered in the order they were sent; when nothing can be delivered, time jumps
     to the next delayed delivery or the earliest deadline. Parties without records never come.
+
+    Args:
+        endings: takes what becomes of each party, also where the run fails.
 
     Raises:
         ProtocolError: the aggregator's role failed, or all members wait for each other.
@@ -45,7 +49,7 @@ def run_locally(
         for name, _ in charter.roster.members
         if name == AGGREGATOR or name in holdings
     }
-    return _Loop(exchange, machines).run()
+    return _Loop(exchange, machines).run({} if endings is None else endings)
 
 
 class _Loop:
@@ -57,7 +61,7 @@ class _Loop:
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
 
-    def run(self) -> Run:
+    def run(self, endings: MutableMapping[PartyId, str]) -> Run:
         exchange, machines = self._exchange, self._machines
         for name in machines:
             exchange.attach(name)
@@ -79,10 +83,8 @@ class _Loop:
             awaited = machine.awaited
             what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
             machine.abandon(f"deadlock: all members wait for each other{what}")
-        endings = {
-            name: ending_of(machines[name]) if name in machines else "never came"
-            for name in exchange.charter.roster.parties
-        }
+        for name in exchange.charter.roster.parties:
+            endings[name] = ending_of(machines[name]) if name in machines else "never came"
         return run_of(machines[AGGREGATOR], endings)
 
     def _advance(self) -> bool:

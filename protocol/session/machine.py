@@ -290,7 +290,8 @@ class Machine:
             return
         refuses = isinstance(failure, PrivacyError | RemoteProtocolError)
         if refuses:
-            self._post(Send((AGGREGATOR,), Declined(str(failure)[:500])))
+            about_terms = isinstance(failure, PrivacyError)
+            self._post(Send((AGGREGATOR,), Declined("terms" if about_terms else "message")))
         if refuses or failure is None:
             self._sign()
 

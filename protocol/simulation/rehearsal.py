@@ -42,7 +42,7 @@ class Rehearsal:
     Attributes:
         result: what was published; None if the run failed (``published`` raises then).
         failure: why the aggregator's role failed, or None.
-        endings: of each party, as ``Run`` has them; empty if the run failed.
+        endings: of each party, as ``Run`` has them.
         digest: the canonical digest.
         content: the transcript.
         checkpoint: the last one; None if it signs none.
@@ -74,12 +74,13 @@ class Rehearsal:
                 setting.holdings,
                 identities=setting.identities,
                 budget=budget,
+                endings=self.endings,
             )
         except ProtocolError as error:
             self.failure = error
             self.digest = recorder.close(complete=False, reason=type(error).__name__)
         else:
-            self.result, self.endings = run.result, dict(run.endings)
+            self.result = run.result
             self.digest = recorder.close()
         self.content = b"".join(parts)
         self.checkpoint = recorder.checkpoint

@@ -159,7 +159,7 @@ MESSAGES: dict[str, st.SearchStrategy[Message]] = {
     "Closed": st.builds(
         Closed, words, st.integers(-1, 2**31), st.integers(0, 2**31), bitmaps, bitmaps
     ),
-    "Declined": st.builds(Declined, words),
+    "Declined": st.builds(Declined, st.sampled_from(["terms", "message"])),
     "Left": st.builds(Left, words.map(PartyId), words),
     "Head": st.builds(
         Head,

@@ -78,8 +78,8 @@ class Run(Rehearsal):
         return [self.message(e) for e in self.said(kind, sender)]
 
     def refusals(self) -> dict[PartyId, str]:
-        """Who has refused to go on, and why."""
-        return {e.sender: self.message(e).reason for e in self.said(Declined.kind())}
+        """Who has refused to go on, and why: that stays with them."""
+        return {e.sender: self.endings[e.sender] for e in self.said(Declined.kind())}
 
     def names(self, bitmap: bytes) -> list[PartyId]:
         """The members in a bitmap."""

@@ -231,7 +231,7 @@ KERNEL: dict[str, list[Any]] = {
         ["awaited", ["bytes", 0, 512]],
         ["counted", ["bytes", 0, 512]],
     ],
-    "Declined": [["reason", _TEXT]],
+    "Declined": [["why", ["enum", ["message", "terms"]]]],
     "Left": [["party", _TEXT], ["reason", _TEXT]],
     "Head": [["waits", ["list", ["struct", _WAIT], 0, None]], ["signature", ["bytes", 64, 64]]],
 }

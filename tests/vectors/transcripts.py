@@ -1037,7 +1037,7 @@ def heads() -> Iterator[Case]:
     record.head(BOB)
     yield sound("a head of who has said and heard nothing", ended(record))
     record = spoken()
-    record.say("ann", "record", "Declined", packed(["too much"]))
+    record.say("ann", "record", "Declined", packed(["terms"]))
     yield sound("a head of who has declined", ended(of(None, record)))
     record = of([ask, news])
     record.head(BOB)

@@ -227,7 +227,7 @@ def test_who_is_late_was_not_left_out() -> None:
 
 def test_who_declined_and_spoke_on_was_not_left_out() -> None:
     async def shy(me: Me) -> None:
-        await me.send(AGGREGATOR, Declined("no"))
+        await me.send(AGGREGATOR, Declined("terms"))
         await me.send(AGGREGATOR, Word("but"))
 
     async def asking(me: Me) -> Message:

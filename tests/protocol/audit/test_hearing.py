@@ -73,7 +73,8 @@ def test_a_flood_of_the_aggregator_ends_the_role() -> None:
     assert isinstance(both.machine.failure, RemoteProtocolError)
     (declined,) = both.said()
     why = f"Turn: the aggregator sent more than {EARLY_PER_SENDER} messages that were not awaited"
-    assert declined == Declined(why)
+    assert declined == Declined("message")
+    assert str(both.machine.failure) == why
     assert both.follows() is True
 
 
@@ -180,7 +181,7 @@ def test_a_flood_in_a_timed_wait_follows_from_the_record() -> None:
 
 def test_kinds_of_the_kernel_are_not_heard() -> None:
     both = Lockstep(patient, heeds=(Word, Turn, Closed, Declined, Left))
-    for message in (Closed("Word", NO_ROUND, 0, b"", b""), Declined("no"), Left(TWO, "x")):
+    for message in (Closed("Word", NO_ROUND, 0, b"", b""), Declined("terms"), Left(TWO, "x")):
         both.say(AGGREGATOR, message)
         both.say(TWO, message)
     both.say(AGGREGATOR, Word("x"))
@@ -218,7 +219,7 @@ words = st.sampled_from(
     [
         *(Turn(round_, text) for round_ in range(-1, 4) for text in "ab"),
         *(Word(text) for text in "ab"),
-        Declined("no"),
+        Declined("terms"),
         Left(TWO, "x"),
         Closed("Turn", 0, 0, b"\x0f", b"\x00"),
         ("Turn", b"\xc1"),
@@ -239,7 +240,7 @@ steps = st.one_of(
 @example([("wait",), ("say", AGGREGATOR, Word("late")), ("wait",)], None)
 @example([("flood", AGGREGATOR, 64, 1000), ("say", AGGREGATOR, Turn(1, "a")), ("wait",)], None)
 @example([("flood", TWO, 70, 0), ("wait",), ("wait",), ("say", TWO, Turn(1, "a"))], (Turn,))
-@example([("say", AGGREGATOR, Declined("no")), ("wait",)], None)
+@example([("say", AGGREGATOR, Declined("terms")), ("wait",)], None)
 @given(
     st.lists(steps, max_size=30),
     st.sampled_from([None, (Turn,), (Word,), (Word, Declined), ()]),

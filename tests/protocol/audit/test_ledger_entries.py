@@ -217,14 +217,14 @@ def test_the_kernels_kinds_have_events_in_every_variant() -> None:
     variant = talk()
     assert variant.reveals(Word("x"), Seen()) == Public()
     assert event_of(variant, Closed("Word", -1, 0, b"", b""), Seen()) == Public()
-    assert event_of(variant, Declined("x"), Seen()) == Public()
+    assert event_of(variant, Declined("terms"), Seen()) == Public()
     assert event_of(variant, Left(ONE, "x"), Seen()) == Plain(SURVEY.names)
     assert event_of(variant, Word("x"), Seen()) == Public()
 
 
 def test_a_refusal_costs_nothing() -> None:
     book = Book()
-    book.sent(ONE, Declined("too dear"))
+    book.sent(ONE, Declined("terms"))
     assert book.epsilon == 0.0
     assert dict(book.writer.ledger(AGGREGATOR).accounts) == {}
 
@@ -326,7 +326,7 @@ def test_who_has_not_signed_is_charged_the_most_apart(asked: Any, epsilon: float
 def test_who_has_said_nothing_is_not_charged() -> None:
     book = Book(signed=False)
     book.sent(AGGREGATOR, ASK, to=ONE)
-    book.sent(ONE, Declined("no"))
+    book.sent(ONE, Declined("terms"))
     assert dict(book.writer.ledger(AGGREGATOR).unsigned) == {}
 
 

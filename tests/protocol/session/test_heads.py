@@ -299,7 +299,7 @@ def test_heads_that_do_not_fit_the_record(what: str) -> None:
     for judged in (True, False):
         hub = Hub(judge_heads=judged)
         if what == "said falls":
-            hub.send(Declined("no"), to=AGGREGATOR)
+            hub.send(Declined("terms"), to=AGGREGATOR)
         head = hub.head(*waits(hub))
         if judged:
             with pytest.raises(RemoteProtocolError, match=reason):

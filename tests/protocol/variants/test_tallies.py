@@ -235,7 +235,7 @@ def test_what_messages_tell() -> None:
     # What is agreed on follows from what was uploaded.
     assert exact.reveals(kinds.Tags(0, np.zeros((2, 16), np.uint8)), Seen()) == Derived()
     assert exact.reveals(Tally(0, b"", b"", np.zeros(9, np.uint32)), Seen()) == Derived()
-    assert exact.reveals(Declined("x"), Seen()) == Plain(WIDE.names)
+    assert exact.reveals(Declined("terms"), Seen()) == Plain(WIDE.names)
 
 
 @pytest.mark.parametrize("everyone", [False, True])
@@ -338,4 +338,4 @@ def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
 def test_a_foreign_result_is_no_result() -> None:
     for variant in TALLIED:
         with pytest.raises(LocalProtocolError, match="'Declined' is not a result of"):
-            variant.estimate(Declined("x"))
+            variant.estimate(Declined("terms"))

@@ -279,7 +279,7 @@ def test_too_few_parties_publish_nothing() -> None:
 
 def test_a_foreign_result_is_no_result() -> None:
     with pytest.raises(LocalProtocolError, match="not a result"):
-        RRJoint.with_keep(SURVEY, 0.5).estimate(Declined("x"))
+        RRJoint.with_keep(SURVEY, 0.5).estimate(Declined("terms"))
 
 
 def test_more_respondents_than_agreed_are_not_sent() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import Declined, Message
+from protocol.messages import Left, Message, PartyId
 from protocol.variants import RRIndependent, RRJoint
 from protocol.variants.reports.reports import Report
 from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
@@ -82,16 +82,17 @@ def test_layout_in_memory_leaves_no_trace() -> None:
 
 
 def test_a_broadcast_is_decoded_once_and_kinds_are_not_confused() -> None:
-    body = CODEC.encode(Declined("x" * 100))
-    assert CODEC.decode("Declined", body) is CODEC.decode("Declined", bytes(bytearray(body)))
+    body = CODEC.encode(Left(PartyId("anna"), "x" * 100))
+    assert CODEC.decode("Left", body) is CODEC.decode("Left", bytes(bytearray(body)))
 
     class Other(Message, frozen=True):
+        party: str
         reason: str
 
     codec = Codec([Kind(Other)], members=3)
-    assert type(codec.decode("Declined", body)) is Declined
+    assert type(codec.decode("Left", body)) is Left
     assert type(codec.decode("Other", body)) is Other
-    assert type(codec.decode("Declined", body)) is Declined
+    assert type(codec.decode("Left", body)) is Left
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_missing_and_extra_fields_and_trailing_bytes() -> None:
 def test_unknown_kinds() -> None:
     body = CODEC.encode(GOOD)
     assert refusal("Nothing", body).field == "kind"
-    assert refusal("Declined", body).field == "Declined.reason"
+    assert refusal("Left", body).field == "Left.party"
     assert len(str(refusal("x" * 10_000, body))) < 200
 
 
@@ -188,10 +189,10 @@ def test_an_integer_for_a_float_is_refused() -> None:
 
 
 def test_oversize_bodies_are_refused_unread() -> None:
-    error = refusal("Declined", b"\xc1" * 10_000)
+    error = refusal("Left", b"\xc1" * 10_000)
     assert "10000 B" in str(error)
-    assert error.field == "Declined"
-    CODEC.check_size("Declined", 100)
+    assert error.field == "Left"
+    CODEC.check_size("Left", 100)
 
 
 @pytest.mark.parametrize("opening", [b"\x91", b"\x81\x01", b"\x92\x01"])
@@ -270,7 +271,7 @@ def test_foreign_and_impostor_kinds_are_not_sent() -> None:
     class Foreign(Message, frozen=True):
         text: str
 
-    impostor = type("Declined", (Message,), {"__annotations__": {"reason": str}}, frozen=True)
+    impostor = type("Left", (Message,), {"__annotations__": {"reason": str}}, frozen=True)
     for message in (Foreign("x"), impostor("x")):
         with pytest.raises(LocalProtocolError, match="not a kind of this variant"):
             CODEC.encode(message)
@@ -278,14 +279,14 @@ def test_foreign_and_impostor_kinds_are_not_sent() -> None:
 
 def test_too_large_messages_are_not_sent() -> None:
     with pytest.raises(LocalProtocolError):
-        CODEC.encode(Declined("x" * 5000))
+        CODEC.encode(Left(PartyId("anna"), "x" * 5000))
 
 
 def test_kinds_say_what_their_arrays_hold() -> None:
     with pytest.raises(LocalProtocolError, match="cells"):
         Kind(Sample)
     with pytest.raises(LocalProtocolError, match="belongs to the kernel"):
-        Codec([Kind(Declined)], members=2)
+        Codec([Kind(Left)], members=2)
 
 
 @pytest.mark.parametrize("high", [2**63, 2**64, (2**63, 2), (2**64, 2)])

@@ -337,7 +337,12 @@ def resized(value: Plain, draws: random.Random) -> Plain:
 
 CHANGES: tuple[Callable[[Plain, random.Random], Plain], ...] = (
     resized,
-    lambda value, draws: value + draws.choice([-1, 1, 250]) if isinstance(value, int) else value,
+    # An end of the range, where msgpack has no next one, goes to the other.
+    lambda value, draws: (
+        (value + draws.choice([-1, 1, 250]) + 2**63) % (2**64 + 2**63) - 2**63
+        if isinstance(value, int)
+        else value
+    ),
     lambda value, draws: draws.choice([0, -1, 2**64 - 1, 0.5, "", b"", None, True, [], {}]),
     lambda value, draws: value * 2 if isinstance(value, str | bytes | list) else [value],
     lambda value, draws: value[:-1] if isinstance(value, str | bytes | list) else float("inf"),

@@ -294,7 +294,7 @@ def test_what_messages_tell() -> None:
     totals = np.zeros(16, np.uint32)
     assert variant.reveals(Proposal((), 0, totals), seen) == Derived()
     assert variant.reveals(Clustered((), report.codes, totals, 0, totals, b""), seen) == Derived()
-    assert variant.reveals(Declined("x"), seen) == Plain(THREEFOLD.names)
+    assert variant.reveals(Declined("terms"), seen) == Plain(THREEFOLD.names)
     assert variant_of("secure-sum").contribution_event == Masked(THREEFOLD.names)
 
 
@@ -320,7 +320,7 @@ def test_clusters_take_two_attributes_and_a_result_of_their_own() -> None:
     with pytest.raises(ValueError, match="at least 2 attributes"):
         RRClusters(survey=alone, p=0.5, tv=4, td=0.1)
     with pytest.raises(LocalProtocolError, match="not a result"):
-        variant_of("rr").estimate(Declined("x"))
+        variant_of("rr").estimate(Declined("terms"))
     result = result_of(session(variant_of("secure-sum")))
     short = msgspec.structs.replace(result, totals=result.totals[1:])
     with pytest.raises(ValueError, match="totals: table 0 sums to"):
