@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +24,10 @@ from scenarios.report.page.respondent import respondent_page
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("parties", "protocol", "scenarios", "transports")
 DATA = {f"scenarios/datasets/packaged/{name}" for name in (*SHA256, "README.md")}
-VERIFIER = {
-    f"scenarios/report/page/{name}.js"
-    for name in ("bytes", "ed25519", "header", "merkle", "msgpack", "notes", "receipts", "sha256")
-}
+BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
+    "build"
+]
+VERIFIER = set(BUILD["targets"]["wheel"]["force-include"].values())
 """What the page of a respondent is made of, from ``docs/verifier``."""
 
 pytestmark = pytest.mark.slow

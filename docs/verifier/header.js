@@ -5,6 +5,7 @@ import { isSoundPoint, unsigned } from "./ed25519.js";
 import { isKinds } from "./kinds.js";
 import { rootOf } from "./merkle.js";
 import { decode, encode, isArray, isBytes, isInt, isList, isText, Malformed, orNil } from "./msgpack.js";
+import { sessionOf } from "./session.js";
 import { sha256 } from "./sha256.js";
 
 const isMap = (value) => value instanceof Map;
@@ -22,7 +23,6 @@ const FIELDS = {
   transport: orNil(isText()),
   program: isText(),
 };
-export const LAST_KINDS = ["Closed", "Declined", "Left", "Head"];
 const TERMS = ["variant", "parameters", "survey", "analysis", "nonce", "kinds"];
 
 function must(holds, what) {
@@ -42,10 +42,7 @@ function checkRoster(roster) {
   must(ids.size === roster.length && keys.size === roster.length, "the roster has an id or a key twice");
 }
 
-export const rosterRoot = (roster) => rootOf(roster.map(([id, key]) => concat(key, utf8(id))));
-
-export const sessionOf = (terms, roster, members) =>
-  sha256(utf8("sottovoce session 2\0"), encode([terms, roster, members]));
+const rosterRoot = (roster) => rootOf(roster.map(([id, key]) => concat(key, utf8(id))));
 
 /** The header's fields by name; throws Malformed where the bytes are no header. */
 export function parseHeader(bytes) {

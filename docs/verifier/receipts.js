@@ -2,10 +2,10 @@
 
 import { concat, same, utf8 } from "./bytes.js";
 import { verify } from "./ed25519.js";
-import { LAST_KINDS, sessionOf } from "./header.js";
 import { included, leafHash, rootFrom } from "./merkle.js";
 import { decode, encode, isArray, isBytes, isCount, isInt, isList, isText, Malformed, orNil } from "./msgpack.js";
 import { isSigned } from "./notes.js";
+import { KERNEL_KINDS, sessionOf } from "./session.js";
 import { sha256 } from "./sha256.js";
 
 export const MAGIC = utf8("sottovoce receipt 2\n");
@@ -76,7 +76,7 @@ function counts([, , first, awaited, counted], place, members) {
 function isCounted(receipt, { report, closing, said, closed }) {
   return Boolean(
     said && closed && said.from === receipt.party && said.to === "aggregator" && said.kind === closed[0] &&
-    !LAST_KINDS.includes(said.kind) && report[0] < closing[0] && counts(closed, receipt.place, receipt.members),
+    !KERNEL_KINDS.includes(said.kind) && report[0] < closing[0] && counts(closed, receipt.place, receipt.members),
   );
 }
 
