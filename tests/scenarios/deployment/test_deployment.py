@@ -243,8 +243,7 @@ def test_another_question_is_of_another_session(
         [name] = [n for n in randomizer if n not in ("type", "size")]
         randomizer[name] = int(randomizer[name]) - 2**50
     (folder / "charter.json").write_bytes(msgspec.json.encode(charter))
-    options = ("--joining", 4)
-    with aggregating(folder, tmp_path / "out", *options) as (_, where):
+    with aggregating(folder, tmp_path / "out", "--joining", 60) as (_, where):
         rows = table(tmp_path / "anna.csv", *ROWS)
         said = python(
             "-m", "scenarios", "answer", keys / "anna", "--connect", where, "--records", rows
