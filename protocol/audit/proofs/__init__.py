@@ -1,1 +1,1 @@
-"""Proofs for those who do not hold the transcript: receipts, and extensions of a record."""
+"""Proofs for those who do not hold the transcript: receipts, and that nothing was taken back."""

@@ -1,4 +1,4 @@
-"""From a transcript to a receipt: shows that a party's reports are in what was published."""
+"""From a transcript to a receipt: shows that a party's reports were counted."""
 
 from __future__ import annotations
 
