@@ -317,7 +317,9 @@ def test_nothing_of_a_record_is_read_that_has_come_since_it_was_verified() -> No
     run = signed_run()
     forgery = Forgery(run.content)
     records = forgery.written()
-    grown = plain([*records[:-2], b"\xc1"], forgery.secret)
+    stranger = msgspec.msgpack.encode([forgery.header["session"], "carl", ONE, 0, "Ask", b""])
+    new = msgspec.msgpack.encode(["Sent", 9, stranger])
+    grown = plain([*records[:-2], new], forgery.secret)
     readings = iter((plain(records[:-2], forgery.secret), grown))
     assert problems_of(*prove(lambda: (next(readings),), RRIndependent, ONE)) == ()
 
