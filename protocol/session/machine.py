@@ -301,10 +301,10 @@ class Machine:
         session = self.charter.session
         try:
             head = sign_head(self._identity, session=session, said=self._said, heard=self._heard)
-        except LocalProtocolError as error:
-            self.failure = self.failure or self._local(str(error), error)
-        else:
             self._post(Send((RECORD,), head))
+        except LocalProtocolError as error:
+            # The key does not sign, or the party has heard more than a head has room for.
+            self.failure = self.failure or self._local(str(error), error)
 
     def _post(self, send: Send) -> None:
         charter = self.charter

@@ -84,6 +84,23 @@ def test_a_party_that_says_and_hears_nothing_signs_for_that() -> None:
     assert charter.roster.verify(ONE, head_in(outbox).signature, signed)
 
 
+async def listen_long(me: Me) -> None:
+    for round_ in range(1000):
+        with contextlib.suppress(QuorumError):
+            await me.receive(Turn, AGGREGATOR, round=round_, within=0.0)
+
+
+def test_a_party_that_has_heard_more_than_a_head_holds_ends_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Head, "scalar_bytes", 4096)
+    machine = started(party(listen_long))
+    while not machine.finished:
+        machine.expire(0.0)
+    assert "'Head' takes" in str(machine.failure)
+    assert "Head" not in {e.kind for e in machine.take()}
+
+
 async def listen(me: Me) -> None:
     """Wait for what is there, what comes in time, what does not, and for somebody who is gone."""
     await me.gather(Turn, (THREE, AGGREGATOR, TWO), round=1)
