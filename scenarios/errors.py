@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CANNOT_FINISH = 3
-"""The exit code of a command that has no verdict, for a file takes more than is given to it."""
+"""The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
 
 
 class UsageError(Exception):
@@ -11,7 +11,7 @@ class UsageError(Exception):
 
 
 class CannotFinishError(Exception):
-    """A file takes more than is given to it; the message says what of, and how to give more."""
+    """A file takes more time or memory than it is given; the message says which option gives more."""
 
 
 class EngineError(Exception):

@@ -84,7 +84,7 @@ def verify(
         from scenarios.report.terminal.statement import verification_report
 
         print_report(verification_report(verification))
-    if verification.unopened is not None and not verification.faults:
+    if verification.verdict == "could not finish":
         return CANNOT_FINISH
     return 0 if verification.intact else 1
 

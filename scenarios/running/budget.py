@@ -14,24 +14,29 @@ from typing import NamedTuple
 
 from scenarios.errors import CannotFinishError
 
-SECONDS, BYTES_PER_SECOND = 120, 50_000
-"""How long a command may take: so many seconds, and one more for so many bytes of its files."""
+SECONDS = 120
+"""How many seconds a command may take, whatever its files."""
 
-MEGABYTES, BYTES_PER_BYTE = 384, 8
-"""How much memory it may take beyond what it begins with, and how much more per byte."""
+BYTES_PER_SECOND = 50_000
+"""For how many bytes of its files it may take one second more."""
+
+MEGABYTES = 384
+"""How many megabytes of memory it may take beyond what it begins with."""
+
+BYTES_PER_BYTE = 8
+"""How many bytes of memory it may take for every byte of its files."""
 
 _MEGABYTE = 2**20
 
-
 _TICK = 0.05
-"""How often it is looked, in seconds: what is allocated in between goes beyond the budget."""
+"""Seconds between two checks; what is allocated in between may exceed the budget."""
 
 _HARD = 2
-"""By how much more the system lets the memory grow: C code may crash where it gets none."""
+"""How many times the budget the system allows: C code may crash where an allocation fails."""
 
 
 class _OverBudget(BaseException):
-    """Nothing on the way takes this for an error of what it reads."""
+    """Not an ``Exception``, so that nothing on the way takes it for an error in a file."""
 
 
 def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
@@ -70,7 +75,11 @@ def within_budget(seconds: float, megabytes: int) -> Generator[None]:
     limit = min(n for n in ends if n != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     try:
-        yield
+        # The last check may fall between the end of the block and that of the timer.
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     except _OverBudget as over:
         raise CannotFinishError(str(over)) from None
     except MemoryError:

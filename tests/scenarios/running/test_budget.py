@@ -12,6 +12,7 @@ import scenarios.cli.inspect
 from scenarios.cli import CRASHED
 from scenarios.errors import CANNOT_FINISH
 from scenarios.running.budget import MEGABYTES, SECONDS, usual_budget
+from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample
 from tests.scenarios.command import complaint, python, sottovoce
@@ -78,3 +79,14 @@ def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
     path.write_bytes(content)
     for command, *rest in (COMMANDS[name] for name in ("verify", "show", "query")):
         assert sottovoce(command, path, *rest).code == CANNOT_FINISH
+
+
+def test_what_cannot_be_unpacked_has_no_verdict_after_a_fault_either(tmp_path: Path) -> None:
+    forged = Forgery(signed_run().content)
+    forged.entries.insert(1, forged.entries[0])
+    path = tmp_path / "transcript.svt"
+    path.write_bytes(wrapped([forged.plain()]) + b"not a frame")
+    for command in ("verify", "audit"):
+        said = sottovoce(command, path)
+        assert said.code == CANNOT_FINISH
+        assert "in the file before" in said.out
