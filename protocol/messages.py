@@ -74,6 +74,7 @@ NO_ROUND = -1
 """The round, in a closing or a head, of a kind that carries none."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
+"""A number of a record, from 0 to ``MAX_NUMBER``."""
 
 Name = Annotated[PartyId, msgspec.Meta(max_length=NAME_CHARACTERS)]
 
@@ -121,7 +122,7 @@ class Closed(Message, frozen=True):
 class Declined(Message, frozen=True):
     """A party's refusal to go on; it will send nothing more.
 
-    Why in particular stays with the party: more words could tell what it holds, or what it heard.
+    The details stay with the party: they could tell what it holds, or what it heard.
     """
 
     why: Literal["terms", "message"]
@@ -135,7 +136,7 @@ class Declined(Message, frozen=True):
 REFUSALS: Mapping[str, str] = MappingProxyType(
     {
         "terms": "it was asked for more than was agreed to",
-        "message": "it was sent what the protocol does not have",
+        "message": "it was sent something that breaks the protocol",
     }
 )
 """What a refusal means, by what it says."""

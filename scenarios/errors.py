@@ -11,7 +11,7 @@ class UsageError(Exception):
 
 
 class CannotFinishError(Exception):
-    """A file takes more time or memory than it is given; the message says which option gives more."""
+    """A file takes more time or memory than it is given; the message names the option for more."""
 
 
 class EngineError(Exception):

@@ -45,14 +45,15 @@ _CLOSED = Closed.kind()
 
 
 class Recorder:
-    """Records a run as it happens, in memory that does not grow with the number of messages.
+    """Records a run as it happens.
 
     With a signer it writes checkpoints: of the header alone, after every closing of the aggregator,
     and at the end.
 
     It refuses what a verifier would not accept, as far as that is cheap to notice: the caller
-    should not have accepted it. What heads are judged by takes 41 bytes for every envelope. Times
-    are seconds since the start.
+    should not have accepted it. Memory holds 41 bytes for every envelope, which heads are judged
+    by; without judging them it does not grow with the number of messages. Times are seconds since
+    the start.
 
     Args:
         sink: takes the bytes of the file, in order. If it raises, recording is over.

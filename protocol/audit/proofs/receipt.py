@@ -145,10 +145,8 @@ class _Reading:
             case Departed():
                 if entry.party == self._party:
                     self._departed = entry.reason
-        if envelope is not None:
-            said = isinstance(entry, Sent)
-            if self._party == (envelope.sender if said else envelope.recipient):
-                self._hearing.add(step)
+        if envelope is not None and envelope.recipient == self._party:
+            self._hearing.add(step)
 
     def _take(
         self, envelope: Envelope, message: Message | None, encoded: bytes, at: tuple[int, bytes]

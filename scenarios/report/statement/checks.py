@@ -122,7 +122,10 @@ def begun(verification: Verification) -> Answer | None:
     )
     if not found.enough:
         more = f": {names}" if names else ""
-        return "care", f"{says}{more}. {found.needed:,} demanded: the terms may be younger."
+        return (
+            "care",
+            f"{says}{more}. {found.needed:,} demanded: the terms may have been chosen later.",
+        )
     return "good", f"{says}: {names}."
 
 

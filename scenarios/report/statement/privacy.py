@@ -62,7 +62,9 @@ def _accounts(learned: Ledger) -> Iterator[Grid]:
     caption = "How much was learned about each party's respondents, the most first"
     yield _groups("accounts", caption, learned.accounts.values())
     if learned.unsigned:
-        caption = "The most that others may have told, who have signed nothing; what is on record"
+        caption = (
+            "The most that parties without a signature may have told, beside what is on record"
+        )
         yield _groups("unsigned", caption, learned.unsigned.values())
 
 
