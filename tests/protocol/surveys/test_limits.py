@@ -205,7 +205,7 @@ def test_held_bytes_may_grow_with_the_file_alone() -> None:
     stored = 0
     held = Held(lambda: stored)
     held.take(FREE_BYTES - OVERHEAD)
-    with pytest.raises(TooMuchError, match="at most 134,217,728 for a file of this length"):
+    with pytest.raises(TooMuchError, match="at most 67,108,864 for a file of this length"):
         held.take(1)
     held.drop(1)
     stored = 1000
@@ -277,4 +277,4 @@ def test_few_remarks_are_kept_of_what_is_malformed() -> None:
         envelope = Envelope(CHARTER.session, PartyId("party-1"), AGGREGATOR, seq, "Report", b"")
         writer.add(walk.add(Sent(at=0, envelope=encode_envelope(envelope))))
     assert len(writer.malformed) == REMARKS
-    assert len(writer.ledger(AGGREGATOR).accounts[PartyId("party-1")].trail) == REMARKS + 5
+    assert len(writer.ledger(AGGREGATOR).unsigned[PartyId("party-1")].trail) == REMARKS + 5

@@ -40,7 +40,7 @@ from tests.recorded.transcripts import (
 from tests.vectors.make import tree_hash
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcript-2.hex"
-GOLDEN_DIGEST = "570ab8ff124f3f6a637d6a98f0e5287f9769cf98090d71e918a6f1722c0f9144"
+GOLDEN_DIGEST = "11b2f5864bb412008cce607f630893199d42e6c2c094bcd013af88d4d90776c6"
 SIGNED = GOLDEN.with_name("transcript-2-signed.hex")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scenarios.cli import CRASHED
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Context
@@ -376,8 +377,9 @@ def test_a_picture_is_there_whole_or_not_at_all(own: Path, tmp_path: Path) -> No
     path = tmp_path / "picture.png"
     path.write_bytes(b"before")
     arguments = ("run", f"{own}:own-several", "--set", "plots=false", "--plot", path)
-    with pytest.raises(RuntimeError, match="no pencil"):
-        sottovoce(*arguments)
+    said = sottovoce(*arguments)
+    assert said.code == CRASHED
+    assert "RuntimeError: no pencil" in said.err
     assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [
         ("picture.png", b"before")
     ]
