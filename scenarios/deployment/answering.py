@@ -33,8 +33,8 @@ def answer_survey(
 
     A party that is asked again in the same session gives the same report: its randomness follows
     from the secret in its folder and from the records, and it answers no other question than the
-    first time (``SameAgain``). What its role notes for it alone is written into its folder; the
-    return value does not depend on that.
+    first time, nor anything else (``SameAgain``). What its role notes for it alone is written into
+    its folder; the return value does not depend on that.
 
     Args:
         member: the party.
@@ -67,22 +67,23 @@ def answer_survey(
         charter, identity.name, stream, records=held, identity=identity, budget=budget
     )
 
-    async def answered(memory: Memory) -> None:
+    async def answered(heard: Memory, said: Memory) -> None:
         limits = Limits(idle=SILENCE)
         async with connect_tcp(
             host, port, charter=charter, identity=identity, tls=tls, limits=limits
         ) as link:
-            await run_machine(machine, SameAgain(link, memory))
+            await run_machine(machine, SameAgain(link, heard, said))
 
     # Derived: the file must not reveal which records it is about.
     mark = expand(key, b"heard" + charter.session)
     try:
         with (
-            remembering(member.folder / f"heard-{session}", mark) as memory,
+            remembering(member.folder / f"heard-{session}", mark) as heard,
+            remembering(member.folder / f"said-{session}", mark) as said,
             noting(member.folder / f"notices-{session}") as note,
         ):
             try:
-                trio.run(answered, memory)
+                trio.run(answered, heard, said)
             finally:
                 # After the link is closed, and always: others must not see whether there was one.
                 note(machine.notices)

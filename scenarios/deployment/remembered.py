@@ -1,4 +1,4 @@
-"""What a party keeps: what it heard, so that it answers the same again, and its notices."""
+"""What a party keeps: what it heard and said, so that it answers the same again; its notices."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 import trio
 
 from parties.actor import Channel
 from protocol.messages import SWITCH, Envelope
+from protocol.wire.codec import encode_envelope
 from scenarios.errors import UsageError
 from scenarios.files.writing import GrowingFile, lock, naming, open_private, sync_folder
 
@@ -29,7 +29,7 @@ none is, reveals an answer.
 
 
 class Memory:
-    """What a party heard in one session, as digests in a file.
+    """What a party heard, or said, in one session, as digests in a file.
 
     Args:
         file: open at its end, with no other name.
@@ -41,10 +41,18 @@ class Memory:
         self._before = before
         self._now = b""
 
-    def heard(self, envelope: Envelope) -> bool:
-        """Note a message; False if it differs from what was heard the first time."""
-        said = msgspec.msgpack.encode((envelope.sender, envelope.kind, envelope.body))
-        self._now += hashlib.sha256(said).digest()
+    @property
+    def count(self) -> int:
+        """How many envelopes have been noted by this program."""
+        return len(self._now) // hashlib.sha256().digest_size
+
+    def again(self, envelope: Envelope) -> bool:
+        """Note the next envelope; False if it differs from that of the first time.
+
+        All of it counts: one of another session or with another number has the same words, and
+        another fate.
+        """
+        self._now += hashlib.sha256(encode_envelope(envelope)).digest()
         if not (self._before.startswith(self._now) or self._now.startswith(self._before)):
             return False
         if len(self._now) > len(self._before):
@@ -95,18 +103,33 @@ class SameAgain:
     """A link that breaks when a message differs from those of this party's first answer.
 
     The same question always gets the same report. A different question would get another report,
-    which costs privacy anew.
+    which costs privacy anew. And a party that says something else than before, because it has
+    another budget, say, would sign a second head, which proves that it told two stories.
 
     Args:
         link: the party's own.
-        memory: of the messages of this session.
+        heard: the memory of the messages of this session that came.
+        said: the memory of those that this party sent.
     """
 
-    def __init__(self, link: Channel, memory: Memory) -> None:
+    def __init__(self, link: Channel, heard: Memory, said: Memory) -> None:
         self._link = link
-        self._memory = memory
-        self.send_nowait = link.send_nowait
-        self.send_many = link.send_many
+        self._heard = heard
+        self._said = said
+
+    def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
+        """Send what can be sent without waiting; how many that were.
+
+        Raises:
+            trio.BrokenResourceError: one differs from the first time.
+        """
+        self._check_said(envelopes)
+        return self._link.send_nowait(envelopes)
+
+    async def send_many(self, envelopes: Sequence[Envelope]) -> None:
+        """Send all, in order; raises as ``send_nowait``."""
+        self._check_said(envelopes)
+        await self._link.send_many(envelopes)
 
     async def receive_many(self) -> list[Envelope]:
         """Wait for at least one envelope.
@@ -123,12 +146,21 @@ class SameAgain:
     def _checked(self, envelopes: list[Envelope]) -> list[Envelope]:
         for envelope in envelopes:
             # The switch only reports departures.
-            if envelope.sender != SWITCH and not self._memory.heard(envelope):
+            if envelope.sender != SWITCH and not self._heard.again(envelope):
                 raise trio.BrokenResourceError(
                     "it sent other messages than when this party answered before, and two answers "
                     "would reveal more than one"
                 )
         return envelopes
+
+    def _check_said(self, envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            # What there was no room for comes a second time.
+            if envelope.seq >= self._said.count and not self._said.again(envelope):
+                raise trio.BrokenResourceError(
+                    "this party would say something else than when it answered before: it has "
+                    "another budget or another program, and two answers would reveal more than one"
+                )
 
 
 @contextmanager

@@ -7,16 +7,19 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from protocol.crypto.randomness import Stream
-from protocol.messages import Envelope
+from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.session.variant import build, parameters_of
 from protocol.transcript.entries import Sent
+from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import read_member
@@ -176,6 +179,87 @@ def test_other_records_do_not_answer_in_the_same_session(
             )
 
 
+class ScriptedLink:
+    """A party's link to a hub that says what it likes, and ends."""
+
+    def __init__(self, says: Sequence[Envelope]) -> None:
+        self.said: list[Envelope] = []
+        self._says = list(says)
+
+    def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
+        self.said += envelopes
+        return len(envelopes)
+
+    async def receive_many(self) -> list[Envelope]:
+        if not self._says:
+            raise trio.EndOfChannel
+        return [self._says.pop(0)]
+
+
+@pytest.fixture
+def answered_to(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[str, list[Envelope]]]:
+    """What a party with a new memory comes to, and says, when a hub says this to it."""
+    anna, rows = tmp_path / "anna", table(tmp_path / "anna.csv", *ROWS)
+    shutil.copytree(keys / "anna", anna, ignore=shutil.ignore_patterns("heard-*", "said-*"))
+
+    def answered(*says: Envelope, budget: float = 2.1) -> tuple[str, list[Envelope]]:
+        link = ScriptedLink(says)
+        connected = nullcontext(link)
+        monkeypatch.setattr(
+            "scenarios.deployment.answering.connect_tcp", lambda *_, **__: connected
+        )
+        member = read_member(anna)
+        ending, _ = answer_survey(member, host="h", port=1, records=rows, budget=budget)
+        return ending, link.said
+
+    return answered
+
+
+def question(keys: Path, *, less: int = 0) -> Envelope:
+    """The question as agreed, or one that costs a little less and that a party consents to."""
+    charter = read_member(keys / "anna").charter
+    parameters = parameters_of(charter.variant)
+    for randomizer in parameters["randomizers"]:
+        randomizer["threshold"] -= less
+    survey = msgspec.to_builtins(charter.variant.survey)
+    asks = build(RRIndependent, parameters=parameters, survey=survey).question()
+    body = charter.codec.encode(asks)
+    return Envelope(charter.session, AGGREGATOR, PartyId("anna"), 0, "Ask", body)
+
+
+def test_words_that_a_role_passes_over_do_not_make_room_for_a_second_report(
+    keys: Path, answered_to: Callable[..., tuple[str, list[Envelope]]]
+) -> None:
+    one, other = question(keys), question(keys, less=2**40)
+    elsewhere = msgspec.structs.replace(one, session=bytes(32))
+    ending, said = answered_to(elsewhere, other)
+    assert (ending, [envelope.kind for envelope in said]) == ("done", ["Report", "Head"])
+    ending, again = answered_to(one)
+    assert "other messages than when this party answered before" in ending
+    assert again == []
+    assert answered_to(elsewhere, other) == ("done", said)
+
+
+def test_a_party_signs_one_head_of_a_session(
+    keys: Path, answered_to: Callable[..., tuple[str, list[Envelope]]]
+) -> None:
+    asked = question(keys)
+    ending, said = answered_to(asked)
+    assert (ending, [envelope.kind for envelope in said]) == ("done", ["Report", "Head"])
+    # The same question by another number is another thing heard.
+    ending, again = answered_to(msgspec.structs.replace(asked, seq=5))
+    assert "other messages than when this party answered before" in ending
+    assert again == []
+    # Who has answered does not decline.
+    assert answered_to(asked, budget=0.5) == (
+        "'Report' costs 2 per respondent; 0.5 of 0.5 is left",
+        [],
+    )
+    assert answered_to(asked) == ("done", said)
+
+
 def test_two_programs_do_not_answer_at_once(tmp_path: Path) -> None:
     path = tmp_path / "heard-1"
     with (
@@ -213,9 +297,10 @@ def test_private_files_are_private(keys: Path, surveys: list[Path]) -> None:
         *keys.glob("*/identity.key"),
         *keys.glob("*/secret"),
         *keys.glob("*/heard-*"),
+        *keys.glob("*/said-*"),
         *keys.glob("*/notices-*"),
     ]
-    assert len(private) == 4 + 3 + 3 + 3
+    assert len(private) == 4 + 3 + 3 + 3 + 3
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 

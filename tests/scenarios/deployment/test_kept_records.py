@@ -428,7 +428,7 @@ def test_no_output_replaces_what_is_kept(
             path.rename(path.with_name(f"{path.name}.svg"))
     before = contents(kept)
     names = {name.removesuffix(".svg").partition("/")[2].partition("-")[0] for name in before}
-    assert names == FILES | {PARTIAL, "secret", "heard", "notices", "identity.key"} | {
+    assert names == FILES | {PARTIAL, "secret", "heard", "said", "notices", "identity.key"} | {
         "authority.pem",
         "certificate.pem",
         "charter.json",
@@ -531,7 +531,9 @@ def test_of_a_survey_that_could_not_begin_nothing_stays(keys: Path, tmp_path: Pa
 
 def test_a_full_disk_of_a_party_is_no_lost_connection(keys: Path, tmp_path: Path) -> None:
     anna = tmp_path / "anna"
-    shutil.copytree(keys / "anna", anna, ignore=shutil.ignore_patterns("secret", "heard-*"))
+    shutil.copytree(
+        keys / "anna", anna, ignore=shutil.ignore_patterns("secret", "heard-*", "said-*")
+    )
     memory = anna / f"heard-{read_member(anna).charter.session.hex()}"
     before = contents(anna).keys()
     answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
@@ -555,7 +557,7 @@ def test_half_a_digest_is_completed(tmp_path: Path) -> None:
     envelope = decode_envelope(first.envelope)
     path, whole = tmp_path / "heard-1", tmp_path / "heard-2"
     with remembering(whole, bytes(KEY_BYTES)) as memory:
-        assert memory.heard(envelope)
+        assert memory.again(envelope)
     with (
         pytest.raises(OSError, match=f"File too large: '{path}'"),
         small_files(KEY_BYTES + 8),
@@ -563,10 +565,10 @@ def test_half_a_digest_is_completed(tmp_path: Path) -> None:
         # Whoever calls may take it for something else.
         suppress(OSError),
     ):
-        memory.heard(envelope)
+        memory.again(envelope)
     assert path.read_bytes() == whole.read_bytes()[: KEY_BYTES + 8]
     with remembering(path, bytes(KEY_BYTES)) as memory:
-        assert memory.heard(envelope)
+        assert memory.again(envelope)
     assert path.read_bytes() == whole.read_bytes()
 
 
@@ -789,7 +791,7 @@ def said_alone(*arguments: object) -> tuple[int, str]:
     return asked.returncode, complained
 
 
-@pytest.mark.parametrize("name", ["heard", "notices", "secret"])
+@pytest.mark.parametrize("name", ["heard", "said", "notices", "secret"])
 def test_a_pipe_in_a_partys_folder_is_refused(name: str, keys: Path, tmp_path: Path) -> None:
     anna = Path(shutil.copytree(keys / "anna", tmp_path / "anna"))
     session = read_member(anna).charter.session.hex()
@@ -806,7 +808,7 @@ def test_a_pipe_among_checkpoints_is_refused(held: Path, tmp_path: Path) -> None
     assert (code, complained) == (2, f"sottovoce: {path}: is not a regular file\n")
 
 
-@pytest.mark.parametrize("name", ["heard", "notices"])
+@pytest.mark.parametrize("name", ["heard", "said", "notices"])
 def test_a_file_of_a_party_with_a_second_name_is_refused(
     name: str, keys: Path, tmp_path: Path
 ) -> None:
