@@ -1,4 +1,6 @@
-"""The command line ``sottovoce``: exit 2 with one line for bad input, 1 for a failed check."""
+"""The command line ``sottovoce``: exit 2 with one line for bad input, 1 for a failed
+check, 3 where there is no verdict.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_true_receipt_holds(opened: Opened) -> None:
     assert "The report of party-1 was counted." in said
     assert "these messages of party-1 were counted: Report." in said
     assert f"signed with its own key {setting().charter.roster.key('party-1').hex()}" in said
-    assert f"the first {run.checkpoint.size} lines of the record" in said
+    assert f"the first {run.checkpoint.size} entries of the record" in said
     assert "That a result was published" in said
     key = run.checkpoint.key.hex()
     assert f"signed with the key {key}. Compare it" in said

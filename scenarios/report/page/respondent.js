@@ -55,7 +55,7 @@ function sayHolds(receipt, checkpoint) {
     list([
       `In the survey's record, these messages of ${receipt.party} were counted: ${topics}.`,
       signed,
-      `The checkpoint is over the first ${checkpoint.size} lines of the record. None of them can be changed or taken out without another checkpoint.`,
+      `The checkpoint is over the first ${checkpoint.size} entries of the record. None of them can be changed or taken out without another checkpoint.`,
       known.value.trim() === ""
         ? ["The checkpoint is signed with the key ", code(checkpoint.key), ". Compare it with the aggregator's key."]
         : "The checkpoint is signed with the aggregator's key that you gave.",
@@ -96,6 +96,7 @@ async function check() {
 }
 
 async function take(given, name) {
+  if (name && given.length === 0) delete files[name];
   for (const file of given) {
     const bytes = new Uint8Array(await file.arrayBuffer());
     files[name ?? (isReceipt(bytes) ? "receipt" : "checkpoint")] = bytes;

@@ -75,16 +75,16 @@ def published(verification: Verification) -> Answer:
 
 
 def signed_by_parties(verification: Verification) -> Answer:
-    """Which parties have signed what they said."""
+    """Which parties have signed what they said and heard."""
     signed, unsigned = len(verification.signed_by), verification.unsigned
     spoken = signed + len(unsigned)
     if not spoken:
         return "note", "No party said anything."
     if not unsigned:
         whose = "The one party" if signed == 1 else f"All {signed:,} parties"
-        return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} said."
+        return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} said and heard."
     names = some(map(cut, unsigned), len(unsigned), _NAMES)
-    return "care", f"{signed:,} of {spoken:,} parties signed what they said; not {names}."
+    return "care", f"{signed:,} of {spoken:,} parties signed what they said and heard; not {names}."
 
 
 def signed_by_aggregator(verification: Verification) -> Answer:

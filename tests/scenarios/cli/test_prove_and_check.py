@@ -143,7 +143,7 @@ def test_verify_with_a_checkpoint(survey: Survey, tmp_path: Path) -> None:
     assert said.code == 0
     assert "It fits the digest or the checkpoint that was published." in said.out
     assert "cannot be distinguished from the original" not in said.out
-    assert "All 30 parties signed what they said." in said.out
+    assert "All 30 parties signed what they said and heard." in said.out
     assert "The whole record is signed by the key" in said.out
     found = sottovoce(*verify, survey.checkpoint, "--json").json
     assert found["signed"] == {
@@ -171,7 +171,7 @@ def test_a_fork_is_evidence(tmp_path: Path) -> None:
     said = sottovoce("verify", path, "--checkpoint", published, "--evidence", evidence)
     assert said.code == 1
     assert "The aggregator has signed two checkpoints that contradict each other" in said.out
-    assert "6 of 7 parties signed what they said; not party-2." in said.out
+    assert "6 of 7 parties signed what they said and heard; not party-2." in said.out
     said = sottovoce("check", evidence)
     assert said.code == 0
     size = run.checkpoint.size
