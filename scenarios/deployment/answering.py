@@ -32,9 +32,9 @@ def answer_survey(
     """Answer once with the records of a CSV file.
 
     A party that is asked again in the same session gives the same report: its randomness follows
-    from the secret in its folder and from the records, and it answers no other question than the
-    first time, nor anything else (``SameAgain``). What its role notes for it alone is written into
-    its folder; the return value does not depend on that.
+    from the secret in its folder and from the records, and it hears and says nothing else than
+    the first time (``SameAgain``). What its role notes for it alone is written into its folder; the
+    return value does not depend on that.
 
     Args:
         member: the party.
