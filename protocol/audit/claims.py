@@ -9,7 +9,7 @@ import msgspec
 
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import single_events
-from protocol.audit.ledger import REFUSED, Charge, Ledger
+from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
 from protocol.session.variant import Claim, Variant
 
 CONFIGURATION = "the survey's configuration"
@@ -39,7 +39,11 @@ class ClaimCheck(msgspec.Struct, frozen=True):
 
 
 def check_claims(variant: Variant, ledger: Ledger) -> tuple[ClaimCheck, ...]:
-    """Every claim beside the record; ledger: of an observer who saw everything."""
+    """Every claim beside the record; ledger: of an observer who saw everything.
+
+    Who has not signed counts too, with the most that it may have told: a record without signatures
+    must not look as if it kept a promise.
+    """
     return tuple(_checked(claim, ledger) for claim in _claims_of(variant))
 
 
@@ -66,11 +70,11 @@ def _factor(record: float, claimed: float | None) -> float | None:
 
 def _record_loss(claim: Claim, ledger: Ledger) -> float:
     if not claim.kinds:
-        return ledger.record_epsilon
+        return max(ledger.record_epsilon, ledger.unsigned_epsilon)
     # Parties that did the same share their losses; most surveys have a handful of different ones.
     trails = {
         tuple(id(charge.loss) for charge in trail): trail
-        for account in ledger.accounts.values()
+        for account in _accounts(ledger)
         if (trail := _about(claim, account.trail))
     }
     sums = (math.fsum(charge.loss.record for charge in trail) for trail in trails.values())
@@ -81,11 +85,16 @@ def _answer_loss(claim: Claim, ledger: Ledger) -> float:
     accountant = PureAccountant()
     events = {
         id(charge.event): charge.event
-        for account in ledger.accounts.values()
+        for account in _accounts(ledger)
         for charge in _about(claim, account.trail)
     }
     parts = {part for event in events.values() for part in single_events(event)}
     return max((accountant.judge(part).record for part in parts), default=0.0)
+
+
+def _accounts(ledger: Ledger) -> Iterator[Account]:
+    yield from ledger.accounts.values()
+    yield from ledger.unsigned.values()
 
 
 def _about(claim: Claim, trail: Iterable[Charge]) -> tuple[Charge, ...]:

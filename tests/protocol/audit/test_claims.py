@@ -157,6 +157,27 @@ def test_a_parameter_epsilon_is_a_promise_unless_a_claim_accounts_for_it() -> No
     assert check_claims(variant, ledger_of(variant)) == ()
 
 
+def test_a_record_without_signatures_does_not_look_as_if_it_kept_a_promise() -> None:
+    """Who leaves all heads out hides that more was told than is claimed."""
+    for variant in (
+        RRBA(survey=BITS, k=2, p=P, block=4),
+        RRIndependent.with_keep(BITS, P),
+        RRClusters(survey=BITS, p=P, tv=4, td=0.1, dependence="rr"),
+    ):
+        claim = Claim("somebody", "something", 0.5)
+        run = recorded(variant, 8, parties=8)
+        names = [str(name) for name in run.charter.roster.parties]
+        silent = recorded(variant, 8, parties=8, unsigned=names)
+        signed, unsigned = (
+            audit(lambda content=each.content: [content], type(variant)) for each in (run, silent)
+        )
+        assert unsigned.ledger.record_epsilon == 0.0
+        for one, other in zip(signed.checks, unsigned.checks, strict=True):
+            assert other.record >= one.record > 0.0
+        [check] = check_claims(claiming(claim), unsigned.ledger)
+        assert check.record == unsigned.ledger.unsigned_epsilon >= signed.ledger.record_epsilon
+
+
 def test_kinds_that_nobody_sent_cost_nothing() -> None:
     found = audited(RRIndependent.with_keep(BITS, P))
     for per in ("record", "answer"):
