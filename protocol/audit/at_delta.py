@@ -21,8 +21,8 @@ class WorstRespondent(msgspec.Struct, frozen=True):
         party: who speaks for her.
         pairs: of laws, which dominate everything that cost something.
         composition: what that tells together.
-        everybody: whether the figure bounds what was learned about every respondent; if not, it is
-            of one of those whose pure figures are the largest.
+        everybody: whether the figure bounds what was learned about every respondent of the
+            ledger's ``accounts``; if not, it is of one of those whose pure figures are the largest.
     """
 
     party: PartyId
@@ -34,7 +34,7 @@ class WorstRespondent(msgspec.Struct, frozen=True):
 def worst_respondent(
     ledger: Ledger, delta: float, *, settled: bool, most: int = MOST_JUDGED
 ) -> WorstRespondent | None:
-    """The largest epsilon at a delta over all respondents; None if nothing was told of anybody.
+    """The largest epsilon at a delta over a ledger's ``accounts``; None if nothing was told there.
 
     Accounts are composed from the dearest on, until the pure figures of all that are left, which
     bound theirs, are no larger than what was found.

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR, RECORD
 from protocol.transcript.verification import Published, Verification
 from scenarios.report.announced import described, title_of
@@ -256,7 +257,7 @@ def learned(judged: Judged) -> Answer:
             "care",
             f"No ε bounds what {observer} learned about a respondent: {ledger.unbounded[0]}.",
         )
-    signed = " of the parties that have signed" if ledger.unsigned else ""
+    signed = _signed(ledger)
     if loss == 0:
         return "note", f"{upper(observer)} learned nothing about any respondent{signed}."
     return (
@@ -265,6 +266,11 @@ def learned(judged: Judged) -> Answer:
         "(pure, sequential composition): whatever it believed before, odds between two records "
         f"change by {odds(loss)} at most.",
     )
+
+
+def _signed(ledger: Ledger) -> str:
+    """Whose respondents a figure is about, where that is not all."""
+    return " of the parties that have signed" if ledger.unsigned else ""
 
 
 def unsigned(judged: Judged) -> Answer | None:
@@ -293,7 +299,8 @@ def at_delta(judged: Judged) -> Answer | None:
     if worst is None or math.isinf(worst.composition.epsilon):
         return None
     found, partial = worst.composition, judged.audit.partial
-    whom = "each respondent" if worst.everybody else f"those of {cut(worst.party)}"
+    each = f"each respondent{_signed(judged.audit.ledger)}"
+    whom = each if worst.everybody else f"those of {cut(worst.party)}"
     more = "" if worst.everybody else " Others may have told more."
     return (
         "care" if partial or not worst.everybody else "note",
