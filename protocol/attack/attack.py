@@ -191,7 +191,7 @@ def attack(
     _check_observer(observer, roster, party)
     study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
     ledger = first.ledger(observer)
-    pairs = _pairs(study, ledger.accounts.get(party))
+    pairs = _pairs(study, ledger.everybody.get(party))
     rows = aligned_fields(study, pairs[0])
     plan = _Plan(
         study=study,
@@ -210,7 +210,8 @@ def attack(
         parties = [roster.parties[place] for place in concerned if place is not None]
         bound = bound_of(ledger, pair, parties)
         if math.isinf(bound):
-            losses = (ledger.accounts[p].loss for p in parties if p in ledger.accounts)
+            accounts = ledger.everybody
+            losses = (accounts[p].loss for p in parties if p in accounts)
             why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
             probes.append(Probe(pair=pair.words, bound=bound, unbounded=why))
         else:

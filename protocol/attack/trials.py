@@ -104,7 +104,8 @@ def bound_of(ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> float:
     Args:
         parties: the target, and with an exchange the other one.
     """
-    accounts = [ledger.accounts[party] for party in parties if party in ledger.accounts]
+    known = ledger.everybody
+    accounts = [known[party] for party in parties if party in known]
     if pair.exchanged:
         return sum((_unmasked_loss(account) for account in accounts), 0.0)
     if len(pair.names) == 1:
@@ -291,7 +292,7 @@ def ratios_of(
 ) -> Floats:
     """What a party's messages say by their declared laws, (held,)."""
     summed = np.zeros(held)
-    account = ledger.accounts.get(party)
+    account = ledger.everybody.get(party)
     if account is None:
         return summed
     events = {charge.seq: charge.event for charge in account.trail}

@@ -9,7 +9,7 @@ import msgspec
 
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import single_events
-from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
+from protocol.audit.ledger import REFUSED, Charge, Ledger
 from protocol.session.variant import Claim, Variant
 
 CONFIGURATION = "the survey's configuration"
@@ -74,7 +74,7 @@ def _record_loss(claim: Claim, ledger: Ledger) -> float:
     # Parties that did the same share their losses; most surveys have a handful of different ones.
     trails = {
         tuple(id(charge.loss) for charge in trail): trail
-        for account in _accounts(ledger)
+        for account in ledger.everybody.values()
         if (trail := _about(claim, account.trail))
     }
     sums = (math.fsum(charge.loss.record for charge in trail) for trail in trails.values())
@@ -85,16 +85,11 @@ def _answer_loss(claim: Claim, ledger: Ledger) -> float:
     accountant = PureAccountant()
     events = {
         id(charge.event): charge.event
-        for account in _accounts(ledger)
+        for account in ledger.everybody.values()
         for charge in _about(claim, account.trail)
     }
     parts = {part for event in events.values() for part in single_events(event)}
     return max((accountant.judge(part).record for part in parts), default=0.0)
-
-
-def _accounts(ledger: Ledger) -> Iterator[Account]:
-    yield from ledger.accounts.values()
-    yield from ledger.unsigned.values()
 
 
 def _about(claim: Claim, trail: Iterable[Charge]) -> tuple[Charge, ...]:

@@ -90,6 +90,11 @@ class Ledger(msgspec.Struct, frozen=True):
     unsigned: Mapping[PartyId, Account] = MappingProxyType({})
 
     @property
+    def everybody(self) -> Mapping[PartyId, Account]:
+        """All accounts, those of ``unsigned`` too."""
+        return {**self.accounts, **self.unsigned}
+
+    @property
     def record_epsilon(self) -> float:
         """The largest loss over all respondents, in nats; those of ``unsigned`` are not counted."""
         return max((a.loss.record for a in self.accounts.values()), default=0.0)
@@ -298,13 +303,13 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
         known = ledger.sizes or (0,) * len(ledger.attributes)
         for name, size in zip(ledger.attributes, known, strict=True):
             sizes[name] = min(sizes.get(name, size), size)
-        for party, account in (*ledger.accounts.items(), *ledger.unsigned.items()):
+        for party, account in ledger.everybody.items():
             trails.setdefault(party, []).extend(account.trail)
         unsigned.update({party: [] for party in ledger.unsigned if party not in unsigned})
-    for ledger in ledgers:
+    for told in (ledger.everybody for ledger in ledgers):
         for party, losses in unsigned.items():
-            both = ledger.accounts.get(party), ledger.unsigned.get(party)
-            losses += [account.loss for account in both if account is not None]
+            if party in told:
+                losses.append(told[party].loss)
     accounts = _accounts(trails)
     return Ledger(
         ledgers[0].observer,

@@ -83,7 +83,7 @@ def link(ledger: Ledger) -> Linkage:
     tell everything is taken to be linkable, like all that it may tell.
     """
     alike: dict[tuple[tuple[str, bool, PrivacyEvent], ...], list[PartyId]] = {}
-    for party, account in (*ledger.accounts.items(), *ledger.unsigned.items()):
+    for party, account in ledger.everybody.items():
         trail = tuple((charge.kind, charge.summed, charge.event) for charge in account.trail)
         alike.setdefault(trail, []).append(party)
     sizes = dict(zip(ledger.attributes, ledger.sizes, strict=False))

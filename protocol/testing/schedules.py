@@ -225,7 +225,7 @@ def check_most(run: Rehearsal) -> None:
         AssertionError: somebody was charged more.
     """
     most, ledger = run.charter.variant.most(), run.ledger(RECORD)
-    for account in ledger.accounts.values():
+    for account in ledger.everybody.values():
         if not account.loss.record <= most:
             raise AssertionError(
                 f"{account.party} is charged epsilon {account.loss.record:.6g}, and the variant's "

@@ -135,7 +135,7 @@ class _SilentTaps(Fold):
 
 
 def _account(ledger: Ledger, party: PartyId) -> Account:
-    account = ledger.accounts.get(party) or ledger.unsigned.get(party)
+    account = ledger.everybody.get(party)
     if account is None:
         raise UsageError(f"{ledger.observer!r} learned nothing from a party {party!r}")
     return account

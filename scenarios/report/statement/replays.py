@@ -33,7 +33,7 @@ def records_unproved(audit: Audit) -> str:
         )
     events = {
         event
-        for name, account in (*audit.ledger.accounts.items(), *audit.ledger.unsigned.items())
+        for name, account in audit.ledger.everybody.items()
         if name in members
         for charge in account.trail
         for event in parts_of(charge.event)

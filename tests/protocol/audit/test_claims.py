@@ -52,16 +52,6 @@ def test_the_theorem_of_rrba_holds_for_no_table(k: int, groups: Any) -> None:
     assert check.about == "per answer"
 
 
-def test_what_parties_without_a_signature_have_told_counts() -> None:
-    variant = RRBA(survey=BITS, epsilon=1.0, block=4)
-    signed = recorded(variant, 8, parties=8)
-    nobody = recorded(variant, 8, parties=8, unsigned=tuple(signed.setting.identities))
-    found, other = (audit(lambda run=run: [run.content], RRBA) for run in (signed, nobody))
-    assert not other.ledger.accounts
-    assert other.checks == found.checks
-    assert all(check.record > 0 for check in other.checks)
-
-
 def test_what_the_configuration_of_rrba_promises_is_kept() -> None:
     theorem, promise = checks(RRBA(survey=BITS, epsilon=1.0, block=4))
     assert theorem.claim.source.startswith("RRBA")
