@@ -63,7 +63,7 @@ def verify(
 ) -> int:
     """Check that TRANSCRIPT is what was recorded.
 
-    Exit 0 if it is intact, 1 with every fault that was found, 3 if it cannot be unpacked.
+    Exit 0 if it is intact, 1 with every fault that was found, 3 if verifying could not finish.
     """
     if evidence is not None and checkpoint is None:
         raise UsageError("--evidence: expected --checkpoint too")
