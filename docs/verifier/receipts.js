@@ -70,6 +70,7 @@ function counts([, , first, awaited, counted], place, members) {
   const among = rest < RANGE ? rest : RANGE;
   const at = BigInt(place) - BigInt(first);
   if (BigInt(first) % RANGE || among <= 0n || !fits(awaited, among) || !fits(counted, among)) return false;
+  if (counted.some((bits, i) => bits & ~awaited[i])) return false;
   return at >= 0n && at < among && Boolean((counted[at >> 3n] >> Number(at & 7n)) & 1);
 }
 

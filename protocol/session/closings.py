@@ -85,3 +85,6 @@ def _check(closed: Closed, members: int) -> None:
             raise ValueError(f"bitmap of {len(bitmap)} bytes for {length} members")
         if int.from_bytes(bitmap, "little") >> length:
             raise ValueError(f"the bitmap has bits set beyond {length} members")
+    awaited, counted = (int.from_bytes(b, "little") for b in (closed.awaited, closed.counted))
+    if counted & ~awaited:
+        raise ValueError("somebody is counted who was not awaited")

@@ -539,6 +539,7 @@ def wrong_reports() -> Iterator[Case]:
         ("of another kind of message", ["Result", -1, 0, b"\6", b"\6"]),
         ("that did not count her", ["Report", -1, 0, b"\6", b"\4"]),
         ("that counted nobody", ["Report", -1, 0, b"\6", b"\0"]),
+        ("that counts her and did not await her", ["Report", -1, 0, b"\4", b"\6"]),
         ("of a range that is not hers", ["Report", -1, 4096, b"\6", b"\6"]),
         ("of a range from place 1", ["Report", -1, 1, b"\3", b"\3"]),
         ("with a bit beyond the roster", ["Report", -1, 0, b"\6", b"\x0e"]),

@@ -188,7 +188,9 @@ def with_decoys(charter: Charter, entries: Sequence[Entry], kind: type[Message])
                     Graph: lambda m: {"there": 1 - m.there, "mask_keys": m.mask_keys ^ 1},
                     Dealt: lambda m: {"dealt": 1 - m.dealt},
                     Survivors: lambda m: {"parts": m.parts * 0},
-                    Closed: lambda m: {"counted": charter.roster.bitmap(PARTIES[:7])},
+                    Closed: lambda m: dict.fromkeys(
+                        ("awaited", "counted"), charter.roster.bitmap(PARTIES[:7])
+                    ),
                 }[kind]
                 other = type(message) is kind and getattr(message, "of", "Upload") == "Upload"
                 for body in [told(message)] if other else []:
