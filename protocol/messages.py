@@ -165,6 +165,10 @@ class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     heard: tuple[tuple[Count, Count], ...]
 
 
+HEAD_BYTES = 1 << 17
+"""The most bytes of a head."""
+
+
 class Head(Message, frozen=True):
     """A party's last word, said to the record: it signs all that it has said and heard before.
 
@@ -172,7 +176,7 @@ class Head(Message, frozen=True):
     identity key (``protocol.session.heads``).
     """
 
-    scalar_bytes: ClassVar[int | str] = 1 << 17
+    scalar_bytes: ClassVar[int | str] = HEAD_BYTES
 
     waits: tuple[Wait, ...]
     signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]

@@ -29,6 +29,7 @@ const isEntry = (entry) =>
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isBytes(0, Infinity));
 const isHeard = isList(isArray(isCount, isCount));
 const isWait = isArray(isCount, isName, (round) => round === -1 || isCount(round), isHeard);
+const MOST_HEAD = 131072;
 const isHead = isArray(isList(isWait), isBytes(64));
 const SALTS = 4096; // made at a time
 const MOST_BROKEN = 1000; // that are told
@@ -169,7 +170,7 @@ class Transcript {
   /** Rule 16, "Heads" in section 6. */
   head(sender, to, count, body) {
     sender.head = true;
-    const head = decodeOr(body, null);
+    const head = body.length <= MOST_HEAD ? decodeOr(body, null) : null;
     const fits = isHead(head) && to === "record" && sender.id !== "aggregator" && count === sender.tree.size;
     const heard = fits ? this.heard(sender.id, count, head[0]) : null;
     if (!this.check(heard, "head", `${sender.id}'s head is wrong`)) return;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from protocol.crypto.merkle import Tree
-from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, PartyId, Wait
+from protocol.messages import AGGREGATOR, HEAD_BYTES, RECORD, Envelope, Head, PartyId, Wait
 from protocol.session.roster import Identity
 from protocol.wire.canonical import canonical
 
@@ -80,6 +80,8 @@ def head_of(envelope: Envelope) -> Head | None:
     A head is sent by a party to the record.
     """
     if envelope.recipient != RECORD or envelope.sender == AGGREGATOR:
+        return None
+    if len(envelope.body) > HEAD_BYTES:
         return None
     try:
         return canonical(envelope.body, _HEADS, what="head")

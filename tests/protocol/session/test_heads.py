@@ -14,10 +14,20 @@ from protocol.audit.ledger import LedgerWriter
 from protocol.audit.walk import steps
 from protocol.crypto.merkle import EMPTY_ROOT, Tree, leaf_hash, root_of
 from protocol.errors import LocalProtocolError, PrivacyError, QuorumError, RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, Head, Message, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    HEAD_BYTES,
+    RECORD,
+    Declined,
+    Envelope,
+    Head,
+    Message,
+    PartyId,
+    Wait,
+)
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
-from protocol.session.heads import Heard, head_statement, sign_head
+from protocol.session.heads import Heard, head_of, head_statement, sign_head
 from protocol.session.roles import EARLY_PER_SENDER, Me, Seen
 from protocol.session.roster import Identity
 from protocol.session.variant import event_of
@@ -383,3 +393,17 @@ def test_a_statement_binds_all_that_it_says() -> None:
     )
     statements = {head_statement(**{**base, **change}) for change in ({}, *changes)}
     assert len(statements) == 6
+
+
+@pytest.mark.parametrize(("more", "read"), [(0, True), (1, False)])
+def test_a_head_has_at_most_so_many_bytes(more: int, read: bool) -> None:
+    """Whatever a header of somebody else's allows: a reader unfolds it in memory."""
+    empty = len(msgspec.msgpack.encode(Head((Wait(0, "", -1, ()),) * 70_000, bytes(64))))
+    waits = (Wait(0, "", -1, ()),) * ((HEAD_BYTES - (empty - 70_000 * 5)) // 5)
+    body = msgspec.msgpack.encode(Head(waits, bytes(64)))
+    body = msgspec.msgpack.encode(
+        Head((Wait(0, "x" * (HEAD_BYTES - len(body) + more), -1, ()), *waits[1:]), bytes(64))
+    )
+    assert len(body) == HEAD_BYTES + more
+    found = head_of(Envelope(bytes(32), ONE, RECORD, 0, "Head", body))
+    assert (found is not None) == read
