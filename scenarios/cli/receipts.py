@@ -172,8 +172,9 @@ def check(
     'sottovoce verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
     """
     if receipt is None or page is not None:
-        if receipt is not None or page is None:
-            raise UsageError("expected a FILE to check, or --page FILE.html")
+        others = (receipt, checkpoint, since, report, variant, member, as_json or None)
+        if page is None or any(other is not None for other in others):
+            raise UsageError("expected a FILE to check, or --page FILE.html and nothing else")
         write_whole(page, respondent_page())
         click.echo(printable(f"written: {page}"))
         return 0
@@ -228,11 +229,12 @@ def _check_receipt(
             problems.append(f"a report is not of the round in the receipt{hint}")
     if not all(rounds):
         said.lines.append("the round of each report is as the receipt says; --variant reads it")
-    if report is not None and not is_about(receipt, read_small(report)):
+    compared = None if report is None else is_about(receipt, read_small(report))
+    if compared is False:
         problems.append(f"{report} is not one of the reports that the receipt is about")
     if member is not None:
         problems += _not_mine(receipt, published, member)
-    said.values["compared"] = None if report is None else not problems
+    said.values["compared"] = compared
     return problems, said
 
 

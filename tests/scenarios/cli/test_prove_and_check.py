@@ -348,3 +348,12 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     assert "is not a member's folder" in complaint(sottovoce(*survey.check("--member", missing)))
     assert "not on the roster" in complaint(sottovoce("prove", survey.transcript, "nobody"))
     assert "no such transcript" in complaint(sottovoce("prove", missing, "party-07"))
+
+
+def test_the_page_is_written_and_nothing_is_checked(survey: Survey, tmp_path: Path) -> None:
+    page = tmp_path / "check.html"
+    for others in ((survey.receipt,), ("--checkpoint", survey.checkpoint), ("--json",)):
+        says = complaint(sottovoce("check", "--page", page, *others))
+        assert says == "expected a FILE to check, or --page FILE.html and nothing else"
+    assert not page.exists()
+    assert complaint(sottovoce("check")) == says
