@@ -121,5 +121,5 @@ def test_one_is_no_plural(tmp_path: Path) -> None:
     said = sottovoce("audit", tmp_path / "transcript.svt")
     assert "1 of 1 party was counted" in said.out
     assert "The published result of 1 respondent follows" in said.out
-    assert "The one party signed what it said." in said.out
+    assert "The one party signed what it said and heard." in said.out
     assert not re.search(r"\b1 (parties|respondents|messages|entries)", said.out)
