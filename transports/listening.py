@@ -201,7 +201,7 @@ class _Unproven:
 
     Attributes:
         address: where it comes from; of IPv6, the network.
-        since: when its handshake began.
+        since: when its handshake began; infinite before.
         scope: is cancelled to turn it away.
     """
 
@@ -210,7 +210,7 @@ class _Unproven:
     def __init__(self, wire: trio.SocketStream) -> None:
         self.wire = wire
         self.scope = trio.CancelScope()
-        self.since = trio.current_time()
+        self.since = math.inf
         self.address = _address(wire)
 
     def is_slow(self, long_ago: float) -> bool:

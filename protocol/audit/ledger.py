@@ -8,6 +8,7 @@ had passed by then tells.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -38,6 +39,9 @@ from protocol.transcript.entries import Refused, Sent
 
 REMARKS = 20
 """Maximum number of remarks about malformed messages."""
+
+_SAME = 1e-9
+"""Relative difference of two sums of the same losses, at most."""
 
 REFUSED = -1
 """The ``seq`` of a charge for something that was refused at the switch."""
@@ -78,9 +82,11 @@ class Ledger(msgspec.Struct, frozen=True):
         accounts: by party; parties that told nothing are not in it.
         attributes: the survey's attributes.
         sizes: how many categories each of them has.
-        unsigned: the accounts of other parties, which have signed nothing, where what a message
-            tells depends on what its sender had heard: that is not known. They are charged what
-            follows from what was delivered to them, and at least the most that they consent to.
+        unsigned: the accounts of other parties, which have signed nothing, so that nobody knows
+            what they had heard, or whether they said more. They are charged what follows from what
+            was delivered to them, and at least the most that they consent to. Where what a message
+            tells does not depend on what its sender had heard, and that is the most already, or
+            none is known, they are among ``accounts``.
     """
 
     observer: PartyId
@@ -207,13 +213,17 @@ class LedgerWriter:
     def _unsigned(self, accounts: Mapping[PartyId, Account]) -> Mapping[PartyId, Account]:
         """The accounts of those who have not signed, charged the most that they consent to."""
         found = {name: each for name, each in accounts.items() if name not in self._signed}
-        if settled(self._charter.variant) or not found:
+        if not found:
             return MappingProxyType({})
         try:
             bound = bound_of(self._charter.variant)
         except Exception:
             # A variant of a user's own may not have reckoned with anybody's parameters.
             bound = self._accountant.judge(self._everything)
+        if settled(self._charter.variant):
+            # What it said does not depend on what it had heard; it may have said more of it.
+            least = bound.record * (1 - _SAME) if math.isfinite(bound.record) else 0.0
+            found = {name: each for name, each in found.items() if each.loss.record < least}
         losses = {id(each.loss): maximum([each.loss, bound]) for each in found.values()}
         return MappingProxyType(
             {name: Account(name, losses[id(each.loss)], each.trail) for name, each in found.items()}

@@ -241,10 +241,10 @@ def settled(variant: Variant) -> bool:
 def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
     """What any message tells, the kernel's kinds included.
 
-    A closing says who was counted, and a refusal that too much was asked: neither depends on a
-    record, unless a role does that it must not. A head follows from what its sender has said, and
-    of a report that can be guessed it tells whether a guess is right. A member that sends the
-    switch's notices may say anything.
+    A closing says who was counted, and a refusal that others asked for too much or broke the
+    protocol: neither depends on a record, unless a role does that it must not. A head follows from
+    what its sender has said and heard, and of a report that can be guessed it tells whether a guess
+    is right. A member that sends the switch's notices may say anything.
     """
     if isinstance(message, Closed | Declined):
         return Public()

@@ -1,5 +1,6 @@
-"""The command line ``sottovoce``: exit 2 with one line for bad input, 1 for a failed
-check, 3 where there is no verdict.
+"""The command line ``sottovoce``.
+
+Exit 2 with one line for bad input, 1 for a failed check, 3 if it could not finish.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _post(url: str, body: bytes, within: float) -> tuple[int, bytes]:
 
     Raises:
         _NotCosignedError: the answer is too long.
-        OSError, HTTPException: there is no answer.
+        OSError, HTTPException: the witness cannot be reached, or breaks off.
     """
     place = _place(url)
     kind = http.client.HTTPSConnection if place.secure else http.client.HTTPConnection

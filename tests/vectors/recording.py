@@ -335,7 +335,7 @@ class Transcript:
         return self.say("aggregator", "record", "Closed", packed(list((fields | other).values())))
 
     def place(self, name: str) -> int:
-        """A member's place on the roster; one beyond it for who is no member."""
+        """A member's place on the roster; the number of members for anybody else."""
         names = [member for member, _ in self.roster]
         return names.index(name) if name in names else len(names)
 

@@ -209,7 +209,7 @@ def announced(judged: Judged) -> Answer:
         return "note", "Nothing was announced of the analysis."
     says = f"Announced: {described(analysis)}."
     if estimate is None:
-        return "care", f"{says} There is no result to read them from."
+        return "care", f"{says} Nothing was published to read them from."
     missing = [table.names for table in judged.announced if not table.cells]
     if missing:
         names = some(map(title_of, missing), len(missing), _NAMES)

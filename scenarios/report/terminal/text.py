@@ -236,7 +236,8 @@ def _announced(analysis: Analysis, estimate: Estimate) -> Iterator[RenderableTyp
         name = "" if title == shown else title
         table.add_row(plain(name), plain(", ".join(cell.categories)), *map(_figure, cell[1:]))
         shown = title
-    yield table
+    if table.row_count:
+        yield table
     more = sum(len(found.cells) for found in tables) - _ATTRIBUTES
     if more > 0:
         yield plain(f"and {more:,} more cells, in result.json")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from protocol.accounting.events import Plain, Public
+from protocol.audit.audit import audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import LedgerWriter, Observer, merged
 from protocol.audit.walk import Step, steps
@@ -31,13 +32,16 @@ from protocol.messages import (
     Wait,
 )
 from protocol.randomizers import KeepUniform
+from protocol.session.fates import Fate, Verdict
 from protocol.session.roles import Seen, topic_of
 from protocol.session.variant import event_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import encode_envelope
+from tests.every_variant import examples
 from tests.protocol.sessions import SURVEY, Turn, Word, charter_of, envelope, talk
+from tests.recorded.runs import fate_of, recorded
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SMOKES = KeepUniform.with_keep(2, p=0.7)
@@ -328,6 +332,19 @@ def test_who_has_said_nothing_is_not_charged() -> None:
     book.sent(AGGREGATOR, ASK, to=ONE)
     book.sent(ONE, Declined("terms"))
     assert dict(book.writer.ledger(AGGREGATOR).unsigned) == {}
+
+
+def test_who_leaves_between_two_rounds_may_have_told_more() -> None:
+    """Where questions do not matter, too: a record may leave the later reports out."""
+    [example] = [each for each in examples() if each.name == "privkvm"]
+    most = example.variant.most()
+    gone = fate_of(Fate(Verdict.CRASH), ONE, seq=1)
+    run = recorded(example.variant, example.records, fate=gone)
+    ledger = audit(lambda: (run.content,), type(example.variant)).ledger
+    told = math.fsum(charge.loss.record for charge in ledger.unsigned[ONE].trail)
+    assert 0 < told < most
+    assert (set(ledger.unsigned), ledger.unsigned_epsilon) == ({ONE}, most)
+    assert ledger.record_epsilon == pytest.approx(most)
 
 
 def test_what_unsigned_parties_told_in_several_sessions_adds_up() -> None:
