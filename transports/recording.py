@@ -10,16 +10,23 @@ import trio
 from protocol.errors import LocalProtocolError
 from protocol.transcript.recorder import Recorder
 from transports.background import running
+from transports.lasting.commits import Commits
 
 EVERY = 0.3
 """The seconds between two writes: the most that a crash can lose."""
 
 
 @asynccontextmanager
-async def recording(recorder: Recorder, *, every: float = EVERY) -> AsyncGenerator[Recorder]:
+async def recording(
+    recorder: Recorder, commits: Commits | None = None, *, every: float = EVERY
+) -> AsyncGenerator[Recorder]:
     """Flush a recorder regularly while the block runs, and close it at the end.
 
     A block that ends with an error closes the record as incomplete, with the error's name.
+
+    Args:
+        commits: flush and sync by these instead.
+        every: the seconds between two writes.
     """
 
     async def flush() -> None:
@@ -28,11 +35,11 @@ async def recording(recorder: Recorder, *, every: float = EVERY) -> AsyncGenerat
             recorder.flush()
 
     try:
-        async with running(flush):
+        async with running(flush if commits is None else commits.run):
             yield recorder
     except BaseException as error:
         # If it was the sink that failed, the record is over already: nothing may follow.
-        with suppress(LocalProtocolError):
+        with suppress(LocalProtocolError, OSError):
             recorder.close(complete=False, reason=_name_of(error))
         raise
     recorder.close()

@@ -11,6 +11,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.exchange import Delivery, Exchange
 from transports.base import Limits
+from transports.lasting.commits import Commits
 from transports.mailbox import Mailbox
 
 
@@ -22,11 +23,18 @@ class Switch:
     Args:
         exchange: the rules, the record and the fates.
         limits: what members may do to each other.
+        commits: of the record, if what is relayed must wait until it is durable.
     """
 
-    def __init__(self, exchange: Exchange, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        limits: Limits | None = None,
+        commits: Commits | None = None,
+    ) -> None:
         self.exchange = exchange
         self.limits = limits or Limits()
+        self.commits = commits
         self._ports: dict[PartyId, Mailbox[Delivery]] = {}
         self._expected: dict[PartyId, Mailbox[Delivery]] = {}
         self._start = trio.current_time()

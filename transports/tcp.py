@@ -154,6 +154,8 @@ class _Party(Caller):
 
             # Said to be delivered before it is written: an answer must not come before its cause.
             self._switch.taken(port.take_until(enough))
+            if self._switch.commits is not None:
+                await self._switch.commits.caught_up()
             await connection.send(payloads)
 
 

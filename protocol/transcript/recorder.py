@@ -121,6 +121,11 @@ class Recorder:
             self._check_in(signer)
             self.flush()
 
+    @property
+    def size(self) -> int:
+        """How many entries have been recorded, the header included."""
+        return self._log.size
+
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
         """An envelope was accepted from its sender.
 

@@ -26,6 +26,7 @@ from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import allow_connections, program
 from transports.base import Limits
+from transports.lasting.commits import Commits
 from transports.recording import recording
 from transports.switch import Switch
 from transports.tcp import open_tcp
@@ -73,8 +74,9 @@ def aggregate_survey(
 
     async def held(record: GrowingTranscript, recorder: Recorder, first: str | None) -> Outcome:
         exchange = Exchange(charter, recorder=recorder)
-        async with recording(recorder):
-            switch = Switch(exchange, limits)
+        commits = Commits(recorder, record.sync)
+        async with recording(recorder, commits):
+            switch = Switch(exchange, limits, commits)
             opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
             async with opened as (hub, bound):
                 record.keep(first)

@@ -265,8 +265,11 @@ class GrowingFile:
         """Sync it to disk.
 
         Raises:
-            OSError: it cannot be synced.
+            OSError: it cannot be synced, or an earlier write or sync has failed: a sync that
+                follows a failed one may succeed although something was lost.
         """
+        if self.failure is not None:
+            raise self._again()
         with self._failing():
             os.fsync(self._descriptor)
 

@@ -1,0 +1,1 @@
+"""Links of a real survey: nothing leaves before what it follows from is on disk."""

@@ -1,0 +1,68 @@
+"""Output commit: what is recorded becomes durable in groups, and whoever is to speak waits for it.
+
+While one sync runs in a thread, others gather for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+EVERY = 0.3
+"""The most seconds between two commits while something is recorded that nobody waits for."""
+
+
+class Recorded(Protocol):
+    """What commits need of a transcript's recorder."""
+
+    @property
+    def size(self) -> int:
+        """How many entries have been recorded, the header included."""
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+
+
+class Commits:
+    """How much of a record is durable.
+
+    Args:
+        recorder: what grows.
+        sync: makes what was written durable; it is called in a thread, one call at a time.
+
+    Attributes:
+        durable: the number of entries that are.
+    """
+
+    def __init__(self, recorder: Recorded, sync: Callable[[], object]) -> None:
+        self.durable = 0
+        self._recorder = recorder
+        self._sync = sync
+        self._wanted = trio.Event()
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    async def caught_up(self) -> None:
+        """Wait until all that has been recorded by now is durable."""
+        size = self._recorder.size
+        while self.durable < size:
+            self._wanted.set()
+            await self._waiting.park()
+
+    async def run(self, *, every: float = EVERY) -> None:
+        """Commit until cancelled.
+
+        Raises:
+            OSError: what was recorded could not be made durable. Nobody who waits goes on.
+        """
+        while True:
+            with trio.move_on_after(every):
+                await self._wanted.wait()
+            self._wanted = trio.Event()
+            size = self._recorder.size
+            if size > self.durable:
+                self._recorder.flush()
+                await trio.to_thread.run_sync(self._sync)
+                self.durable = size
+                self._waiting.unpark_all()
