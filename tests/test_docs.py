@@ -260,7 +260,7 @@ def test_the_plan_is_one(folder: Path) -> None:
 
 
 def test_the_limits_are_the_defaults() -> None:
-    rows = rows_of(section("docs/threat-model.md", "Denial of service"))
+    rows = rows_of(section("docs/threats/networks.md", "Denial of service"))
     stated = [
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
@@ -280,7 +280,7 @@ def test_the_limits_are_the_defaults() -> None:
 
 
 def test_the_caps_on_files_are_those_of_the_code() -> None:
-    rows = rows_of(section("docs/threat-model.md", "Files from somebody else"))
+    rows = rows_of(section("docs/threats/files.md", "Caps"))
     stated = [[int(n.replace(",", "")) for n in re.findall(r"\b[\d,]+\b", row[1])] for row in rows]
     assert stated == [
         [limits.MAX_ATTRIBUTES],
