@@ -144,10 +144,11 @@ async def entered(
 ) -> AsyncGenerator[trio.SocketStream]:
     """A party's bare TCP stream, after its welcome; it closes without a goodbye."""
     async with await trio.open_tcp_stream(LOOPBACK, hub.port) as wire:
-        hello = handshake.Hello(handshake.VERSION, charter.session, identity.name, bytes(32))
+        hello = handshake.Hello(handshake.VERSION, charter.survey_id, identity.name, bytes(32))
         await wire.send_all(framed(handshake.encode(hello)))
         challenge = handshake.decode(handshake.Challenge, (await wire.receive_some())[4:])
-        proof = handshake.prove(identity, charter.roster, hello, challenge)
+        handshake.check_challenge(charter.roster, hello, challenge)
+        proof = handshake.prove(identity, hello, challenge)
         await wire.send_all(framed(handshake.encode(proof)))
         handshake.decode(handshake.Welcome, (await wire.receive_some())[4:])
         yield wire

@@ -1,9 +1,11 @@
 """HELLO and WELCOME: how two ends authenticate each other before any envelope passes.
 
-1. The party: ``Hello`` with protocol version, session, its id and a nonce.
-2. The hub: ``Challenge`` with its own nonce and the aggregator's signature over both.
-3. The party: ``Proof``, its signature over both.
+1. The party: ``Hello`` with protocol version, survey, its id and a nonce.
+2. The hub: ``Challenge`` with the attempt, its own nonce and the aggregator's signature over all.
+3. The party: ``Proof``, its signature over the same, if it takes part in that attempt.
 4. The hub: ``Welcome``, or at any point ``Refusal`` with the reason.
+
+An attempt that is said in one handshake proves nothing in another: each has two fresh nonces.
 
 Both signatures are by the identity keys of the roster, over everything said so far.
 """
@@ -17,6 +19,7 @@ import msgspec
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId
 from protocol.session.roster import Identity, Roster
+from protocol.session.terms import check_attempt
 
 VERSION = "sottovoce/1"
 MAX_BYTES = 1024
@@ -28,17 +31,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
-    """Who wants in, and to what."""
+    """Who wants in, and to what survey (``Charter.survey_id``)."""
 
     version: str
-    session: bytes
+    survey: bytes
     party: PartyId
     nonce: bytes
 
 
 class Challenge(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
-    """The hub's nonce, and the aggregator's signature over hello and nonce."""
+    """Which attempt at the survey this is, the hub's nonce, and the aggregator's signature."""
 
+    attempt: int
     nonce: bytes
     signature: bytes
 
@@ -83,7 +87,7 @@ def decode(kind: type[S], payload: bytes) -> S:
     return step
 
 
-def check_hello(hello: Hello, session: bytes, version: str = VERSION) -> None:
+def check_hello(hello: Hello, survey: bytes, version: str = VERSION) -> None:
     """What the hub asks of a hello before it signs anything.
 
     Raises:
@@ -91,43 +95,53 @@ def check_hello(hello: Hello, session: bytes, version: str = VERSION) -> None:
     """
     if hello.version != version:
         raise RemoteProtocolError(f"{hello.version!r:.40}, expected {version!r}", field="version")
-    if hello.session != session or len(hello.session) != SESSION_BYTES:
-        raise RemoteProtocolError("another session", field="session")
+    if hello.survey != survey or len(hello.survey) != SESSION_BYTES:
+        raise RemoteProtocolError("another survey", field="survey")
     if len(hello.nonce) != NONCE_BYTES:
         raise RemoteProtocolError(f"{len(hello.nonce)} B, expected {NONCE_BYTES}", field="nonce")
 
 
-def challenge(identity: Identity, hello: Hello, nonce: bytes) -> Challenge:
+def challenge(identity: Identity, hello: Hello, attempt: int, nonce: bytes) -> Challenge:
     """The hub's answer to a hello."""
-    return Challenge(nonce, identity.sign(statement(b"challenge", hello, nonce)))
+    said = statement(b"challenge", hello, attempt, nonce)
+    return Challenge(attempt, nonce, identity.sign(said))
 
 
-def prove(identity: Identity, roster: Roster, hello: Hello, challenged: Challenge) -> Proof:
-    """The party's answer to a challenge.
+def check_challenge(roster: Roster, hello: Hello, challenged: Challenge) -> None:
+    """What the party asks of a challenge before it believes the attempt in it.
 
     Raises:
-        RemoteProtocolError: the challenge is not the aggregator's.
+        RemoteProtocolError: it is not the aggregator's, or the attempt cannot be.
     """
-    said = statement(b"challenge", hello, challenged.nonce)
-    if len(challenged.nonce) != NONCE_BYTES or not roster.verify(
-        AGGREGATOR, challenged.signature, said
-    ):
+    attempt, nonce = challenged.attempt, challenged.nonce
+    said = statement(b"challenge", hello, attempt, nonce)
+    if len(nonce) != NONCE_BYTES or not roster.verify(AGGREGATOR, challenged.signature, said):
         raise RemoteProtocolError(
             "the challenge is not signed by the aggregator", field="challenge"
         )
-    return Proof(identity.sign(statement(b"proof", hello, challenged.nonce)))
+    try:
+        check_attempt(attempt)
+    except ValueError as error:
+        raise RemoteProtocolError(str(error), field="challenge") from error
 
 
-def check_proof(roster: Roster, hello: Hello, nonce: bytes, proof: Proof) -> None:
+def prove(identity: Identity, hello: Hello, challenged: Challenge) -> Proof:
+    """The party's answer to a challenge that it has checked."""
+    said = statement(b"proof", hello, challenged.attempt, challenged.nonce)
+    return Proof(identity.sign(said))
+
+
+def check_proof(roster: Roster, hello: Hello, attempt: int, nonce: bytes, proof: Proof) -> None:
     """The hub's last check.
 
     Raises:
         RemoteProtocolError: the proof is not the party's.
     """
-    if not roster.verify(hello.party, proof.signature, statement(b"proof", hello, nonce)):
+    said = statement(b"proof", hello, attempt, nonce)
+    if not roster.verify(hello.party, proof.signature, said):
         raise RemoteProtocolError(f"the proof is not signed by {hello.party!r}", field="proof")
 
 
-def statement(purpose: bytes, hello: Hello, nonce: bytes) -> bytes:
+def statement(purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
     """What one side vouches for: what it does, and all that was said so far."""
-    return b"sottovoce " + purpose + b"\0" + encode((hello, nonce))
+    return b"sottovoce " + purpose + b"\0" + encode((hello, attempt, nonce))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from protocol.errors import RemoteProtocolError
@@ -36,11 +36,16 @@ async def connect_tcp(
     identity: Identity,
     tls: ssl.SSLContext | None = None,
     limits: Limits | None = None,
+    join: Callable[[int], object] | None = None,
 ) -> AsyncGenerator[Link]:
     """A party's link to the aggregator's switch.
 
     Args:
+        charter: of the survey; of which attempt, does not matter with ``join``.
         identity: the party and its key; the roster holds the public part.
+        join: called with the attempt that the aggregator has begun, before this side proves who it
+            is. It raises ``RemoteProtocolError`` to stay away. By default the attempt must be the
+            charter's.
         tls: for TLS, a context of ``transports.tls.client_context``.
 
     Raises:
@@ -50,11 +55,17 @@ async def connect_tcp(
 
     async def enter(connection: Connection) -> None:
         hello = handshake.Hello(
-            handshake.VERSION, charter.session, identity.name, os.urandom(handshake.NONCE_BYTES)
+            handshake.VERSION, charter.survey_id, identity.name, os.urandom(handshake.NONCE_BYTES)
         )
         await say(connection, hello)
         challenge = handshake.decode(handshake.Challenge, await connection.receive())
-        await say(connection, handshake.prove(identity, charter.roster, hello, challenge))
+        handshake.check_challenge(charter.roster, hello, challenge)
+        if join is not None:
+            join(challenge.attempt)
+        elif challenge.attempt != charter.attempt:
+            said = f"{challenge.attempt}, expected {charter.attempt}"
+            raise RemoteProtocolError(said, field="attempt")
+        await say(connection, handshake.prove(identity, hello, challenge))
         handshake.decode(handshake.Welcome, await connection.receive())
         connection.raise_cap(charter.codec.max_envelope)
 
@@ -82,16 +93,16 @@ class TcpHub(ListeningHub):
         charter = self._switch.exchange.charter
         roster = charter.roster
         hello = handshake.decode(handshake.Hello, await connection.receive())
-        handshake.check_hello(hello, charter.session)
+        handshake.check_hello(hello, charter.survey_id)
         if hello.party not in roster or hello.party == AGGREGATOR:
             raise RemoteProtocolError(f"{hello.party!r:.80} is not on the roster", field="party")
         if secured is not None:
             check_peer(secured, hello.party)
         nonce = os.urandom(handshake.NONCE_BYTES)
-        challenge = handshake.challenge(self._identity, hello, nonce)
+        challenge = handshake.challenge(self._identity, hello, charter.attempt, nonce)
         await connection.send([handshake.encode(challenge)])
         proof = handshake.decode(handshake.Proof, await connection.receive())
-        handshake.check_proof(roster, hello, nonce, proof)
+        handshake.check_proof(roster, hello, charter.attempt, nonce, proof)
         return _Party(self._switch, hello.party)
 
 

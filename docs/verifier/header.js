@@ -5,7 +5,7 @@ import { isSoundPoint, unsigned } from "./ed25519.js";
 import { isKinds } from "./kinds.js";
 import { rootOf } from "./merkle.js";
 import { decode, encode, isArray, isBytes, isInt, isList, isText, Malformed, orNil } from "./msgpack.js";
-import { sessionOf } from "./session.js";
+import { isAttempt, sessionOf } from "./session.js";
 import { sha256 } from "./sha256.js";
 
 const isMap = (value) => value instanceof Map;
@@ -15,6 +15,7 @@ const FIELDS = {
   survey: isMap,
   analysis: orNil(isMap),
   nonce: isBytes(16),
+  attempt: isAttempt,
   session: isBytes(32),
   roster: isList(isArray(isText(), isBytes(32))),
   kinds: isKinds,
@@ -55,6 +56,7 @@ export function parseHeader(bytes) {
   const header = Object.fromEntries(fields);
   checkRoster(header.roster);
   const terms = sha256(encode(TERMS.map((name) => header[name])));
-  must(same(header.session, sessionOf(terms, rosterRoot(header.roster), header.roster.length)), "another session follows");
+  const { roster, attempt } = header;
+  must(same(header.session, sessionOf(terms, rosterRoot(roster), roster.length, attempt)), "another session follows");
   return header;
 }

@@ -16,7 +16,7 @@ const isName = isText(255);
 const isShown = isArray(isCount, isBytes(16), isAny, isList(isHash));
 const isHead = isArray(isCount, isHash, isBytes(64));
 const isReceipt = isArray(
-  isText(), isHash, isCount, isCount, isList(isHash), isHash, isList(isArray(isShown, isShown)), orNil(isHead), isList(isHash),
+  isText(), isHash, isCount, isCount, isList(isHash), isHash, isCount, isList(isArray(isShown, isShown)), orNil(isHead), isList(isHash),
 );
 const isSent = isArray((name) => name === "Sent", isCount, isAny);
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isAny);
@@ -46,13 +46,13 @@ export function parseReceipt(bytes) {
   if (!same(bytes.subarray(0, MAGIC.length), MAGIC)) throw new Malformed("not a receipt");
   const fields = decode(bytes.subarray(MAGIC.length));
   if (!isReceipt(fields)) throw new Malformed("malformed receipt");
-  const [party, key, place, members, roster, terms, counted, head, path] = fields;
+  const [party, key, place, members, roster, terms, attempt, counted, head, path] = fields;
   const reports = counted.map(([report, closing]) => {
     const said = envelopeOf(closing);
     const isClosing = said?.from === "aggregator" && said.to === "record" && said.kind === "Closed";
     return { report, closing, said: envelopeOf(report), envelope: said, closed: isClosing ? read(said.body, isClosed) : null };
   });
-  return { party, key, place, members, roster, terms, reports, head, path };
+  return { party, key, place, members, roster, terms, attempt, reports, head, path };
 }
 
 function isIn([index, salt, content, path], checkpoint) {
@@ -93,9 +93,10 @@ async function headHolds({ party, key, reports, head, path }, session) {
 
 /** Why a receipt does not hold with a checkpoint, in words; empty if it does. */
 export async function problemsOf(receipt, checkpoint) {
-  const { party, key, place, members, roster, terms, reports } = receipt;
+  const { party, key, place, members, roster, terms, attempt, reports } = receipt;
   const root = rootFrom(new Map([[BigInt(place), leafHash(concat(key, utf8(party)))]]), BigInt(members), roster);
   const { session } = checkpoint;
+  const own = root && sessionOf(terms, root, members, attempt);
   const isOfSession = (envelope) => envelope !== null && same(envelope.session, session);
   const topics = new Set(reports.map(({ closed }) => closed && JSON.stringify([closed[0], String(closed[1])])));
   const checks = [
@@ -108,7 +109,7 @@ export async function problemsOf(receipt, checkpoint) {
       reports.every(({ said, envelope }) => isOfSession(said) && isOfSession(envelope)),
       "the receipt is of another session than the checkpoint",
     ],
-    [root !== null && same(sessionOf(terms, root, members), session), "the party, its key or the terms are not those of the session"],
+    [own !== null && same(own, session), "the party, its key, the terms or the attempt are not those of the session"],
     [place > 0, "the receipt is for the aggregator, which has no reports"],
     [reports.length > 0, "the receipt is empty: expected at least one report"],
     [reports.every((each) => isCounted(receipt, each)), "a report was not counted"],

@@ -11,34 +11,39 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.estimators.analysis import Analysis
 from protocol.messages import NONCE_BYTES
 from protocol.session.roster import Roster
-from protocol.session.terms import session_of, terms_of
+from protocol.session.terms import MOST_ATTEMPTS, check_attempt, session_of, survey_id_of, terms_of
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.limits import check_respondents
 from protocol.wire.codec import Codec
 
 
 class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is asked and how, what was announced, and who takes part: the session's id binds it.
+    """What is asked and how, what was announced, who takes part, and the attempt.
+
+    The session's id binds all of it.
 
     Args:
         variant: the protocol.
         roster: the members.
         nonce: 16 bytes that set this session apart from others of the same terms.
         analysis: what was announced of the analysis; None if nothing was.
+        attempt: how many times the aggregator has begun the survey, this time included.
 
     Raises:
-        ValueError: more respondents than can be counted, a nonce of another length, or an analysis
-            that cannot be one of this survey.
+        ValueError: more respondents than can be counted, a nonce of another length, an analysis
+            that cannot be one of this survey, or an attempt that cannot be.
     """
 
     variant: Variant
     roster: Roster
     nonce: bytes = bytes(NONCE_BYTES)
     analysis: Analysis | None = None
+    attempt: int = 1
 
     def __post_init__(self) -> None:
         if len(self.nonce) != NONCE_BYTES:
             raise ValueError(f"nonce of {len(self.nonce)} bytes: expected {NONCE_BYTES}")
+        check_attempt(self.attempt)
         check_respondents(len(self.roster.parties), self.variant.max_records)
         if self.analysis is not None:
             self.analysis.check(self.variant.survey)
@@ -64,9 +69,27 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @functools.cached_property
+    def survey_id(self) -> bytes:
+        """The survey's id, 32 bytes: it is that of no other terms and no other roster."""
+        return survey_id_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
+
+    @functools.cached_property
     def session(self) -> bytes:
-        """The session's id, 32 bytes: it is that of no other terms and no other roster."""
-        return session_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
+        """The session's id, 32 bytes: it is that of no other survey and no other attempt."""
+        return session_of(self.survey_id, self.attempt)
+
+    def again(self, attempt: int) -> Charter:
+        """The charter of another attempt at this survey.
+
+        Raises:
+            ValueError: the attempt is not from 1 to ``MOST_ATTEMPTS``.
+        """
+        return msgspec.structs.replace(self, attempt=attempt)
+
+    def attempt_of(self, session: bytes) -> int | None:
+        """Which attempt at this survey has this session's id; None if none has."""
+        attempts = range(1, MOST_ATTEMPTS + 1)
+        return next((n for n in attempts if session_of(self.survey_id, n) == session), None)
 
     @functools.cached_property
     def codec(self) -> Codec:

@@ -1,4 +1,4 @@
-"""What a session's id binds: what was agreed before the first message, and by whom."""
+"""What a session's id binds: what was agreed before the first message, by whom, and the attempt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import msgspec
 from protocol.wire.schemas import KindSchema
 
 SESSION_PURPOSE = b"sottovoce session 2\0"
-"""What is hashed to a session's id begins with it."""
+"""What is hashed to the id of a survey's first attempt begins with it."""
+
+ATTEMPT_PURPOSE = b"sottovoce attempt 1\0"
+"""What is hashed to the id of a later attempt begins with it."""
+
+MOST_ATTEMPTS = 100
+"""The most attempts at one survey: folders of parties and witnesses hold something of each."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -35,8 +41,8 @@ def terms_of(
     return hashlib.sha256(_encode(terms)).digest()
 
 
-def session_of(*, terms: bytes, roster: bytes, members: int) -> bytes:
-    """The id of a session, 32 bytes.
+def survey_id_of(*, terms: bytes, roster: bytes, members: int) -> bytes:
+    """The id of a survey, 32 bytes: that of the session which is its first attempt.
 
     Args:
         terms: their hash.
@@ -44,3 +50,25 @@ def session_of(*, terms: bytes, roster: bytes, members: int) -> bytes:
         members: how many the roster has, the aggregator included.
     """
     return hashlib.sha256(SESSION_PURPOSE + _encode((terms, roster, members))).digest()
+
+
+def session_of(survey_id: bytes, attempt: int) -> bytes:
+    """The id of the session that is an attempt at a survey, 32 bytes.
+
+    Raises:
+        ValueError: the attempt is not from 1 to ``MOST_ATTEMPTS``.
+    """
+    check_attempt(attempt)
+    if attempt == 1:
+        return survey_id
+    return hashlib.sha256(ATTEMPT_PURPOSE + _encode((survey_id, attempt))).digest()
+
+
+def check_attempt(attempt: int) -> None:
+    """Refuse an attempt that cannot be.
+
+    Raises:
+        ValueError: it is not from 1 to ``MOST_ATTEMPTS``.
+    """
+    if not 1 <= attempt <= MOST_ATTEMPTS:
+        raise ValueError(f"attempt {attempt}: expected 1 to {MOST_ATTEMPTS}")

@@ -24,7 +24,7 @@ from protocol.messages import (
     party_id,
 )
 from protocol.session.roster import check_keys, roster_leaf
-from protocol.session.terms import session_of, terms_of
+from protocol.session.terms import MOST_ATTEMPTS, session_of, survey_id_of, terms_of
 from protocol.wire.canonical import canonical
 from protocol.wire.schemas import KindSchema, problem_of, schema_of
 
@@ -64,8 +64,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         parameters: its public parameters, as plain values.
         survey: the survey, as plain values.
         analysis: what was announced of the analysis, as plain values; None if nothing was.
-        nonce: 16 bytes that set the session apart from others of the same terms.
-        session: its id, which follows from the above, the roster and the kinds.
+        nonce: 16 bytes that set the survey apart from others of the same terms.
+        attempt: how many times the aggregator has begun the survey, this time included.
+        session: the session's id, which follows from the above, the roster and the kinds.
         roster: (id, public key of 32 bytes) of each member, the aggregator first.
         kinds: every kind of message that may occur, the kernel's included, and what it looks like.
         recording: what is recorded; ``"full"`` is everything.
@@ -79,6 +80,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     survey: dict[str, Any]
     analysis: dict[str, Any] | None
     nonce: bytes
+    attempt: int
     session: bytes
     roster: tuple[tuple[PartyId, bytes], ...]
     kinds: Annotated[tuple[KindSchema, ...], msgspec.Meta(max_length=MAX_KINDS)]
@@ -243,6 +245,10 @@ def problems_of(header: Header) -> tuple[str, ...]:
             len(header.nonce) == NONCE_BYTES,
             f"nonce of {len(header.nonce)} bytes, expected {NONCE_BYTES}",
         ),
+        (
+            1 <= header.attempt <= MOST_ATTEMPTS,
+            f"attempt {header.attempt}, expected 1 to {MOST_ATTEMPTS}",
+        ),
         (names[:1] == [AGGREGATOR], "the aggregator is not the first of the roster"),
         (len(set(names)) == len(names), "a member of the roster occurs twice"),
         (all(map(_is_party_id, names)), "a member of the roster has an invalid id"),
@@ -257,14 +263,19 @@ def problems_of(header: Header) -> tuple[str, ...]:
     )
     problems = tuple(problem for sound, problem in checks if not sound)
     if not problems and header.session != expected_session(header):
-        return ("the session is not that of the terms and the roster",)
+        return ("the session is not that of the terms, the roster and the attempt",)
     return problems
 
 
 def expected_session(header: Header) -> bytes:
-    """The session's id that follows from the rest of a header, 32 bytes."""
+    """The session's id that follows from the rest of a header, 32 bytes.
+
+    Raises:
+        ValueError: the attempt is out of range.
+    """
     root = root_of(roster_leaf(name, key) for name, key in header.roster)
-    return session_of(terms=header.terms, roster=root, members=len(header.roster))
+    survey = survey_id_of(terms=header.terms, roster=root, members=len(header.roster))
+    return session_of(survey, header.attempt)
 
 
 def _plain(header: Header) -> bool:

@@ -36,6 +36,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             roster=Roster(header.roster),
             nonce=header.nonce,
             analysis=_analysis_of(header),
+            attempt=header.attempt,
         )
         # Made here, for hostile parameters may not fit together.
         codec = charter.codec
@@ -55,7 +56,8 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         )
     if charter.session != header.session:
         raise SurveyError(
-            f"the header's session {header.session.hex()} is not that of its terms and roster"
+            f"the header's session {header.session.hex()} is not that of its terms, roster "
+            f"and attempt"
         )
     return charter
 
@@ -75,6 +77,7 @@ def header_of(
         survey=survey,
         analysis=charter.announced,
         nonce=charter.nonce,
+        attempt=charter.attempt,
         session=charter.session,
         roster=charter.roster.members,
         kinds=charter.codec.schemas,

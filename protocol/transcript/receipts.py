@@ -23,7 +23,7 @@ from protocol.session.closings import counts
 from protocol.session.heads import head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
-from protocol.session.terms import session_of
+from protocol.session.terms import MOST_ATTEMPTS, session_of, survey_id_of
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Hash, Item, Sent, decode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
@@ -131,6 +131,7 @@ class Receipt(
         members: how many the roster has, the aggregator included.
         roster: the inclusion proof of its id and key in the roster's tree.
         terms: the hash of what was agreed (``protocol.session.terms``).
+        attempt: at the survey.
         counted: its reports, and where they were counted.
         head: its signature of all it said; None without one.
         path: with a head, the joint path of the reports' envelopes in the tree that it signs.
@@ -142,6 +143,7 @@ class Receipt(
     members: Count
     roster: tuple[Hash, ...]
     terms: Hash
+    attempt: Count
     counted: tuple[Counted, ...]
     head: SignedHead | None
     path: tuple[Hash, ...]
@@ -151,12 +153,13 @@ class Receipt(
 
     @property
     def session(self) -> bytes:
-        """The id of the session with these terms and this roster; empty if no roster fits."""
+        """The id of the session of these terms, roster and attempt; empty if there is none."""
         leaf = leaf_hash(roster_leaf(self.party, self.key))
         root = joint_root({self.place: leaf}, count=self.members, path=self.roster)
-        if root is None:
+        if root is None or not 1 <= self.attempt <= MOST_ATTEMPTS:
             return b""
-        return session_of(terms=self.terms, roster=root, members=self.members)
+        survey = survey_id_of(terms=self.terms, roster=root, members=self.members)
+        return session_of(survey, self.attempt)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -212,7 +215,7 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
         ),
         (
             receipt.session == checkpoint.session,
-            "the party, its key or the terms are not those of the session",
+            "the party, its key, the terms or the attempt are not those of the session",
         ),
         (receipt.place > 0, "the receipt is for the aggregator, which has no reports"),
         (bool(counted), "the receipt is empty: expected at least one report"),

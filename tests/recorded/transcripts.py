@@ -47,6 +47,7 @@ HEADER = agreed(
         survey={"attributes": [{"name": "smokes", "categories": ["no", "yes"]}]},
         analysis=None,
         nonce=bytes(range(16)),
+        attempt=1,
         session=b"",
         roster=ROSTER,
         kinds=described("Ask", "Report"),

@@ -167,7 +167,7 @@ def test_a_survey_among_processes(tmp_path: Path) -> None:
         (impostor / "plan.json").write_text(json.dumps(plan))
         intruder = start(ANSWER, impostor, "party-1", port, [[0, 0]])
         processes.append(intruder)
-        assert finish(intruder) == ["refused: session: another session"]
+        assert finish(intruder) == ["refused: survey: another survey"]
         parties = {
             name: start(ANSWER, tmp_path, name, port, held.codes.tolist())
             for name, held in where.holdings.items()
@@ -189,4 +189,4 @@ def test_a_survey_among_processes(tmp_path: Path) -> None:
     assert verification.intact
     assert verification.undelivered == 0
     reasons = [entry.reason for entry in TranscriptReader(content) if isinstance(entry, Refused)]
-    assert reasons == ["session: another session"]
+    assert reasons == ["survey: another survey"]

@@ -140,7 +140,7 @@ async def test_a_worker_with_another_key() -> None:
 
 async def test_a_proof_by_another_key() -> None:
     async with listening() as (post, shard, hub, port):
-        hello = handshake.Hello(VERSION, post.charter.session, shard.name, bytes(32))
+        hello = handshake.Hello(VERSION, post.charter.survey_id, shard.name, bytes(32))
         async with await trio.open_tcp_stream(LOOPBACK, port) as wire:
             await wire.send_all(framed(handshake.encode(hello)))
             challenge = handshake.decode(handshake.Challenge, (await wire.receive_some())[4:])
@@ -160,8 +160,8 @@ async def test_an_unknown_worker() -> None:
 async def test_another_session() -> None:
     async with listening() as (post, shard, hub, port):
         other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
-        assert "another session" in await enter(port, shard, charter=other)
-        assert "another session" in await recorded(post, hub)
+        assert "another survey" in await enter(port, shard, charter=other)
+        assert "another survey" in await recorded(post, hub)
 
 
 async def test_a_party_is_no_worker() -> None:

@@ -139,13 +139,13 @@ async def test_a_wrong_identity_key() -> None:
 async def test_another_session() -> None:
     async with listening() as (post, hub):
         other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
-        assert "another session" in await enter(hub, charter=other)
-        assert "another session" in await recorded(post, hub)
+        assert "another survey" in await enter(hub, charter=other)
+        assert "another survey" in await recorded(post, hub)
 
 
 async def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening() as (post, hub):
-        hello = handshake.Hello("sottovoce/0", post.charter.session, A, bytes(32))
+        hello = handshake.Hello("sottovoce/0", post.charter.survey_id, A, bytes(32))
         async with await trio.open_tcp_stream(LOOPBACK, hub.port) as wire:
             await wire.send_all(framed(handshake.encode(hello)))
             answer = await wire.receive_some()

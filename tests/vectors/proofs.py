@@ -197,6 +197,7 @@ def consistency() -> Iterator[Case]:
 def evidence() -> Iterator[Case]:
     record = survey()
     key, session = AGGREGATOR.key, record.session
+    again = Transcript(attempt=2).session
 
     def of(
         name: str, holds: bool, /, one: bytes, two: bytes, by: Member = AGGREGATOR, **other: Any
@@ -251,6 +252,18 @@ def evidence() -> Iterator[Case]:
             "heads of different sessions",
             head(),
             head_statement(bytes(32), "ann", 3, roots[2], roots[1]),
+            ANN,
+        ),
+        (
+            "checkpoints of two attempts",
+            one,
+            record.text(session=again, root=sha256(b"fork")).encode(),
+            AGGREGATOR,
+        ),
+        (
+            "heads of two attempts",
+            head(),
+            head_statement(again, "ann", 3, roots[2], roots[1]),
             ANN,
         ),
         ("a head with a byte more", head(), head() + b"\0", ANN),
@@ -335,6 +348,7 @@ class Receipt:
             "members": len(record.roster),
             "roster": path_of(place, roster_leaves(record.roster)),
             "terms": terms_of(record.fields),
+            "attempt": record.fields["attempt"],
             "counted": [[shown(record, each, self.size) for each in pair] for pair in counted],
             "head": record.heads[name] if headed else None,
             "path": joint_path(before, reports) if headed else [],
@@ -442,6 +456,11 @@ def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]
         ("a roster's proof too long", {"roster": [*fields["roster"], wrong]}),
         ("other terms", {"terms": wrong}),
         ("terms of 31 bytes", {"terms": wrong[:31]}),
+        ("another attempt", {"attempt": 2}),
+        ("attempt 0", {"attempt": 0}),
+        ("attempt 101", {"attempt": 101}),
+        ("attempt 2**63", {"attempt": 2**63}),
+        ("no attempt", {"attempt": None}),
         ("no report", {"counted": [], "head": None, "path": []}),
         ("no report, and a head", {"counted": []}),
         ("a report twice", {"counted": [first, first]}),

@@ -205,7 +205,8 @@ def roster_leaves(roster: Iterable[Any]) -> list[bytes]:
 def session_of(fields: dict[str, Any]) -> bytes:
     root = tree_hash(roster_leaves(fields["roster"]))
     bound = packed([terms_of(fields), root, len(fields["roster"])])
-    return sha256(b"sottovoce session 2\0" + bound)
+    survey, attempt = sha256(b"sottovoce session 2\0" + bound), fields["attempt"]
+    return survey if attempt == 1 else sha256(ATTEMPT + packed([survey, attempt]))
 
 
 MOST = 256
@@ -213,6 +214,7 @@ MOST = 256
 
 _OCTETS, _TEXT = ["bytes", 0, None], ["str", 0, None]
 HEAD = b"sottovoce head 2\0"
+ATTEMPT = b"sottovoce attempt 1\0"
 SIGNED = "session", "sender", "count", "said", "heard"
 _NUMBER = ["int", 0, 2**63 - 1]
 _PAIR = ["struct", [["0", _NUMBER], ["1", _NUMBER]]]
@@ -262,6 +264,7 @@ class Transcript:
             "survey": {"attributes": [["smoker", ["no", "yes"]]]},
             "analysis": None,
             "nonce": some("nonce", 16),
+            "attempt": 1,
             "session": b"",
             "roster": [[member.name, member.key] for member in members],
             "kinds": KINDS,

@@ -52,6 +52,7 @@ from tests.vectors.recording import (
     point_of,
     raw_block,
     repeat_block,
+    session_of,
     signature_line,
     verifier_key,
 )
@@ -272,6 +273,7 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "survey": [None, []],
     "analysis": [[], "x", False],
     "nonce": [None, "x" * 16, [0] * 16],
+    "attempt": [None, "1", 1.0, True, [], 0, -1, 101, 2**63],
     "session": [None, "x" * 32],
     "roster": [None, {"aggregator": AGGREGATOR.key}],
     "kinds": [None, "Closed", {}, [], ["Closed", "Declined", "Left", "Head"]],
@@ -322,6 +324,7 @@ def sessions() -> Iterator[Case]:
         ("survey", {}),
         ("analysis", {}),
         ("nonce", bytes(16)),
+        ("attempt", 2),
         ("kinds", [*KINDS, ["More", 1, []]]),
         ("roster", fields["roster"][:-1]),
     ):
@@ -330,6 +333,14 @@ def sessions() -> Iterator[Case]:
     for name, value in (("seed", 7), ("transport", None), ("program", "")):
         record = opened(**{name: value, "session": fields["session"]})
         yield sound(f"session of another {name}, which it does not bind", ended(record))
+    for attempt in (2, 100):
+        yield sound(f"of attempt {attempt}", sealed(opened(attempt=attempt)))
+    for name, session in (
+        ("that is the first attempt's", fields["session"]),
+        ("of another attempt", session_of(fields | {"attempt": 3})),
+    ):
+        record = opened(attempt=2, session=session)
+        yield broken(f"attempt 2 with a session {name}", record, "header")
     turned = [fields["roster"][0], *fields["roster"][:0:-1]]
     record = opened(roster=turned, session=fields["session"])
     yield broken("session of another order of the roster", record, "header")

@@ -109,7 +109,11 @@ def agreed(forgery: Forgery) -> None:
     terms = pack([header[name] for name in names], order="deterministic")
     root = tree_hash([key + name.encode() for name, key in header["roster"]])
     bound = pack([hashlib.sha256(terms).digest(), root, len(header["roster"])])
-    session = header["session"] = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
+    session = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
+    if header["attempt"] != 1:
+        again = pack([session, header["attempt"]])
+        session = hashlib.sha256(b"sottovoce attempt 1\0" + again).digest()
+    header["session"] = session
     forgery.notes.clear()
     forgery.entries = [e for e in forgery.entries if e[0] != "Sent" or e[2][4] != "Head"]
     for entry in forgery.entries:

@@ -64,17 +64,18 @@ class ShardHub(ListeningHub):
 
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
         hello = handshake.decode(handshake.Hello, await connection.receive())
-        handshake.check_hello(hello, self._switch.exchange.charter.session, VERSION)
+        charter = self._switch.exchange.charter
+        handshake.check_hello(hello, charter.survey_id, VERSION)
         caller = self._callers.get(hello.party)
         if caller is None:
             raise RemoteProtocolError(f"{hello.party!r:.80} is not a worker", field="party")
         if secured is not None:
             check_peer(secured, hello.party)
         nonce = os.urandom(handshake.NONCE_BYTES)
-        challenged = challenge(caller.shard.key, hello, nonce)
+        challenged = challenge(caller.shard.key, hello, charter.attempt, nonce)
         await connection.send([handshake.encode(challenged)])
         proof = handshake.decode(handshake.Proof, await connection.receive())
-        check_proof(caller.shard.key, hello, nonce, proof)
+        check_proof(caller.shard.key, hello, charter.attempt, nonce, proof)
         return caller
 
 

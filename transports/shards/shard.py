@@ -71,9 +71,9 @@ class Admitted(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_un
     room: int
 
 
-def challenge(key: bytes, hello: Hello, nonce: bytes) -> Challenge:
+def challenge(key: bytes, hello: Hello, attempt: int, nonce: bytes) -> Challenge:
     """The hub's answer to a hello."""
-    return Challenge(nonce, _sealed(key, b"challenge", hello, nonce))
+    return Challenge(attempt, nonce, _sealed(key, b"challenge", hello, attempt, nonce))
 
 
 def prove(key: bytes, hello: Hello, challenged: Challenge) -> Proof:
@@ -82,21 +82,22 @@ def prove(key: bytes, hello: Hello, challenged: Challenge) -> Proof:
     Raises:
         RemoteProtocolError: the challenge is not of the hub that made the key.
     """
-    expected = _sealed(key, b"challenge", hello, challenged.nonce)
+    attempt, nonce = challenged.attempt, challenged.nonce
+    expected = _sealed(key, b"challenge", hello, attempt, nonce)
     if len(challenged.nonce) != NONCE_BYTES or not hmac.compare_digest(
         challenged.signature, expected
     ):
         raise RemoteProtocolError("the challenge was made with another key", field="challenge")
-    return Proof(_sealed(key, b"proof", hello, challenged.nonce))
+    return Proof(_sealed(key, b"proof", hello, attempt, nonce))
 
 
-def check_proof(key: bytes, hello: Hello, nonce: bytes, proof: Proof) -> None:
+def check_proof(key: bytes, hello: Hello, attempt: int, nonce: bytes, proof: Proof) -> None:
     """The hub's last check.
 
     Raises:
         RemoteProtocolError: the proof was made with another key.
     """
-    if not hmac.compare_digest(proof.signature, _sealed(key, b"proof", hello, nonce)):
+    if not hmac.compare_digest(proof.signature, _sealed(key, b"proof", hello, attempt, nonce)):
         raise RemoteProtocolError("the proof was made with another key", field="proof")
 
 
@@ -111,5 +112,5 @@ def place_of(payload: bytes) -> int:
     return int.from_bytes(payload[:PLACE_BYTES], "big")
 
 
-def _sealed(key: bytes, purpose: bytes, hello: Hello, nonce: bytes) -> bytes:
-    return hmac.digest(key, statement(purpose, hello, nonce), hashlib.sha256)
+def _sealed(key: bytes, purpose: bytes, hello: Hello, attempt: int, nonce: bytes) -> bytes:
+    return hmac.digest(key, statement(purpose, hello, attempt, nonce), hashlib.sha256)

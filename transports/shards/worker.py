@@ -252,7 +252,7 @@ async def connect_shard(
 
     async def enter(connection: Connection) -> int:
         nonce = os.urandom(handshake.NONCE_BYTES)
-        hello = handshake.Hello(VERSION, charter.session, shard.name, nonce)
+        hello = handshake.Hello(VERSION, charter.survey_id, shard.name, nonce)
         await say(connection, hello)
         challenged = handshake.decode(handshake.Challenge, await connection.receive())
         await say(connection, prove(shard.key, hello, challenged))

@@ -201,6 +201,7 @@ class _Reading:
             members=len(roster),
             roster=inclusion_path(roster.leaves, place),
             terms=terms,
+            attempt=self._charter.attempt,
             counted=tuple(
                 Counted(shown(*report[1:]), shown(*self._closed[topic]))
                 for topic, report in counted.items()

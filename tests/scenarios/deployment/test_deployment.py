@@ -333,7 +333,7 @@ def test_another_question_is_of_another_session(
         said = python(
             "-m", "scenarios", "answer", keys / "anna", "--connect", where, "--records", rows
         )
-        assert complaint(said).endswith(": refused: session: another session")
+        assert complaint(said).endswith(": refused: survey: another survey")
 
 
 def test_an_interrupt_while_waiting(keys: Path, tmp_path: Path) -> None:
