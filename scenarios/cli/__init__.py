@@ -41,6 +41,7 @@ COMMANDS = {
     "keys": Place("survey", "Make keys and certificates for a survey."),
     "list": Place("run", "List the scenarios and their parameters.", "list_"),
     "prove": Place("receipts", "Write a receipt: a party's reports are counted."),
+    "rehearse": Place("survey", "Hold a survey among processes of this machine."),
     "query": Place("inspect", "Query a transcript in SQL."),
     "run": Place("run", "Run a scenario, a built-in one or one of your own."),
     "show": Place("inspect", "Show who said what to whom."),

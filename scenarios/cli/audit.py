@@ -158,7 +158,9 @@ def audit(
     if trail is not None and trail not in charter.roster:
         raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
     published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
-    disclosed = list(disclosures(charter, seed=header.seed, folders=members, records=records))
+    disclosed = list(
+        disclosures(charter, seed=header.seed, folders=members, records=records, variant=variant)
+    )
     judged, rounds = judge(
         opened,
         cls,

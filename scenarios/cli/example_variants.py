@@ -12,15 +12,14 @@ import msgspec
 import numpy as np
 
 from protocol.errors import SurveyError
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
 from scenarios.errors import UsageError
-from scenarios.running.names import parameter_hint
-from scenarios.running.parameters import parameters_checked
+from scenarios.running.making import is_enough, make_variant, shorthands
 
 HABITS = Survey(
     "Habits",
@@ -116,7 +115,13 @@ def example(
         given.pop("p", None)
         given.pop("epsilon", None)
     given.update({name: _value(text) for name, text in settings.items()})
-    variant = _made(cls, given, survey)
+    if "p" in shorthands(cls) and not ({"p", "epsilon"} & given.keys() or is_enough(cls, given)):
+        # A user's own variant, made like the built-in ones.
+        given["p"] = 0.6
+    hint = "; --set NAME=VALUE sets one of its parameters"
+    if survey in (HABITS, LIKINGS, NUMBERS):
+        hint += "; --survey FILE gives another survey"
+    variant = make_variant(cls, survey, given, strict=False, hint=hint)
     sizes = np.array(survey.sizes)
     steps = np.arange(respondents)[:, np.newaxis]
     codes = (steps + np.arange(len(sizes))) % sizes
@@ -127,54 +132,6 @@ def _survey_for(cls: type[Variant]) -> Survey:
     if issubclass(cls, NumericMean):
         return NUMBERS
     return LIKINGS if issubclass(cls, KeyValueCollection) else HABITS
-
-
-def _made(cls: type[Variant], given: dict[str, Any], survey: Survey) -> Variant:
-    fields = {info.name for info in msgspec.structs.fields(cls)} - {"survey"}
-    start: dict[str, Any] = {}
-    missing = {
-        info.name
-        for info in msgspec.structs.fields(cls)
-        if info.required and info.name not in given
-    } - {"survey"}
-    makers = {"p": "with_keep", "epsilon": "with_epsilon"}
-    short = next((name for name in makers if name in given and name not in fields), None)
-    if missing and short is None and hasattr(cls, "with_keep") and "p" not in fields:
-        # A user's own variant, made like the built-in ones.
-        short, given = "p", {**given, "p": 0.6}
-    with parameters_checked():
-        if short is not None:
-            maker = getattr(cls, makers[short], None)
-            if maker is None:
-                raise UsageError(_unknown(cls, short, fields))
-            start = parameters_of(maker(survey, _number(short, given.pop(short))))
-        for name in given:
-            if name not in fields:
-                raise UsageError(_unknown(cls, name, fields))
-        values = {**start, **given, "survey": msgspec.to_builtins(survey)}
-        try:
-            return msgspec.convert(values, cls, strict=False)
-        except msgspec.ValidationError as error:
-            hint = (
-                "; --survey FILE gives another survey"
-                if survey in (HABITS, LIKINGS, NUMBERS)
-                else ""
-            )
-            raise UsageError(
-                f"variant {cls.name!r} cannot be made: {error}; --set NAME=VALUE sets one of "
-                f"{', '.join(sorted(fields))}{hint}"
-            ) from error
-
-
-def _unknown(cls: type[Variant], name: str, fields: set[str]) -> str:
-    return f"variant {cls.name!r} has no parameter {name!r}{parameter_hint(name, sorted(fields))}"
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"parameter {name!r} = {value!r}: expected a number") from None
 
 
 def _value(text: str) -> Any:

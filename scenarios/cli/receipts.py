@@ -180,11 +180,13 @@ def check(
         return 0
     content = read_small(receipt)
     if content.startswith(CONSISTENCY):
-        if since is None or checkpoint is None or report is not None or variant is not None:
+        # The variant of a member's folder may be in a file of its own.
+        needless = report is not None or (variant is not None and member is None)
+        if since is None or checkpoint is None or needless:
             raise UsageError("a consistency proof is checked with --since FILE, --checkpoint FILE")
         later = read_checkpoint(checkpoint)
         earlier = read_checkpoint(since)
-        problems, said = _check_consistency(content, receipt, earlier, later, member)
+        problems, said = _check_consistency(content, receipt, earlier, later, member, variant)
     elif since is not None:
         raise UsageError(f"--since: {receipt} is not a consistency proof")
     elif not content.startswith(MAGIC):
@@ -192,9 +194,8 @@ def check(
     elif checkpoint is None:
         raise UsageError("a receipt is checked with --checkpoint FILE")
     else:
-        cls = None if variant is None else find_variant(variant)
         later = read_checkpoint(checkpoint)
-        problems, said = _check_receipt(content, receipt, later, report, cls, member)
+        problems, said = _check_receipt(content, receipt, later, report, variant, member)
     key = later.key.hex()
     if as_json:
         verdict = {"holds": not problems, "problems": problems}
@@ -214,15 +215,16 @@ def _check_receipt(
     path: Path,
     published: SignedCheckpoint,
     report: Path | None,
-    variant: type[Variant] | None,
+    variant: str | None,
     member: Path | None,
 ) -> tuple[list[str], _Said]:
+    cls = None if variant is None else find_variant(variant)
     try:
         receipt = decode_receipt(content)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     problems, said = [*problems_of(receipt, published)], _of_receipt(receipt, published)
-    rounds = [_rounds(each.report.envelope, variant) for each in receipt.counted]
+    rounds = [_rounds(each.report.envelope, cls) for each in receipt.counted]
     for each, found in zip(receipt.counted, rounds, strict=True):
         if found and each.topic is not None and found != {each.topic[1]}:
             hint = "; for your own variant, pass --variant PATH.py:Class" if variant is None else ""
@@ -233,7 +235,7 @@ def _check_receipt(
     if compared is False:
         problems.append(f"{report} is not one of the reports that the receipt is about")
     if member is not None:
-        problems += _not_mine(receipt, published, member)
+        problems += _not_mine(receipt, published, member, variant)
     said.values["compared"] = compared
     return problems, said
 
@@ -244,6 +246,7 @@ def _check_consistency(
     earlier: SignedCheckpoint,
     later: SignedCheckpoint,
     member: Path | None,
+    variant: str | None,
 ) -> tuple[list[str], _Said]:
     try:
         proof = decode_consistency(content)
@@ -253,7 +256,7 @@ def _check_consistency(
     if proof.later.signed != later.signed:
         problems.append("the proof leads to another checkpoint than the one given")
     if member is not None:
-        charter = read_member(member).charter
+        charter = read_member(member, variant).charter
         if later.session != charter.session:
             problems.append("the checkpoints are of another session")
         if later.key != charter.roster.members[0][1]:
@@ -304,8 +307,10 @@ def _classes(base: type[Message]) -> Iterator[type[Message]]:
         yield from _classes(kind)
 
 
-def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path) -> list[str]:
-    mine = read_member(folder)
+def _not_mine(
+    receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path, variant: str | None
+) -> list[str]:
+    mine = read_member(folder, variant)
     roster, name = mine.charter.roster, receipt.party
     checks = (
         (checkpoint.session == mine.charter.session, "the checkpoint is of another session"),

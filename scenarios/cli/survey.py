@@ -33,6 +33,12 @@ from scenarios.running.outcomes import Outcome
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
 
 _folder = click.argument("folder", type=FOLDER)
+_variant = click.option(
+    "--variant",
+    metavar="PATH.py:Class",
+    help="The variant's file and class, where the survey's is not a built-in one: it must be the "
+    "very file that the charter pins.",
+)
 
 
 @click.command()
@@ -74,9 +80,10 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
         width = len(str(count))
         parties = tuple(f"party-{i:0{width}}" for i in range(1, count + 1))
     read: Plan = read_plan(plan)
-    made = make_keys(read, parties, out, days=days)
-    click.echo(f"{made} folders in {out}; each holds one member's private key")
-    charter = read_member(out / AGGREGATOR).charter
+    charter = make_keys(read, parties, out, days=days)
+    click.echo(f"{len(charter.roster)} folders in {out}; each holds one member's private key")
+    if read.pin is not None:
+        click.echo(f"every member takes {read.pin.name} in a file with SHA-256 {read.pin.digest}")
     origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
     if charter.analysis is not None:
         click.echo(printable(f"announced: {described(charter.analysis)}"))
@@ -85,6 +92,7 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
 
 @click.command()
 @_folder
+@_variant
 @click.option(
     "--listen",
     metavar="HOST:PORT",
@@ -118,6 +126,7 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
 @json_option
 def aggregate(
     folder: Path,
+    variant: str | None,
     listen: str,
     out: Path,
     force: bool,
@@ -136,7 +145,7 @@ def aggregate(
     needed = len(asked) if witnesses is None else witnesses
     if needed > len(asked):
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
-    member: Member = read_member(folder)
+    member: Member = read_member(folder, variant)
     host, port = _address(listen)
     check_aggregator(member)
     clear(out, force=force)
@@ -171,6 +180,7 @@ def aggregate(
 
 @click.command()
 @_folder
+@_variant
 @click.option(
     "--connect",
     metavar="HOST:PORT",
@@ -189,15 +199,74 @@ def aggregate(
     help="The most epsilon, in nats, to spend on each respondent: the party declines to answer if "
     "asked for more. By default it is unlimited.",
 )
-def answer(folder: Path, connect: str, records: Path, budget: float | None) -> int:
+def answer(
+    folder: Path, variant: str | None, connect: str, records: Path, budget: float | None
+) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
     host, port = _address(connect)
-    member: Member = read_member(folder)
+    member: Member = read_member(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
     ending, spent = answer_survey(member, host=host, port=port, records=records, budget=budget)
     click.echo(f"{ending}; epsilon {spent:.6g} spent per respondent")
     return 0 if ending == "done" else 1
+
+
+@click.command()
+@click.argument("plan", type=FILE)
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, exists=True),
+    required=True,
+    help="A CSV file, spread evenly over the parties; or a folder with a CSV file for each party, "
+    "named like it.",
+)
+@click.option(
+    "--parties",
+    type=click.IntRange(1, 500),
+    metavar="N",
+    help="Over how many parties the records of a file are spread.",
+)
+@click.option(
+    "--out",
+    type=FOLDER,
+    required=True,
+    help="The folder, new or empty, for the members' folders, their records and the result.",
+)
+@click.option(
+    "--kill",
+    type=click.Choice(["party"]),
+    help="Kill a party once it has heard something, and start it again.",
+)
+@json_option
+def rehearse(
+    plan: Path,
+    records: Path,
+    parties: int | None,
+    out: Path,
+    kill: str | None,
+    as_json: bool,
+) -> int:
+    """Hold the survey of PLAN on this machine, every member a process of its own, over TLS.
+
+    It prints what 'sottovoce aggregate' prints. Exit 0 if all parties ended well.
+    """
+    from scenarios.deployment.rehearsing import rehearse as held_by_processes
+    from scenarios.deployment.rehearsing import split_records
+
+    read = read_plan(plan)
+    rehearsed = held_by_processes(
+        read,
+        split_records(records, read, parties),
+        out,
+        kill=kill,
+        as_json=as_json,
+        hear=lambda line: click.echo(printable(line), err=True),
+    )
+    click.echo(rehearsed.said, nl=False)
+    for name, ending in rehearsed.endings.items():
+        click.echo(printable(f"{name}: {ending}"), err=True)
+    return rehearsed.code or (1 if rehearsed.endings else 0)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -16,7 +16,12 @@ from scenarios.errors import UsageError
 
 
 def disclosures(
-    charter: Charter, *, seed: int | None, folders: Sequence[Path], records: Sequence[str]
+    charter: Charter,
+    *,
+    seed: int | None,
+    folders: Sequence[Path],
+    records: Sequence[str],
+    variant: str | None,
 ) -> Iterator[Disclosure]:
     """Members' keys, randomness and records.
 
@@ -25,6 +30,7 @@ def disclosures(
         seed: of the transcript, if it is a simulation's.
         folders: of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.
+        variant: ``PATH.py:Class``, where the variant is not a built-in one.
 
     Raises:
         UsageError: a file is missing, or what is given does not belong together.
@@ -47,15 +53,18 @@ def disclosures(
         except SurveyError as error:
             raise UsageError(f"{everybody}: {error}") from error
         return
-    yield from _of_folders(charter, folders, by_party)
+    yield from _of_folders(charter, folders, by_party, variant)
 
 
 def _of_folders(
-    charter: Charter, folders: Sequence[Path], records: Mapping[PartyId, Path]
+    charter: Charter,
+    folders: Sequence[Path],
+    records: Mapping[PartyId, Path],
+    variant: str | None,
 ) -> Iterator[Disclosure]:
     unused = dict(records)
     for folder in folders:
-        member = read_member(folder)
+        member = read_member(folder, variant)
         name = member.identity.name
         if member.charter.session != charter.session or member.charter.roster != charter.roster:
             raise UsageError(f"{folder}: belongs to another survey than the transcript")

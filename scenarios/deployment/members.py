@@ -28,9 +28,10 @@ from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, NONCE_BYTES, PartyId, party_id
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
-from protocol.session.variant import build, parameters_of
+from protocol.session.variant import Variant, build, parameters_of
 from protocol.transcript.entries import MAX_BODY
 from protocol.wire.codec import Codec
+from scenarios.deployment.own_variant import Pin, own_variant
 from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
 from scenarios.files.writing import (
@@ -53,11 +54,25 @@ survey: without it the log could not be begun again."""
 
 class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variant: str
+    pin: Pin | None
     parameters: dict[str, Any]
     survey: dict[str, Any]
     analysis: Analysis | None
     nonce: Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
     roster: tuple[tuple[PartyId, bytes], ...]
+
+    def charter(self, variant: Variant) -> Charter:
+        """The charter of this variant.
+
+        Raises:
+            ValueError: a roster or an analysis that cannot be.
+        """
+        return Charter(
+            variant=variant,
+            roster=Roster(self.roster),
+            nonce=self.nonce if self.pin is None else self.pin.bind(self.nonce),
+            analysis=self.analysis,
+        )
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +83,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity
 
 
-def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> int:
+def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> Charter:
     """Make every member's private folder: charter, authority, certificate and identity key.
 
     Whoever runs this holds all private keys until they are handed out.
@@ -80,7 +95,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         days: how long the certificates are valid.
 
     Returns:
-        The number of members.
+        What every folder says.
 
     Raises:
         UsageError: an invalid or repeated name, messages too large for a transcript, or a folder
@@ -94,22 +109,23 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         raise UsageError(str(error)) from error
     if len(set(names)) != len(names):
         raise UsageError("parties: expected distinct names, other than the aggregator's")
-    if plan.quorum is not None and plan.quorum >= len(names):
+    variant = plan.variant
+    if variant.quorum is not None and variant.quorum >= len(names):
         raise UsageError(
-            f"quorum = {plan.quorum}: expected at most {len(names) - 1}, the number of parties"
+            f"quorum = {variant.quorum}: expected at most {len(names) - 1}, the number of parties"
         )
-    variant = plan.build()
     size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
     if size > MAX_BODY:
         raise UsageError(
-            f"max_records = {plan.max_records}: a message could have {size:,} bytes; a transcript "
-            f"allows {MAX_BODY:,}"
+            f"max_records = {variant.max_records}: a message could have {size:,} bytes; a "
+            f"transcript allows {MAX_BODY:,}"
         )
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
     identities = [Identity(name, os.urandom(SECRET_BYTES)) for name in names]
     charter = _CharterFile(
         variant.name,
+        plan.pin,
         parameters_of(variant),
         msgspec.to_builtins(variant.survey),
         plan.analysis,
@@ -134,30 +150,46 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
                 os.rename(new / name, out / name)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-    return len(identities)
+    return charter.charter(variant)
 
 
-def read_member(folder: Path | str) -> Member:
+def read_member(folder: Path | str, variant: str | None = None) -> Member:
     """Read a member's folder.
 
+    Args:
+        folder: the member's.
+        variant: ``PATH.py:Class``, for a survey whose variant is not a built-in one.
+
     Raises:
-        UsageError: a file is missing or malformed, or they do not belong together.
+        UsageError: a file is missing or malformed, or they do not belong together; or another
+            variant than the charter pins.
     """
     folder = Path(folder)
     content = _content_of(folder / CHARTER)
     try:
         read = msgspec.json.decode(content, type=_CharterFile)
-        charter = Charter(
-            variant=build(
-                built_in_variant(read.variant), parameters=read.parameters, survey=read.survey
-            ),
-            roster=Roster(read.roster),
-            nonce=read.nonce,
-            analysis=read.analysis,
-        )
+        cls = _class_of(read, variant, folder)
+        charter = read.charter(build(cls, parameters=read.parameters, survey=read.survey))
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error
     return Member(folder=folder, charter=charter, identity=_identity_in(folder, charter.roster))
+
+
+def _class_of(read: _CharterFile, variant: str | None, folder: Path) -> type[Variant]:
+    """The class of a survey's variant: never one that a charter alone names."""
+    if read.pin is None:
+        if variant not in (None, read.variant):
+            raise UsageError(
+                f"{folder / CHARTER}: its variant is {read.variant}, a built-in one; expected "
+                f"no --variant {variant}"
+            )
+        return built_in_variant(read.variant)
+    if variant is None:
+        raise UsageError(
+            f"{folder / CHARTER}: its variant is {read.pin.name} in a file with SHA-256 "
+            f"{read.pin.digest}; expected --variant PATH.py:{read.pin.name}"
+        )
+    return own_variant(variant, read.pin)[0]
 
 
 def own_secret(folder: Path, name: str = SECRET) -> bytes:

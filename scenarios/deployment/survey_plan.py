@@ -1,65 +1,92 @@
-"""The plan of a real survey, a TOML file."""
+"""The plan of a real survey, a TOML file: what is asked, by which variant, on what terms."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants import RRIndependent, RRJoint
+from protocol.variants import RRIndependent
+from protocol.variants.keyvalue.records import key_survey
+from scenarios.deployment.own_variant import Pin, own_variant
 from scenarios.errors import UsageError
-from scenarios.running.loading import built_in_variant
+from scenarios.running.loading import built_in_variant, split_path
+from scenarios.running.making import make_variant
 from scenarios.running.parameters import parameters_checked
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked, by which protocol, on what terms, and how it is to be analysed."""
+class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A key that respondents may hold, with the values that it can have, from -1 to 1."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+class _Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every plan has; whatever else is in it is a parameter of its variant."""
 
     title: str
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[Attribute, ...] = ()
+    keys: tuple[Key, ...] = ()
     variant: str = RRIndependent.name
-    p: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    epsilon: Annotated[float, Meta(gt=0)] | None = None
-    quorum: Annotated[int, Meta(ge=1)] | None = None
-    patience: Annotated[float, Meta(gt=0)] = 60.0
-    max_records: Annotated[int, Meta(ge=1)] = 1
     analysis: Analysis | None = None
 
-    def build(self) -> Variant:
-        """The variant that the plan describes."""
-        cls = built_in_variant(self.variant)
-        if not issubclass(cls, RRIndependent | RRJoint):
-            raise UsageError(
-                f"variant {self.variant!r}: expected rr-independent or rr-joint in a plan"
-            )
-        if (self.p is None) == (self.epsilon is None):
-            raise UsageError("expected either p or epsilon in a plan")
-        with parameters_checked():
-            survey = Survey(self.title, self.attributes)
-            if self.analysis is not None:
-                self.analysis.check(survey)
-            if self.p is not None:
-                variant = cls.with_keep(survey, self.p)
-            else:
-                variant = cls.with_epsilon(survey, self.epsilon or 0.0)
-            return msgspec.structs.replace(
-                variant, quorum=self.quorum, patience=self.patience, max_records=self.max_records
-            )
+    def survey(self) -> Survey:
+        if bool(self.attributes) == bool(self.keys):
+            raise UsageError("expected either [[attributes]] or [[keys]] in a plan")
+        if self.attributes:
+            return Survey(self.title, self.attributes)
+        names = [key.name for key in self.keys]
+        return key_survey(self.title, names, [key.values for key in self.keys])
+
+
+class Plan(NamedTuple):
+    """A plan that has been read.
+
+    Args:
+        variant: with its survey and parameters.
+        analysis: what is announced of it; None if nothing is.
+        pin: what pins the variant's file; None for a built-in variant.
+        own: that file and the class in it, ``PATH.py:Class``.
+    """
+
+    variant: Variant
+    analysis: Analysis | None
+    pin: Pin | None = None
+    own: str | None = None
 
 
 def read_plan(path: Path | str) -> Plan:
     """Read a plan.
 
+    A variant ``FILE.py:Class`` is looked for beside the plan, and run.
+
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.
         OSError: it cannot be read.
     """
+    path = Path(path)
     try:
-        return msgspec.toml.decode(Path(path).read_bytes(), type=Plan)
+        content = msgspec.toml.decode(path.read_bytes(), type=dict[str, Any])
+        common = {
+            name: content.pop(name) for name in _Questions.__struct_fields__ if name in content
+        }
+        questions = msgspec.convert(common, _Questions)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
+    pin, own, wanted = None, None, questions.variant
+    if split_path(wanted)[0] is not None:
+        own = str(path.parent / wanted)
+        cls, pin = own_variant(own)
+    else:
+        cls = built_in_variant(wanted)
+    with parameters_checked():
+        survey = questions.survey()
+        if questions.analysis is not None:
+            questions.analysis.check(survey)
+        variant = make_variant(cls, survey, content, strict=True)
+    return Plan(variant, questions.analysis, pin, own)

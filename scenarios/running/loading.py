@@ -31,7 +31,7 @@ def find_scenario(text: str) -> Scenario[Any]:
     Raises:
         UsageError: there is no such scenario.
     """
-    path, name = _split(text)
+    path, name = split_path(text)
     if path is None:
         if text not in SCENARIOS:
             hint = did_you_mean(text, SCENARIOS)
@@ -78,14 +78,23 @@ def find_variant(text: str) -> type[Variant]:
     Raises:
         UsageError: there is no such variant.
     """
-    path, name = _split(text)
+    path, name = split_path(text)
     if path is None:
         return _built_in(text, "For a variant of your own, give PATH.py:Class")
     if name is None:
         raise UsageError(f"{path}: expected {path}:Class")
-    found = getattr(load_module(path), name, None)
+    return variant_in(load_module(path), name)
+
+
+def variant_in(module: types.ModuleType, name: str) -> type[Variant]:
+    """A variant's class in a file that has been run.
+
+    Raises:
+        UsageError: there is no such variant.
+    """
+    found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Variant)):
-        raise UsageError(f"{path}: no variant class {shown(name)}")
+        raise UsageError(f"{module.__file__}: no variant class {shown(name)}")
     return found
 
 
@@ -105,7 +114,7 @@ def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object]
     Raises:
         UsageError: there is no such variant, randomizer or function.
     """
-    path, name = _split(text)
+    path, name = split_path(text)
     if path is None or name is None:
         return find_variant(text)
     found = getattr(load_module(path), name, None)
@@ -141,7 +150,7 @@ def load_module(path: Path) -> types.ModuleType:
     return run_module(user_module(path.stem, str(path), source))
 
 
-def _split(text: str) -> tuple[Path | None, str | None]:
+def split_path(text: str) -> tuple[Path | None, str | None]:
     """The path and the name in ``path.py:name``; only what ends in ``.py`` is a path."""
     head, colon, tail = text.rpartition(":")
     if colon and head.endswith(".py"):

@@ -1,0 +1,90 @@
+"""A variant of one's own in a real survey: one file, the same for all members."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from protocol.session.variant import Variant
+from scenarios.errors import UsageError
+from scenarios.files.user_modules import run_module, user_module
+from scenarios.running.loading import split_path, variant_in
+
+ALLOWED = ("protocol", "numpy")
+"""What a variant's file may import besides the standard library."""
+
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file that a variant is in.
+
+    Args:
+        digest: SHA-256 of its bytes, in hex.
+        name: of the class in it.
+    """
+
+    digest: Digest
+    name: str
+
+    def bind(self, nonce: bytes) -> bytes:
+        """A session's nonce that is of this file alone, as long as the one that was drawn."""
+        pinned = b"sottovoce pin 1\0" + nonce + bytes.fromhex(self.digest) + self.name.encode()
+        return hashlib.sha256(pinned).digest()[: len(nonce)]
+
+
+def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
+    """A variant's class in a file of one's own, ``PATH.py:Class``, and what pins it.
+
+    The file stands alone: what it imports comes from this program, numpy and Python, so that its
+    digest says all that the variant does.
+
+    Args:
+        text: the file and the class.
+        pin: what the file has to be; by default anything.
+
+    Raises:
+        UsageError: another file or class than is pinned, an import that is not allowed, or a file
+            that cannot be run.
+    """
+    path, name = split_path(text)
+    if path is None or name is None:
+        raise UsageError(f"{text}: expected PATH.py:Class")
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    source = path.read_bytes()
+    found = Pin(hashlib.sha256(source).hexdigest(), name)
+    if pin is not None and found != pin:
+        raise UsageError(
+            f"{path}: the survey pins {pin.name} in a file with SHA-256 {pin.digest}; "
+            f"this is {found.name} in one with {found.digest}"
+        )
+    _check_imports(path, source)
+    return variant_in(run_module(user_module(path.stem, str(path), source)), name), found
+
+
+def _check_imports(path: Path, source: bytes) -> None:
+    try:
+        tree = ast.parse(source, filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""] if node.level == 0 else ["." * node.level]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            top = name.partition(".")[0]
+            if top not in ALLOWED and top not in sys.stdlib_module_names:
+                raise UsageError(
+                    f"{path}:{node.lineno}: imports {name}; a variant of a real survey may import "
+                    f"{', '.join(ALLOWED)} and the standard library"
+                )

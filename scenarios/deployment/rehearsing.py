@@ -1,0 +1,211 @@
+"""A rehearsal of a real survey: every member a process of its own, over TLS on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from protocol.messages import AGGREGATOR
+from protocol.surveys.records import Records
+from scenarios.deployment.answering import read_records
+from scenarios.deployment.members import make_keys
+from scenarios.deployment.remembered import KEY_BYTES
+from scenarios.deployment.survey_plan import Plan
+from scenarios.errors import UsageError
+from scenarios.files.writing import make_folder, write_once
+
+MEMBERS, RECORDS, RESULT = "members", "records", "result"
+"""The folders that a rehearsal makes: of the members, of what parties hold, of the aggregator."""
+
+LISTENING = "listening on "
+"""What ``aggregate`` says first, before the address."""
+
+LINGER = 60.0
+"""How long parties may take to end after the aggregator has, in seconds."""
+
+_POLL = 0.05
+
+
+class Rehearsed(NamedTuple):
+    """How a rehearsal went.
+
+    Args:
+        code: the exit code of the aggregator.
+        said: what it printed.
+        endings: of the parties that did not end as done: what each said last.
+    """
+
+    code: int
+    said: str
+    endings: dict[str, str]
+
+
+def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Records]:
+    """Records of every party: of one file shared out evenly, or of a folder with a file for each.
+
+    Args:
+        path: a CSV file, or a folder of CSV files that are named like their parties.
+        plan: of the survey.
+        parties: over how many a file is spread.
+
+    Raises:
+        UsageError: no records, fewer than parties, or more than a party may speak for.
+    """
+    survey, most = plan.variant.survey, plan.variant.max_records
+    if path.is_dir():
+        if parties is not None:
+            raise UsageError(f"--parties: {path} is a folder, with a file for each party")
+        files = sorted(path.glob("*.csv"))
+        if not files:
+            raise UsageError(f"{path}: has no .csv files")
+        held = {file.stem: read_records(file, survey) for file in files}
+    else:
+        if parties is None:
+            raise UsageError(f"{path}: expected --parties N, over how many it is spread")
+        read = read_records(path, survey)
+        if len(read) < parties:
+            raise UsageError(f"{path}: {len(read)} records, fewer than {parties} parties")
+        width = len(str(parties))
+        rows = np.array_split(read.codes, parties)
+        held = {f"party-{i:0{width}}": Records(survey, part) for i, part in enumerate(rows, 1)}
+    for name, records in held.items():
+        if len(records) > most:
+            raise UsageError(
+                f"{name} would hold {len(records)} records, at most {most} allowed by max_records "
+                "in the plan"
+            )
+    return held
+
+
+def rehearse(
+    plan: Plan,
+    held: dict[str, Records],
+    out: Path,
+    *,
+    kill: str | None,
+    as_json: bool,
+    hear: Callable[[str], object],
+) -> Rehearsed:
+    """Make keys, then hold the survey among processes.
+
+    Args:
+        plan: of the survey.
+        held: the records of each party.
+        out: the folder for everything, new or empty.
+        kill: ``party`` to kill the first party once it has heard something, and start it again.
+        as_json: what the aggregator prints.
+        hear: called with what the aggregator says while it runs.
+    """
+    make_folder(out)
+    if any(out.iterdir()):
+        raise UsageError(f"{out}: exists and is not empty")
+    members, records = out / MEMBERS, out / RECORDS
+    make_keys(plan, [*held], members, days=1)
+    make_folder(records)
+    for name, part in held.items():
+        write_once(records / f"{name}.csv", part.to_csv().encode())
+    own = () if plan.own is None else ("--variant", plan.own)
+    with contextlib.ExitStack() as running:
+        listen = ("--listen", "127.0.0.1:0", "--out", out / RESULT, *own)
+        options = ("--json",) if as_json else ()
+        aggregator = _start(running, "aggregate", members / AGGREGATOR, *listen, *options)
+        assert aggregator.stdout is not None
+        assert aggregator.stderr is not None
+        output = _Reading(aggregator.stdout)
+        first = aggregator.stderr.readline()
+        if not first.startswith(LISTENING):
+            return Rehearsed(aggregator.wait(), output.text(), {AGGREGATOR: first.strip()})
+        errors = _Reading(aggregator.stderr, hear)
+        where = first.removeprefix(LISTENING).strip()
+
+        def answer(name: str) -> subprocess.Popen[str]:
+            file = records / f"{name}.csv"
+            options = ("--connect", where, "--records", file, *own)
+            return _start(running, "answer", members / name, *options)
+
+        parties = {name: answer(name) for name in held}
+        if kill == "party":
+            first_name = next(iter(held))
+            if _has_heard(members / first_name, aggregator):
+                parties[first_name].kill()
+                parties[first_name].wait()
+                parties[first_name] = answer(first_name)
+        code = aggregator.wait()
+        errors.text()
+        endings = dict(_endings(parties))
+        return Rehearsed(code, output.text(), endings)
+
+
+def _start(
+    running: contextlib.ExitStack, command: str, *arguments: object
+) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scenarios", command, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def end() -> None:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+    running.callback(end)
+    return process
+
+
+class _Reading:
+    """Reads a stream to its end in a thread, so that its writer never waits."""
+
+    def __init__(self, stream: IO[str], hear: Callable[[str], object] | None = None) -> None:
+        self._stream = stream
+        self._hear = hear
+        self._lines: list[str] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def text(self) -> str:
+        """All that was written, once the writer has ended."""
+        self._thread.join()
+        return "".join(self._lines)
+
+    def _read(self) -> None:
+        for line in self._stream:
+            self._lines.append(line)
+            if self._hear is not None:
+                self._hear(line.rstrip("\n"))
+
+
+def _has_heard(folder: Path, aggregator: subprocess.Popen[str]) -> bool:
+    """Wait until a party has heard something; False if the survey ends before."""
+    while aggregator.poll() is None:
+        # The file begins with a mark of the records.
+        if any(file.stat().st_size > KEY_BYTES for file in folder.glob("heard-*")):
+            return True
+        time.sleep(_POLL)
+    return False
+
+
+def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str, str]]:
+    """What each party said last that did not end as done."""
+    end = time.monotonic() + LINGER
+    for name, party in parties.items():
+        try:
+            out, error = party.communicate(timeout=max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            yield name, "did not end in time"
+            continue
+        if party.returncode != 0:
+            yield name, (error or out).strip().rpartition("\n")[2] or f"exit {party.returncode}"
