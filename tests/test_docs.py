@@ -27,7 +27,7 @@ from protocol.transcript.entries import Header
 from protocol.variants.reports.oracle import Tallied
 from scenarios import EXECUTORS, Outcome
 from scenarios.cli import COMMANDS, main
-from scenarios.deployment.survey_plan import Plan
+from scenarios.deployment.survey_plan import read_plan
 from scenarios.report import sql
 from scenarios.report.sql import LOADED_BYTES
 from scenarios.running.loading import find_scenario, find_variant
@@ -243,20 +243,14 @@ def test_every_table_of_a_query_is_in_the_guide() -> None:
 
 def test_the_plan_is_one(folder: Path) -> None:
     write_files(GUIDE, folder)
-    plan = msgspec.toml.decode((folder / "plan.toml").read_bytes(), type=Plan)
-    given = set(msgspec.toml.decode((folder / "plan.toml").read_bytes()))
-    assert given == {*Plan.__struct_fields__} - {"p"}
-    variant = plan.build()
+    plan = read_plan(folder / "plan.toml")
+    variant = plan.variant
     assert (variant.quorum, variant.patience, variant.max_records) == (2, 60.0, 500)
     assert plan.analysis is not None
     assert plan.analysis == Analysis(tables=plan.analysis.tables)
-    defaults = Plan(title="x", attributes=plan.attributes, p=0.5)
-    assert (defaults.variant, defaults.quorum, defaults.patience, defaults.max_records) == (
-        "rr-independent",
-        None,
-        60.0,
-        1,
-    )
+    likings = read_plan(folder / "likings.toml").variant
+    assert (likings.name, likings.survey.names) == ("privkv", ("tea",))
+    assert (likings.quorum, likings.patience, likings.max_records) == (None, 60.0, 1)
 
 
 def test_the_limits_are_the_defaults() -> None:

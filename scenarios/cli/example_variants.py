@@ -18,6 +18,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
+from scenarios.deployment.survey_plan import Asked
 from scenarios.errors import UsageError
 from scenarios.running.making import is_enough, make_variant, shorthands
 
@@ -71,21 +72,15 @@ COPIES: Mapping[str, int] = MappingProxyType({"rrba": 1024})
 """The respondents who share a run, for variants whose largest number would take too long."""
 
 
-class _SurveyFile(msgspec.Struct, frozen=True):
-    title: str
-    attributes: tuple[Attribute, ...]
-
-
 def read_survey(path: Path | str) -> Survey:
-    """A survey from a TOML file with ``title`` and ``[[attributes]]``; a plan has both.
+    """A survey from a TOML file: a plan, or its title with its attributes or keys.
 
     Raises:
         UsageError: the file is not valid TOML, or not a survey; names the field.
     """
     try:
-        read = msgspec.toml.decode(Path(path).read_bytes(), type=_SurveyFile)
-        return Survey(read.title, read.attributes)
-    except (msgspec.DecodeError, UnicodeDecodeError, SurveyError) as error:
+        return msgspec.toml.decode(Path(path).read_bytes(), type=Asked).survey()
+    except (msgspec.DecodeError, UnicodeDecodeError, SurveyError, UsageError) as error:
         raise UsageError(f"{path}: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -251,8 +252,8 @@ def rehearse(
 
     It prints what 'sottovoce aggregate' prints. Exit 0 if all parties ended well.
     """
+    from scenarios.deployment.rehearsing import MEMBERS, RESULT_FOLDER, split_records
     from scenarios.deployment.rehearsing import rehearse as held_by_processes
-    from scenarios.deployment.rehearsing import split_records
 
     read = read_plan(plan)
     rehearsed = held_by_processes(
@@ -266,6 +267,15 @@ def rehearse(
     click.echo(rehearsed.said, nl=False)
     for name, ending in rehearsed.endings.items():
         click.echo(printable(f"{name}: {ending}"), err=True)
+    if rehearsed.code == 0:
+        made = out / RESULT_FOLDER
+        own = "" if read.own is None else f" --variant {shlex.quote(read.own)}"
+        click.echo(
+            f"to audit it: sottovoce audit {shlex.quote(str(made / TRANSCRIPT))} --checkpoint "
+            f"{shlex.quote(str(made / CHECKPOINT))} --member "
+            f"{shlex.quote(str(out / MEMBERS / AGGREGATOR))}{own}",
+            err=True,
+        )
     return rehearsed.code or (1 if rehearsed.endings else 0)
 
 

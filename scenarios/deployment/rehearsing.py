@@ -22,7 +22,7 @@ from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
 from scenarios.files.writing import make_folder, write_once
 
-MEMBERS, RECORDS, RESULT = "members", "records", "result"
+MEMBERS, RECORDS, RESULT_FOLDER = "members", "records", "result"
 """The folders that a rehearsal makes: of the members, of what parties hold, of the aggregator."""
 
 LISTENING = "listening on "
@@ -114,7 +114,7 @@ def rehearse(
         write_once(records / f"{name}.csv", part.to_csv().encode())
     own = () if plan.own is None else ("--variant", plan.own)
     with contextlib.ExitStack() as running:
-        listen = ("--listen", "127.0.0.1:0", "--out", out / RESULT, *own)
+        listen = ("--listen", "127.0.0.1:0", "--out", out / RESULT_FOLDER, *own)
         options = ("--json",) if as_json else ()
         aggregator = _start(running, "aggregate", members / AGGREGATOR, *listen, *options)
         assert aggregator.stdout is not None

@@ -26,22 +26,33 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: tuple[float, ...]
 
 
-class _Questions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every plan has; whatever else is in it is a parameter of its variant."""
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan asks: attributes, or keys with values."""
 
     title: str
     attributes: tuple[Attribute, ...] = ()
     keys: tuple[Key, ...] = ()
-    variant: str = RRIndependent.name
-    analysis: Analysis | None = None
 
     def survey(self) -> Survey:
+        """The survey.
+
+        Raises:
+            UsageError: neither attributes nor keys, or both.
+            SurveyError: they are not those of a survey.
+        """
         if bool(self.attributes) == bool(self.keys):
-            raise UsageError("expected either [[attributes]] or [[keys]] in a plan")
+            raise UsageError("expected either [[attributes]] or [[keys]]")
         if self.attributes:
             return Survey(self.title, self.attributes)
         names = [key.name for key in self.keys]
         return key_survey(self.title, names, [key.values for key in self.keys])
+
+
+class _Planned(Asked, frozen=True, kw_only=True):
+    """What every plan has; whatever else is in it is a parameter of its variant."""
+
+    variant: str = RRIndependent.name
+    analysis: Analysis | None = None
 
 
 class Plan(NamedTuple):
@@ -72,21 +83,21 @@ def read_plan(path: Path | str) -> Plan:
     path = Path(path)
     try:
         content = msgspec.toml.decode(path.read_bytes(), type=dict[str, Any])
-        common = {
-            name: content.pop(name) for name in _Questions.__struct_fields__ if name in content
-        }
-        questions = msgspec.convert(common, _Questions)
+        common = {name: content.pop(name) for name in _Planned.__struct_fields__ if name in content}
+        planned = msgspec.convert(common, _Planned)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
-    pin, own, wanted = None, None, questions.variant
-    if split_path(wanted)[0] is not None:
-        own = str(path.parent / wanted)
+    cls, pin, own = None, None, None
+    if split_path(planned.variant)[0] is not None:
+        own = str(path.parent / planned.variant)
         cls, pin = own_variant(own)
-    else:
-        cls = built_in_variant(wanted)
-    with parameters_checked():
-        survey = questions.survey()
-        if questions.analysis is not None:
-            questions.analysis.check(survey)
-        variant = make_variant(cls, survey, content, strict=True)
-    return Plan(variant, questions.analysis, pin, own)
+    try:
+        with parameters_checked():
+            survey = planned.survey()
+            if planned.analysis is not None:
+                planned.analysis.check(survey)
+            cls = cls or built_in_variant(planned.variant)
+            variant = make_variant(cls, survey, content, strict=True)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return Plan(variant, planned.analysis, pin, own)

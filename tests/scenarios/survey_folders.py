@@ -49,3 +49,53 @@ def make_folders(folder: Path, plan: str = PLAN) -> Path:
     assert said.code == 0, said.err
     assert said.out.startswith("4 folders in ")
     return out
+
+
+_KEYS = """
+[[keys]]
+name = "tea"
+values = [-1.0, 1.0]
+
+[[keys]]
+name = "coffee"
+values = [-1.0, 0.0, 1.0]
+"""
+_NUMBERS = """
+[[attributes]]
+name = "trips"
+categories = ["0", "1", "2", "3"]
+ordinal = true
+"""
+_PARAMETERS = {
+    "rr-independent": "p = 0.6",
+    "rr-joint": "p = 0.6",
+    "rr-ind-joint": "p = 0.6",
+    "secure-sum": "",
+    "pair-counts": "",
+    "pair-rr": "p = 0.3",
+    "rr-clusters": "p = 0.15\ntv = 6\ntd = 0.1",
+    "rrba": "p = 0.5\nk = 1\nmix = 0.5\nblock = 2",
+    **{name: "epsilon = 1.0" for name in ("inp-rr", "inp-ps", "inp-ht")},
+    **{name: "epsilon = 1.0" for name in ("marg-rr", "marg-ps", "marg-ht")},
+    "privkv": "epsilon = 2.0",
+    "privkvm": "epsilon = 2.0\nrounds = 2",
+    **{name: "epsilon = 1.0" for name in ("spl", "smp", "rs-fd", "numeric-mean")},
+}
+
+
+def _planned(name: str, parameters: str) -> str:
+    _, attributes = PLAN.split("patience = 20.0\n")
+    asked = {"privkv": _KEYS, "privkvm": _KEYS, "numeric-mean": _NUMBERS}.get(name, attributes)
+    return (
+        f'title = "{name}"\nvariant = "{name}"\nquorum = 4\npatience = 20.0\n{parameters}\n{asked}'
+    )
+
+
+PLANS = {name: _planned(name, parameters) for name, parameters in _PARAMETERS.items()}
+"""A plan of every variant."""
+RECORDS = {
+    **dict.fromkeys(PLANS, "smokes,age\nno,young\nyes,old\nno,middle\nno,old\nyes,young\nno,old\n"),
+    **dict.fromkeys(("privkv", "privkvm"), "tea,coffee\n1.0,\n,0.0\n-1.0,1.0\n,\n1.0,1.0\n1.0,\n"),
+    "numeric-mean": "trips\n0\n1\n2\n3\n1\n1\n",
+}
+"""Records of six respondents for each of them."""

@@ -204,7 +204,7 @@ def test_a_survey_among_parties_is_named_by_text(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
     read = read_plan(str(plan))
-    assert read_survey(str(plan)).names == tuple(each.name for each in read.attributes)
+    assert read_survey(str(plan)).names == read.variant.survey.names
     make_keys(read, ["ward-a", np.str_("ward-b")], str(tmp_path / "keys"), days=1)
     member = read_member(str(tmp_path / "keys" / "ward-b"))
     assert member.folder == tmp_path / "keys" / "ward-b"
