@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import msgspec
 import numpy as np
 import pytest
 

@@ -27,6 +27,7 @@ from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import Member, make_keys, read_member
 from scenarios.deployment.survey_plan import Plan, read_plan
 from scenarios.errors import UsageError, printable
+from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
 from scenarios.report.announced import described
@@ -268,14 +269,12 @@ def rehearse(
     for name, ending in rehearsed.endings.items():
         click.echo(printable(f"{name}: {ending}"), err=True)
     if rehearsed.code == 0:
-        made = out / RESULT_FOLDER
-        own = "" if read.own is None else f" --variant {shlex.quote(read.own)}"
-        click.echo(
-            f"to audit it: sottovoce audit {shlex.quote(str(made / TRANSCRIPT))} --checkpoint "
-            f"{shlex.quote(str(made / CHECKPOINT))} --member "
-            f"{shlex.quote(str(out / MEMBERS / AGGREGATOR))}{own}",
-            err=True,
-        )
+        record, folder = out / RESULT_FOLDER / TRANSCRIPT, out / MEMBERS / AGGREGATOR
+        options = ["--checkpoint", checkpoint_path(record), "--member", folder]
+        if read.own is not None:
+            options += ["--variant", read.own]
+        command = shlex.join(map(str, ("sottovoce", "audit", record, *options)))
+        click.echo(f"to audit it: {command}", err=True)
     return rehearsed.code or (1 if rehearsed.endings else 0)
 
 
