@@ -49,10 +49,17 @@ def run_locally(
         for name, _ in charter.roster.members
         if name == AGGREGATOR or name in holdings
     }
-    return _Loop(exchange, machines).run({} if endings is None else endings)
+    return Loop(exchange, machines).run({} if endings is None else endings)
 
 
-class _Loop:
+class Loop:
+    """Carries a session's machines to their ends.
+
+    Args:
+        exchange: the hub, to which nobody is attached yet.
+        machines: of those who come, in the order of the roster.
+    """
+
     def __init__(self, exchange: Exchange, machines: dict[PartyId, Machine]) -> None:
         self._exchange = exchange
         self._machines = machines
@@ -62,6 +69,7 @@ class _Loop:
         self._order = 0
 
     def run(self, endings: MutableMapping[PartyId, str]) -> Run:
+        """Carry all to their ends; ``endings`` and errors are as of ``run_locally``."""
         exchange, machines = self._exchange, self._machines
         for name in machines:
             exchange.attach(name)

@@ -13,6 +13,8 @@ Rules
 from __future__ import annotations
 
 import contextlib
+import inspect
+import traceback
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -35,6 +37,7 @@ from protocol.messages import (
     Envelope,
     Message,
     PartyId,
+    Wait,
 )
 from protocol.session.charter import Charter
 from protocol.session.closings import closings_of
@@ -141,6 +144,29 @@ class Machine:
     def awaited(self) -> Gather | None:
         """What the role waits for; None if it does not wait."""
         return self._inbox.waiting.effect if self._inbox.waiting else None
+
+    @property
+    def seen(self) -> Seen:
+        """What the role has taken so far, of the kinds that its variant heeds."""
+        return self._seen
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """The waits that have returned, as its head lists them; none for who signs no head."""
+        return self._heard.waits()
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Where the role stands: function and line of every call in it, or where it has failed."""
+        if self.failure is not None:
+            trace = traceback.extract_tb((self.failure.__cause__ or self.failure).__traceback__)
+            return tuple(f"{frame.name}:{frame.lineno}" for frame in trace)
+        found, role = [], None if self.finished else self._role
+        while inspect.iscoroutine(role):
+            if role.cr_frame is not None:
+                found.append(f"{role.cr_code.co_name}:{role.cr_frame.f_lineno}")
+            role = role.cr_await
+        return tuple(found)
 
     @property
     def kept(self) -> list[Kept]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from protocol.attack.draws import attack_randomizer
+from protocol.testing.active import check_unmoved, unmoved
 from protocol.testing.contracts import (
     attacked,
     check_attack,
@@ -20,9 +21,11 @@ __all__ = [
     "check_attack",
     "check_randomizer",
     "check_under_faults",
+    "check_unmoved",
     "check_variant",
     "contract",
     "lawful",
     "schedules_of",
     "under_faults",
+    "unmoved",
 ]

@@ -1,0 +1,1 @@
+"""Active attacks: what a party does whatever a hostile aggregator sends it."""

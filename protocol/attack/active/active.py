@@ -1,0 +1,235 @@
+"""The active attack: whatever a hostile aggregator sends, a party gives away what is charged alone.
+
+Scripts of a hostile aggregator are played in whole sessions. Three rules are held:
+
+- *outward*: all that the target does follows from what it hears, and from its record only in bytes
+  that are charged.
+- *charge*: what the ledger charges covers what can be told from all that the target does.
+- *fresh*: what hides an answer is drawn anew when the target is started again and hears something
+  else.
+
+No variant needs code of its own for it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.attack.active.charging import tried as charge_tried
+from protocol.attack.active.script import Script
+from protocol.attack.active.search import (
+    Excused,
+    Found,
+    Rule,
+    Shown,
+    search,
+    shown_by,
+    shrunk,
+)
+from protocol.attack.active.worlds import Library, Study, library_of, play
+from protocol.attack.attack import ALPHA
+from protocol.attack.probes import Probe
+from protocol.messages import PartyId
+from protocol.session.variant import Variant
+from protocol.simulation.mapping import Map, one_by_one
+from protocol.surveys.records import Records
+
+SCRIPTS = 400
+"""How many scripts are tried by default."""
+
+PROBES = 3
+"""For how many scripts the charge is tried, those that are worth most by a pilot."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a party gives away and that is not charged.
+
+    Args:
+        rule: ``outward``, ``charge`` or ``fresh``.
+        attributes: in which the records differ; none where the record has no part in it.
+        what: in one line.
+        script: the smallest that shows it.
+        probe: what was counted; None but for ``charge``.
+    """
+
+    rule: Rule
+    attributes: tuple[str, ...]
+    what: str
+    script: Script
+    probe: Probe | None = None
+
+
+class Charged(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference that is rightly charged.
+
+    Args:
+        kind: of the message whose bytes differ.
+        why: what its event says that it tells.
+        epsilon: what is charged for an attribute at most, in nats.
+    """
+
+    kind: str
+    why: str
+    epsilon: float
+
+
+class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
+    """What an active attack has found.
+
+    Args:
+        variant: the variant's name.
+        target: whose record was at stake.
+        tried: how many scripts were played.
+        covered: how many different behaviours the target showed.
+        findings: what is wrong; none if nothing was found.
+        charged: what differed and is rightly charged.
+    """
+
+    variant: str
+    target: PartyId
+    tried: int
+    covered: int
+    findings: tuple[Finding, ...]
+    charged: tuple[Charged, ...]
+
+    @property
+    def accused(self) -> bool:
+        """Whether a party gives away what is not charged."""
+        return bool(self.findings)
+
+
+def attack_actively(
+    variant: Variant,
+    records: Records,
+    *,
+    target: int = 0,
+    scripts: int = SCRIPTS,
+    seed: int = 1,
+    trials: int | None = None,
+    carried: Map = one_by_one,
+    alpha: float = ALPHA,
+) -> ActiveAttack:
+    """Attack a party with a hostile aggregator.
+
+    Args:
+        variant: the variant with its parameters.
+        records: a respondent per party; as few as the variant runs with.
+        target: whose record is at stake, from 0.
+        scripts: how many scripts are tried. The search stops where some show something.
+        seed: decides everything.
+        trials: how often a script is played to hold what it makes the target tell against the
+            charge; by default as often as it takes, within limits.
+        carried: carries out the sessions, here or by workers; the result is the same.
+        alpha: the chance of a false accusation by the rule ``charge``; the others never err so.
+
+    Raises:
+        ValueError: numbers out of range.
+        ProtocolError: the variant does not run.
+    """
+    if scripts < 1 or (trials is not None and trials < 2):
+        raise ValueError("expected at least 1 script and 2 trials")
+    study = _study(variant, records, target, seed)
+    searched = search(study, scripts=scripts, carried=carried)
+    library = library_of(study)
+    findings = [_finding(shrunk(study, library, found)) for found in searched.found]
+    if not findings:
+        findings += _overcharged(study, library, searched.worth, trials=trials, alpha=alpha)
+    return ActiveAttack(
+        variant=variant.name,
+        target=study.party,
+        tried=searched.tried,
+        covered=len(searched.behaviours),
+        findings=tuple(findings),
+        charged=tuple(map(_charged, searched.excused)),
+    )
+
+
+def replay_script(
+    variant: Variant,
+    records: Records,
+    script: Script,
+    *,
+    target: int = 0,
+    seed: int = 1,
+    trials: int | None = None,
+    alpha: float = ALPHA,
+) -> tuple[Finding, ...]:
+    """Play one script again, as ``attack_actively`` did; what it shows.
+
+    The arguments are those of ``attack_actively``. What a script shows of the charge is tried for
+    every neighbouring record.
+    """
+    study = _study(variant, records, target, seed)
+    library = library_of(study)
+    shown = [_finding(Found(script, one)) for one in shown_by(study, library, script)]
+    if shown:
+        return tuple(shown)
+    worth = tuple((0.0, script, place) for place in range(len(study.neighbours)))
+    return tuple(
+        _overcharged(
+            study, library, worth, trials=trials, alpha=alpha, probes=len(worth), shrinking=False
+        )
+    )
+
+
+def _study(variant: Variant, records: Records, target: int, seed: int) -> Study:
+    if not 0 <= target < len(records):
+        raise ValueError(f"target {target}: expected 0 to {len(records) - 1}")
+    study = Study(variant=variant, records=records, target=target, seed=seed)
+    honest = play(study, Script(), Library((), {}))
+    if honest.failure is not None:
+        raise honest.failure
+    return study
+
+
+def _finding(found: Found) -> Finding:
+    shown: Shown = found.shown
+    attributes = (shown.attribute,) if shown.attribute else ()
+    return Finding(rule=shown.rule, attributes=attributes, what=shown.what, script=found.script)
+
+
+def _charged(one: Excused) -> Charged:
+    return Charged(kind=one.kind, why=one.why, epsilon=one.epsilon)
+
+
+def _overcharged(
+    study: Study,
+    library: Library,
+    worth: tuple[tuple[float, Script, int], ...],
+    *,
+    trials: int | None,
+    alpha: float,
+    probes: int = PROBES,
+    shrinking: bool = True,
+) -> list[Finding]:
+    """Scripts that make the target tell more than the ledger charges."""
+    findings = []
+    for number, (_, script, place) in enumerate(worth[:probes]):
+        neighbour = study.neighbours[place]
+        heard = play(study, script, library).heard
+        probe = charge_tried(
+            study,
+            heard,
+            neighbour,
+            purpose=str(number),
+            level=alpha / (2 * probes),
+            trials=trials,
+        )
+        if not probe.accused:
+            continue
+        what = (
+            f"{neighbour.words}: what it does tells at least epsilon {probe.lower:.3f}, and the "
+            f"ledger charges {probe.bound:.3f}: {probe.right} of {probe.guesses} guesses were "
+            f"right that went by {probe.event}"
+        )
+        findings.append(
+            Finding(
+                rule="charge",
+                attributes=(neighbour.attribute,),
+                what=what,
+                script=script,
+                probe=probe,
+            )
+        )
+        break
+    return findings

@@ -1,0 +1,181 @@
+"""Whether the ledger covers what a script makes a party do: runs with fresh randomness, counted.
+
+The party hears the same in all of them, with one record or with the other; the ledger of each is
+made of what it heard and said, as an audit makes it. What proves how much is told at least are the
+guesses of ``protocol.attack``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.accounting.accountants import NOTHING, Loss
+from protocol.attack.active.twins import Conduct, conduct_of
+from protocol.attack.active.worlds import Heard, Neighbour, Study, ledger_of
+from protocol.attack.bounds import trials_to_exceed
+from protocol.attack.columns import View, columns_of, facts_of, matrices_of, view_of
+from protocol.attack.observer import Observation
+from protocol.attack.probes import Probe, probe_of
+from protocol.attack.trials import Pair, Trials
+from protocol.crypto.randomness import WORDS, Stream, secret_of
+from protocol.errors import RemoteProtocolError
+from protocol.messages import Envelope, Head, Message
+
+PILOTS = 32
+"""How often each record is tried first, to see which script is worth more trials."""
+
+LEAST, MOST = 400, 6_000
+"""Fewest and most trials of a script."""
+
+_SLACK = 1.2
+
+
+class Worth(NamedTuple):
+    """What a pilot has shown of a script.
+
+    Args:
+        neighbour: the place of the record that is told apart best.
+        excess: by how much a rough estimate of epsilon exceeds the charge.
+    """
+
+    neighbour: int
+    excess: float
+
+
+def view_of_conduct(study: Study, conduct: Conduct) -> View:
+    """What others see of a conduct."""
+    messages: dict[str, Message] = {}
+    facts: Counter[str] = Counter()
+    for place, act in enumerate(conduct.acts):
+        for envelope in act.said:
+            if envelope.kind == Head.kind():
+                continue
+            name = f"target's {envelope.kind}"
+            facts[f"number of {name}"] += 1
+            count = facts[f"number of {name}"]
+            name = f"{name} {count}" if count > 1 else name
+            facts[f"place of {name}"] = place
+            facts[f"length of {name}"] = len(envelope.body)
+            try:
+                messages[name] = study.charter.codec.decode(envelope.kind, envelope.body)
+            except RemoteProtocolError:
+                continue
+        if act.over:
+            facts["its end"] = place + 1
+            facts["it failed"] = int(act.ended != "done")
+            break
+    return view_of(Observation(messages, {}, facts))
+
+
+class Ledgers:
+    """What the ledger charges the target, by what it heard and said.
+
+    What has told the same, by its events, is reckoned once.
+    """
+
+    def __init__(self, study: Study, heard: Sequence[Heard]) -> None:
+        self._study = study
+        self._heard = heard
+        self._known: dict[tuple[object, ...], Loss] = {}
+
+    def charged(self, conduct: Conduct, attribute: str) -> float:
+        """What a conduct is charged for an attribute."""
+        told = tuple(
+            (envelope.kind, event)
+            for act in conduct.acts
+            for envelope, event in zip(act.said, act.events, strict=True)
+        )
+        loss = self._known.get(told)
+        if loss is None:
+            loss = self._known[told] = _loss(self._study, self._heard, conduct)
+        return loss.attributes.get(attribute, 0.0)
+
+
+def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
+    passed: list[tuple[bool, Envelope]] = []
+    for one, act in zip(heard, conduct.acts, strict=False):
+        if one.envelope is not None and one.envelope.sender in study.charter.roster:
+            passed += [(False, one.envelope), (True, one.envelope)]
+        passed += [(False, envelope) for envelope in act.said]
+    account = ledger_of(study.charter, passed, []).everybody.get(study.party)
+    return NOTHING if account is None else account.loss
+
+
+def pilot(study: Study, heard: Sequence[Heard]) -> Worth:
+    """A rough estimate of what a script makes the target tell beyond the charge."""
+    streams = [_stream(study, f"pilot {number}") for number in range(PILOTS)]
+    own = [conduct_of(study.machine(study.record(None), stream), heard) for stream in streams]
+    views = [view_of_conduct(study, conduct) for conduct in own]
+    best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
+    for place, neighbour in enumerate(study.neighbours):
+        record = study.record(neighbour)
+        others = [conduct_of(study.machine(record, stream), heard) for stream in streams]
+        bound = max(ledgers.charged(one, neighbour.attribute) for one in (*own, *others))
+        if math.isinf(bound):
+            continue
+        both = [*views, *(view_of_conduct(study, conduct) for conduct in others)]
+        rough = _roughly(both, np.arange(2 * PILOTS) >= PILOTS)
+        best = max(best, Worth(place, rough - bound), key=lambda one: one.excess)
+    return best
+
+
+def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
+    """About how much the views of two inputs differ: the loudest value of a single column."""
+    loudest = 0.0
+    columns = {**facts_of(views), **columns_of(matrices_of(views), related=())}
+    for column in columns.values():
+        values, places = np.unique(column, return_inverse=True)
+        if not 1 < len(values) <= PILOTS // 2:
+            continue
+        counts = np.bincount(2 * places + bits, minlength=2 * len(values)).reshape(-1, 2) + 0.5
+        loudest = max(loudest, float(np.abs(np.log(counts[:, 1] / counts[:, 0])).max()))
+    return loudest
+
+
+def tried(
+    study: Study,
+    heard: Sequence[Heard],
+    neighbour: Neighbour,
+    *,
+    purpose: str,
+    level: float,
+    trials: int | None,
+) -> Probe:
+    """What a script makes the target tell at least, and what the ledger charges for it.
+
+    Args:
+        purpose: sets the randomness apart from that of other scripts.
+        level: the chance that it is accused falsely.
+        trials: how many; by default as many as may exceed the charge.
+    """
+    first = conduct_of(study.machine(study.record(None)), heard)
+    ledgers = Ledgers(study, heard)
+    bound = ledgers.charged(first, neighbour.attribute)
+    if trials is None:
+        needed = 2 * _SLACK * trials_to_exceed(bound, alpha=level, delta=0.0)
+        trials = int(min(max(LEAST, needed), MOST))
+    drawn = _stream(study, f"trials {purpose}")
+    bits = drawn.bernoulli(WORDS // 2, trials)
+    records = study.record(None), study.record(neighbour)
+    views = []
+    for number, bit in enumerate(bits.tolist()):
+        stream = drawn.derive(f"trial {number}")
+        conduct = conduct_of(study.machine(records[bit], stream), heard)
+        bound = max(bound, ledgers.charged(conduct, neighbour.attribute))
+        views.append(view_of_conduct(study, conduct))
+    matrices = matrices_of(views)
+    columns = {**facts_of(views), **columns_of(matrices, related=list(matrices))}
+    codes = records[0].codes[0].astype(np.int64), records[1].codes[0].astype(np.int64)
+    pair = Pair(neighbour.words, (neighbour.attribute,), codes)
+    sort = Trials("conducts", bits, columns, None, bound, trials)
+    return probe_of(pair, [sort], level=level, delta=0.0)
+
+
+def _stream(study: Study, purpose: str) -> Stream:
+    return Stream(secret_of(study.seed)).derive(f"active attack, {purpose}")

@@ -1,0 +1,452 @@
+"""The grammar of edits: which changes of a message there are, within what its kind allows.
+
+Edits work on plain values, as msgpack has them: a message is a list of its fields, an array
+``[dtype, shape, bytes]``. The kind's schema says what every value may be.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.attack.active.script import Edit
+from protocol.errors import RemoteProtocolError
+from protocol.wire.codec import Codec
+from protocol.wire.schemas import (
+    Bool,
+    Enum,
+    Field,
+    Fields,
+    Float,
+    Int,
+    Items,
+    Map,
+    Numbers,
+    Octets,
+    Text,
+    Type,
+    Union,
+)
+
+CELLS = 24
+"""The most cells of an array that edits are proposed for one by one."""
+
+DEPTH = 6
+"""How deep in nested values edits are proposed."""
+
+WORD = 1 << 64
+
+Plain: TypeAlias = Any
+"""A value as msgpack has it."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class Bodies:
+    """What edits take values from: bodies by world, kind and number."""
+
+    def body(self, world: int, kind: str, nth: int) -> bytes | None:
+        """A body that one recipient gets in a world; None if there is none."""
+        raise NotImplementedError
+
+
+class Grammar:
+    """The kinds of a session, and what can be changed in their bodies."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._schemas = {schema.name: schema for schema in codec.schemas}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds, the kernel's last."""
+        return self._codec.names
+
+    def edited(
+        self, kind: str, body: bytes, edits: Sequence[Edit], bodies: Bodies, *, nth: int
+    ) -> bytes:
+        """A body with edits; those that its kind does not allow, or that do not fit, are left out.
+
+        Args:
+            bodies: what is taken is taken from these.
+            nth: which message of its kind this is.
+        """
+        for edit in edits:
+            try:
+                changed = self._edited(kind, body, edit, bodies, nth)
+                self._codec.decode(kind, changed)
+            except (RemoteProtocolError, *_MISFIT):
+                continue
+            body = changed
+        return body
+
+    def _edited(self, kind: str, body: bytes, edit: Edit, bodies: Bodies, nth: int) -> bytes:
+        plain, schema = _decode(body), Fields(self._schemas[kind].fields)
+        taken = None
+        if edit.how == "take":
+            source = edit.kind or kind
+            other = bodies.body(edit.world, source, edit.nth if edit.kind else nth)
+            if other is None:
+                raise ValueError("there is no such message")
+            taken = _at(_decode(other), Fields(self._schemas[source].fields), edit.path)[0]
+        return _encode(_changed(plain, schema, edit.path, edit, taken))
+
+    def proposals(self, kind: str, body: bytes) -> Iterator[Edit]:
+        """Single edits of a body that its kind allows, field by field."""
+        schema = self._schemas[kind]
+        for value, field in zip(_decode(body), schema.fields, strict=True):
+            yield from _proposals((field.name,), value, field.type, 0)
+
+    def fields(self, kind: str) -> tuple[str, ...]:
+        """The names of a kind's fields."""
+        return tuple(field.name for field in self._schemas[kind].fields)
+
+    def field(self, kind: str, body: bytes, name: str) -> Plain:
+        """A field of a body."""
+        return _decode(body)[self.fields(kind).index(name)]
+
+    def octets(self, kind: str, body: bytes) -> dict[str, bytes]:
+        """The fields of a body that are octets or arrays, as bytes."""
+        found = {}
+        for field, value in zip(self._schemas[kind].fields, _decode(body), strict=True):
+            if isinstance(field.type, Numbers):
+                found[field.name] = bytes(value[2])
+            elif isinstance(value, bytes):
+                found[field.name] = value
+        return found
+
+
+_MISFIT = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    StopIteration,
+    msgspec.MsgspecError,
+)
+
+
+def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
+    """The place of a part of a value, and its type."""
+    match kind:
+        case Fields():
+            place = next(i for i, f in enumerate(kind.fields) if step in (f.name, i))
+            return place, kind.fields[place].type
+        case Map():
+            return step, next(f.type for f in kind.fields if f.name == step)
+        case Items():
+            return int(step), kind.of
+        case Union():
+            fitting = [one for one in kind.types if _fits(one, value)]
+            return _within(fitting[0], value, step)
+        case _:
+            raise ValueError("nothing lies within")
+
+
+def _fits(kind: Type, value: Plain) -> bool:
+    """Whether a value may be of one of the types of a union, by what it is made of."""
+    match kind:
+        case Fields():
+            return isinstance(value, list) and len(value) == len(kind.fields)
+        case Map():
+            tags = [f for f in kind.fields if isinstance(f.type, Enum) and len(f.type.values) == 1]
+            return isinstance(value, dict) and all(
+                value.get(f.name) == f.type.values[0] for f in tags if isinstance(f.type, Enum)
+            )
+        case Items():
+            return isinstance(value, list)
+        case Int():
+            return type(value) is int
+        case Float():
+            return isinstance(value, float)
+        case Text() | Enum():
+            return isinstance(value, str)
+        case Octets():
+            return isinstance(value, bytes)
+        case Bool():
+            return isinstance(value, bool)
+        case _:
+            return value is None
+
+
+def _at(value: Plain, kind: Type, path: Sequence[str | int]) -> tuple[Plain, Type]:
+    for step in path:
+        place, kind = _within(kind, value, step)
+        value = value[place]
+    return value, kind
+
+
+def _changed(
+    value: Plain, kind: Type, path: Sequence[str | int], edit: Edit, taken: Plain
+) -> Plain:
+    if not path:
+        return copy.deepcopy(taken) if edit.how == "take" else _edited_value(value, kind, edit)
+    place, inner = _within(kind, value, path[0])
+    value[place] = _changed(value[place], inner, path[1:], edit, taken)
+    return value
+
+
+def _edited_value(value: Plain, kind: Type, edit: Edit) -> Plain:
+    match kind:
+        case Numbers():
+            return _edited_array(value, kind, edit)
+        case Items():
+            return _edited_items(value, edit)
+        case Octets() | Text():
+            return _edited_octets(value, edit)
+        case Union():
+            fitting = next(one for one in kind.types if _fits(one, value))
+            return edit.value if edit.how == "set" else _edited_value(value, fitting, edit)
+        case _:
+            return edit.value if edit.how == "set" else value + edit.value
+
+
+def array_of(value: Plain) -> NDArray[Any]:
+    """An array of a message as one that can be written to."""
+    name, shape, content = value
+    return np.frombuffer(content, np.dtype("<" + name)).reshape(shape).copy()
+
+
+def _plain(array: NDArray[Any]) -> Plain:
+    return [f"{array.dtype.kind}{array.dtype.itemsize}", list(array.shape), array.tobytes()]
+
+
+def _edited_array(value: Plain, kind: Numbers, edit: Edit) -> Plain:
+    array = array_of(value)
+    flat = array.reshape(-1)
+    match edit.how:
+        case "fill":
+            flat[:] = edit.value
+        case "set":
+            flat[edit.cells[0]] = edit.value
+        case "add":
+            flat[edit.cells[0]] = _number(flat[edit.cells[0]]) + _given(edit)
+        case "move":
+            source, to = edit.cells
+            has = _number(flat[source])
+            amount = has if edit.value is None else _given(edit)
+            amount = has + amount if amount < 0 else min(amount, has)
+            flat[source], flat[to] = has - amount, _number(flat[to]) + amount
+        case "shift":
+            source, to = edit.cells
+            amount, modulus = int(_given(edit)), _modulus(array.dtype, kind)
+            flat[source] = (int(flat[source]) - amount) % modulus
+            flat[to] = (int(flat[to]) + amount) % modulus
+        case "swap":
+            one, other = edit.cells
+            flat[[one, other]] = flat[[other, one]]
+        case "flip":
+            flat[edit.cells[0]] ^= 1
+        case "cut":
+            array = np.delete(array, edit.cells[0], axis=0)
+        case "grow":
+            array = np.concatenate([array, array[[edit.cells[0]]]])
+        case _:
+            raise ValueError(f"{edit.how} does not change an array")
+    return _plain(array)
+
+
+def _number(value: Any) -> int | float:
+    return float(value) if isinstance(value, np.floating) else int(value)
+
+
+def _given(edit: Edit) -> int | float:
+    if not isinstance(edit.value, int | float):
+        raise ValueError("expected a number")
+    return edit.value
+
+
+def _modulus(dtype: np.dtype[Any], kind: Numbers) -> int:
+    high = kind.high
+    if isinstance(high, int):
+        return high + 1
+    return 1 << (8 * dtype.itemsize)
+
+
+def _edited_items(value: list[Plain], edit: Edit) -> list[Plain]:
+    match edit.how:
+        case "cut":
+            return value[: edit.cells[0]] + value[edit.cells[0] + 1 :]
+        case "grow":
+            return [*value, copy.deepcopy(value[edit.cells[0]])]
+        case "swap":
+            one, other = edit.cells
+            value[one], value[other] = value[other], value[one]
+            return value
+        case _:
+            raise ValueError(f"{edit.how} does not change a list")
+
+
+def _edited_octets(value: bytes | str, edit: Edit) -> bytes | str:
+    if isinstance(value, str):
+        if edit.how == "set":
+            return str(edit.value)
+        return _edited_octets(value.encode(), edit).decode()  # type: ignore[union-attr]
+    match edit.how:
+        case "flip":
+            at = edit.cells[0]
+            return value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]
+        case "fill":
+            return bytes([int(_given(edit))]) * len(value)
+        case "cut":
+            return value[:-1]
+        case "grow":
+            return value + b"\0"
+        case "set":
+            return bytes.fromhex(str(edit.value))
+        case _:
+            raise ValueError(f"{edit.how} does not change bytes")
+
+
+def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int) -> Iterator[Edit]:
+    if depth > DEPTH:
+        return
+    match kind:
+        case Numbers():
+            yield from _of_array(path, value, kind)
+        case Int():
+            yield from _of_int(path, value, kind)
+        case Float():
+            places = {kind.low, kind.high, 0.0, -value, value / 2, value * 2, value + 1, 1.0}
+            numbers = sorted(one for one in places if one is not None and one != value)
+            yield from (Edit(path, "set", value=number) for number in numbers)
+        case Bool():
+            yield Edit(path, "set", value=not value)
+        case Enum():
+            yield from (Edit(path, "set", value=one) for one in kind.values if one != value)
+        case Octets() | Text():
+            yield Edit(path, "fill", value=0)
+            yield from (Edit(path, "flip", cells=(at,)) for at in {0, len(value) - 1} if value)
+            yield Edit(path, "cut")
+            yield Edit(path, "grow")
+        case Items():
+            yield from _of_items(path, value, kind, depth)
+        case Fields() | Map():
+            yield from _of_fields(path, value, kind.fields, depth, named=isinstance(kind, Map))
+        case Union():
+            for one in kind.types:
+                if _fits(one, value):
+                    yield from _proposals(path, value, one, depth)
+                    break
+
+
+def _of_fields(
+    path: tuple[str | int, ...],
+    value: Plain,
+    fields: Sequence[Field],
+    depth: int,
+    *,
+    named: bool,
+) -> Iterator[Edit]:
+    for place, field in enumerate(fields):
+        if named and field.name not in value:
+            continue
+        inner = value[field.name] if named else value[place]
+        yield from _proposals((*path, field.name), inner, field.type, depth + 1)
+
+
+def _of_items(
+    path: tuple[str | int, ...], value: list[Plain], kind: Items, depth: int
+) -> Iterator[Edit]:
+    for place, item in enumerate(value[:4]):
+        yield Edit(path, "cut", cells=(place,))
+        yield Edit(path, "grow", cells=(place,))
+        if place:
+            yield Edit(path, "swap", cells=(place - 1, place))
+        yield from _proposals((*path, place), item, kind.of, depth + 1)
+
+
+def _of_int(path: tuple[str | int, ...], value: int, kind: Int) -> Iterator[Edit]:
+    low = kind.low if kind.low is not None else -(1 << 63)
+    high = kind.high if kind.high is not None else WORD - 1
+    near = {low, high, 0, 1, value - 1, value + 1, value // 2, 2 * value, value // 16}
+    for number in sorted(one for one in near if low <= one <= high and one != value):
+        yield Edit(path, "set", value=number)
+
+
+def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Iterator[Edit]:
+    array = array_of(value)
+    flat = array.reshape(-1)
+    high = kind.high
+    top = max(high) if isinstance(high, tuple) else high
+    if top is None:
+        top = WORD - 1 if kind.dtype == "u8" else 255 if kind.dtype == "u1" else 1 << 20
+    for bound in dict.fromkeys((0, kind.low, top)):
+        yield Edit(path, "fill", value=bound)
+    if array.ndim:
+        for place in sorted({0, len(array) - 1} if len(array) else set()):
+            yield Edit(path, "cut", cells=(place,))
+            yield Edit(path, "grow", cells=(place,))
+    # What is random octets is not worth many tries.
+    octets = kind.dtype == "u1" and (top or 0) >= 255 and array.ndim > 1
+    cells = list(range(len(flat)))
+    few = cells if len(cells) <= CELLS else cells[:: -(-len(cells) // CELLS)]
+    if octets:
+        yield from (Edit(path, "flip", cells=(at,)) for at in few[:2] + few[-1:])
+        return
+    blocks = blocks_of(flat) if array.ndim == 1 else [slice(0, len(flat))]
+    for block in blocks:
+        inside = [at for at in few if block.start <= at < block.stop]
+        for at, beside in pairwise([*inside, *inside[:1]]):
+            yield from _of_cells(path, flat, at, beside, kind)
+    for at in few:
+        for bound in dict.fromkeys((kind.low, top)):
+            yield Edit(path, "set", cells=(at,), value=bound)
+        yield Edit(path, "add", cells=(at,), value=1)
+        yield Edit(path, "add", cells=(at,), value=-1)
+
+
+def _of_cells(
+    path: tuple[str | int, ...], flat: NDArray[Any], at: int, beside: int, kind: Numbers
+) -> Iterator[Edit]:
+    """What leaves the sum as it is."""
+    if at == beside:
+        return
+    has = _number(flat[at])
+    if has > 0:
+        yield Edit(path, "move", cells=(at, beside))
+        if isinstance(has, int) and has > 1:
+            for left in dict.fromkeys((1, has // 2, has // 8, has // 1024)):
+                if 0 < left < has:
+                    yield Edit(path, "move", cells=(at, beside), value=-left)
+    if kind.dtype != "f8":
+        yield Edit(path, "shift", cells=(at, beside), value=1)
+    yield Edit(path, "swap", cells=(at, beside))
+
+
+def blocks_of(flat: NDArray[Any]) -> list[slice]:
+    """The most consecutive parts of an array that have one sum: tables of the same people, say.
+
+    The honest message shows them, so nobody has to say how a vector is laid out.
+    """
+    numbers = [_number(one) for one in flat]
+    total, n = sum(numbers), len(numbers)
+    sums: list[int | float] = [0]
+    for number in numbers:
+        sums.append(sums[-1] + number)
+    for parts in range(n // 2, 1, -1):
+        if not total > 0 or (isinstance(total, int) and total % parts):
+            continue
+        wanted = [total * part / parts for part in range(1, parts)]
+        if isinstance(total, int):
+            wanted = [total * part // parts for part in range(1, parts)]
+        ends, place = [0], 1
+        for want in wanted:
+            while place < n and sums[place] < want:
+                place += 1
+            if sums[place] != want:
+                break
+            ends.append(place)
+        else:
+            ends.append(n)
+            return [slice(one, other) for one, other in pairwise(ends)]
+    return [slice(0, n)]

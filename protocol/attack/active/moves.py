@@ -1,0 +1,176 @@
+"""Which scripts are tried: single moves in order, then others made of those that led somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from protocol.attack.active.script import Edit, Move, Scope, Script, Source
+from protocol.attack.active.worlds import Library, Study
+from protocol.crypto.randomness import Stream
+from protocol.messages import KERNEL_KINDS
+
+MOVES = 4
+"""The most moves of a script that is made of others."""
+
+SCOPES: tuple[Scope, ...] = ("target", "all", "others")
+
+
+def single_moves(study: Study, library: Library) -> list[Script]:
+    """Scripts of one move, or of the same move on every message that another world has.
+
+    They are sorted into sorts: what is said, what happens to it, to whom.
+    """
+    return [script for sort in _sorts(study, library) for script in sort]
+
+
+def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> list[Script]:
+    """So many scripts of single moves: of every sort some, drawn where there are more."""
+    sorts = [list(dict.fromkeys(sort)) for sort in _sorts(study, library)]
+    shuffled = []
+    for number, sort in enumerate(sorts):
+        order = stream.derive(f"sort {number}").permutation(len(sort)).tolist()
+        shuffled.append([sort[place] for place in order])
+    found: list[Script] = []
+    turn = 0
+    while len(found) < most and any(turn < len(sort) for sort in shuffled):
+        found += [sort[turn] for sort in shuffled if turn < len(sort)]
+        turn += 1
+    return list(dict.fromkeys(found))[:most]
+
+
+def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
+    told = library.told[0].get(study.party, {})
+    grammar = study.grammar
+    yield from _imagined(study, library)
+    for (kind, nth), body in told.items():
+        for to in ("target", "all"):
+            by_field: dict[tuple[object, ...], list[Script]] = {}
+            for edit in grammar.proposals(kind, body):
+                one = Script((Move("rewrite", kind, nth, to, (edit,)),))
+                by_field.setdefault((edit.path, edit.how), []).append(one)
+            yield from by_field.values()
+        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
+        # Of two that differ, one is heeded.
+        yield [
+            Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
+            for edit in grammar.proposals(kind, body)
+            for before in (False, True)
+        ]
+        yield [
+            Script((Move("insert", kind, nth, before=before, says=source),))
+            for source in _sources(study, library)
+            for before in (True, False)
+        ]
+        yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+
+
+def _sources(study: Study, library: Library) -> Iterator[Source]:
+    for kind, nth in library.told[0].get(study.party, {}):
+        yield Source(kind, nth)
+    kernel = {kind.kind() for kind in KERNEL_KINDS}
+    told = {kind for kind, _ in library.told[0].get(study.party, {})}
+    for kind in library.said:
+        if kind not in told or kind in kernel:
+            yield Source(kind)
+
+
+def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
+    """What would be said if nobody had a value: all of it that differs, or one field."""
+    told = library.told[0].get(study.party, {})
+    grammar = study.grammar
+    for to in ("all", "target"):
+        sort: list[Script] = []
+        for world in range(1, len(library.told)):
+            there = library.told[world].get(study.party, {})
+            moves = []
+            for (kind, nth), body in told.items():
+                other = there.get((kind, nth))
+                if other is None or other == body:
+                    continue
+                differing = [
+                    name
+                    for name in grammar.fields(kind)
+                    if grammar.field(kind, body, name) != grammar.field(kind, other, name)
+                ]
+                edits = tuple(Edit((name,), "take", world=world) for name in differing)
+                moves.append(Move("rewrite", kind, nth, to, edits))
+            if moves:
+                sort.append(Script(tuple(moves)))
+            if len(moves) > 1:
+                sort += [Script((move,)) for move in moves]
+        yield sort
+
+
+def combined(corpus: Sequence[Script], singles: Sequence[Script], stream: Stream) -> Script:
+    """A script made of others.
+
+    Args:
+        corpus: those that led somewhere.
+        singles: scripts of one move.
+    """
+    words = [int(word) for word in stream.words(8)]
+    base = corpus[words[0] % len(corpus)] if corpus else Script()
+    moves = list(base.moves)
+    for turn in range(1 + words[1] % 2):
+        way, pick, place = words[2 + 2 * turn] % 8, words[3 + 2 * turn], words[6] >> turn
+        at = place % len(moves) if moves else 0
+        if way == 0 and len(moves) > 1:
+            del moves[at]
+        elif way == 1 and moves:
+            scope = SCOPES[pick % len(SCOPES)]
+            moves[at] = msgspec.structs.replace(moves[at], to=scope)
+        elif way == 2 and moves:
+            moves[at] = _with_edit(moves[at], singles[pick % len(singles)])
+        elif way == 3 and moves:
+            moves[at] = msgspec.structs.replace(moves[at], before=not moves[at].before)
+        elif way == 4 and corpus:
+            moves += corpus[pick % len(corpus)].moves
+        elif singles:
+            moves += singles[pick % len(singles)].moves
+    return Script(tuple(dict.fromkeys(moves[:MOVES])))
+
+
+def _with_edit(move: Move, other: Script) -> Move:
+    """A move with an edit of another one about the same kind."""
+    for one in other.moves:
+        if one.of == move.of and one.edits and len(move.edits) < MOVES:
+            return msgspec.structs.replace(move, edits=(*move.edits, one.edits[0]))
+    return move
+
+
+def smaller(script: Script) -> Iterator[Script]:
+    """Scripts that do a little less, or simpler things, the least first."""
+    moves = script.moves
+    for at in range(len(moves)):
+        yield Script(moves[:at] + moves[at + 1 :])
+    for at, move in enumerate(moves):
+        for simpler in _simpler(move):
+            yield Script((*moves[:at], simpler, *moves[at + 1 :]))
+
+
+def _simpler(move: Move) -> Iterator[Move]:
+    replace = msgspec.structs.replace
+    for at in range(len(move.edits)):
+        yield replace(move, edits=move.edits[:at] + move.edits[at + 1 :])
+    if move.does in ("repeat", "hold") and move.edits:
+        yield replace(move, does="rewrite", before=False, wait=1)
+    if move.to != "target":
+        yield replace(move, to="target")
+    if move.wait > 1:
+        yield replace(move, wait=1)
+    for at, edit in enumerate(move.edits):
+        for simpler in _simpler_edits(edit):
+            yield replace(move, edits=(*move.edits[:at], simpler, *move.edits[at + 1 :]))
+
+
+def _simpler_edits(edit: Edit) -> Iterator[Edit]:
+    """Simpler values; each is simpler than what it takes the place of, so this ends."""
+    value = edit.value
+    if edit.how == "move" and value is not None:
+        yield msgspec.structs.replace(edit, value=None)
+    if edit.how in ("set", "fill", "add", "shift") and type(value) is int:
+        for simpler in (0, 1):
+            if abs(value) > simpler:
+                yield msgspec.structs.replace(edit, value=simpler)

@@ -1,0 +1,163 @@
+"""A script: what a hostile aggregator does to what it sends. Plain values, so it is kept as JSON.
+
+The aggregator runs its honest role; a script says where it departs from it. A move is about one
+message of the honest role to each recipient in its scope: the ``nth`` of a kind. What is inserted
+is taken from a rehearsal of the honest protocol (a *world*, see ``protocol.attack.active.worlds``),
+so no script holds bytes of messages.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Does: TypeAlias = Literal["rewrite", "drop", "repeat", "hold", "insert", "restart"]
+"""What a move does with a message.
+
+``rewrite``: send it edited. ``drop``: do not send it. ``repeat``: send it as it is and an edited
+copy. ``hold``: send it, edited, after ``nth`` further messages, or when the aggregator has ended.
+``insert``: say something else besides. ``restart``: send it, and begin the role anew.
+"""
+
+Scope: TypeAlias = Literal["target", "all", "others"]
+"""Whom a move is about: the target alone, all parties, or all but the target."""
+
+How: TypeAlias = Literal[
+    "set", "add", "fill", "move", "shift", "swap", "cut", "grow", "flip", "take"
+]
+"""How an edit changes a value; ``protocol.attack.active.edits`` says of what."""
+
+Value: TypeAlias = int | float | str | bool | None
+
+
+class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One change of one value of a message.
+
+    Args:
+        path: the field, and in nested values the places within it.
+        how: what is done.
+        cells: places in an array, flattened, or in a list.
+        value: the new value or the amount; bytes are written in hexadecimal.
+        world: for ``take``, the rehearsal that the value is taken from.
+        kind, nth: for ``take``, from another message of the kind ``kind``, the ``nth``; by default
+            from the same one.
+    """
+
+    path: tuple[str | int, ...]
+    how: How
+    cells: tuple[int, ...] = ()
+    value: Value = None
+    world: int = 0
+    kind: str = ""
+    nth: int = 0
+
+    def __str__(self) -> str:
+        where = ".".join(map(str, self.path))
+        cells = " and ".join(map(str, self.cells))
+        match self.how:
+            case "set" | "fill":
+                at = f" at {cells}" if cells else ""
+                return f"{where}{at} = {self.value}"
+            case "add":
+                return f"{where} + {self.value}"
+            case "move" | "shift":
+                source, to = self.cells
+                amount = "all" if self.value is None else self.value
+                if isinstance(self.value, int) and self.value < 0:
+                    amount = f"all but {-self.value}"
+                turning = " (modulo)" if self.how == "shift" else ""
+                return f"{where}: {amount} of cell {source} to cell {to}{turning}"
+            case "take":
+                said = f"{self.kind} {self.nth}" if self.kind else "the same message"
+                return f"{where} as in {said} of world {self.world}"
+            case _:
+                return f"{where}: {self.how} {cells}".rstrip()
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is inserted: a message of a rehearsal.
+
+    Args:
+        kind: its kind.
+        nth: which of this kind to the recipient; if there is none, which of this kind at all.
+        world: the rehearsal.
+    """
+
+    kind: str
+    nth: int = 0
+    world: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.nth}" + (f" of world {self.world}" if self.world else "")
+
+
+class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One departure from the honest role.
+
+    Args:
+        does: what.
+        of, nth: about which message to a recipient: its kind, and which of this kind, from 0.
+        to: whom it is about.
+        edits: what is changed, in this order. An edit whose outcome the kind does not allow is
+            left out.
+        before: what is said besides comes before the message.
+        says: what is inserted.
+        wait: of ``hold``, after how many further messages to the recipient.
+    """
+
+    does: Does
+    of: str
+    nth: int = 0
+    to: Scope = "target"
+    edits: tuple[Edit, ...] = ()
+    before: bool = False
+    says: Source | None = None
+    wait: int = 1
+
+    def __str__(self) -> str:
+        to = {"target": "the target", "all": "all", "others": "all but the target"}[self.to]
+        about = f"{self.of} {self.nth} to {to}"
+        edits = "; ".join(map(str, self.edits))
+        with_ = f" with {edits}" if edits else ""
+        side = "before" if self.before else "after"
+        match self.does:
+            case "hold":
+                return f"hold {about} back for {self.wait} messages{with_}"
+            case "repeat":
+                return f"repeat {about}, the copy {side} it{with_}"
+            case "insert":
+                return f"insert {self.says} {side} {about}{with_}"
+            case "restart":
+                return f"begin anew after {about}"
+            case _:
+                return f"{self.does} {about}{with_}"
+
+
+class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """All that a hostile aggregator does otherwise in one session."""
+
+    moves: tuple[Move, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.moves)) or "nothing: the honest protocol"
+
+    def to_json(self) -> str:
+        """As one line of JSON."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Script:
+        """The script that a line of JSON holds.
+
+        Raises:
+            ValueError: it is not a script; says where.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"not a script: {error}") from error
+
+
+HONEST = Script()
+"""The aggregator keeps to its role."""

@@ -1,0 +1,218 @@
+"""Twins: two machines of the target that hear the same and differ in one answer of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import (
+    Composed,
+    ExactCounts,
+    Masked,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Randomized,
+)
+from protocol.attack.active.worlds import Heard
+from protocol.errors import ProtocolError
+from protocol.messages import Envelope, Head
+from protocol.session.machine import Machine
+from protocol.session.variant import event_of
+from protocol.sharing.messages import Partial, Upload
+
+
+class Act(NamedTuple):
+    """What a party does on one occasion, as others see it.
+
+    Args:
+        said: what it says.
+        events: what each of that tells.
+        over: whether its link ends.
+        ended: how it ended, as its exit code says it; empty as long as it goes on.
+    """
+
+    said: tuple[Envelope, ...]
+    events: tuple[PrivacyEvent | None, ...]
+    over: bool
+    ended: str
+
+
+class Conduct(NamedTuple):
+    """All that a party does.
+
+    Args:
+        acts: on every occasion.
+        places: where its role stood after each of them.
+    """
+
+    acts: tuple[Act, ...]
+    places: tuple[tuple[str, ...], ...]
+
+    @property
+    def said(self) -> tuple[Envelope, ...]:
+        """What it says in all."""
+        return tuple(envelope for act in self.acts for envelope in act.said)
+
+    @property
+    def behaviour(self) -> tuple[object, ...]:
+        """What tells one conduct from another: the ways that the role took, and what it said."""
+        kinds = tuple(envelope.kind for envelope in self.said)
+        ways = tuple(dict.fromkeys(self.places))
+        return ways, kinds, self.acts[-1].ended if self.acts else ""
+
+
+def conduct_of(machine: Machine, heard: Sequence[Heard]) -> Conduct:
+    """Put a machine in the place of one that has heard this."""
+    acts, places = [], []
+    for one in heard:
+        if one.what == "start":
+            machine.start(one.now)
+        elif one.what == "receive" and one.envelope is not None:
+            machine.receive(one.envelope, one.now)
+        elif one.what == "expire":
+            machine.expire(one.now)
+        else:
+            # It is over for all; nobody sees what that is to this party.
+            break
+        said = tuple(machine.take())
+        events = tuple(_event(machine, envelope) for envelope in said)
+        acts.append(Act(said, events, machine.finished, _ending(machine)))
+        places.append(machine.place)
+    return Conduct(tuple(acts), tuple(places))
+
+
+def _event(machine: Machine, envelope: Envelope) -> PrivacyEvent | None:
+    charter = machine.charter
+    try:
+        message = charter.codec.decode(envelope.kind, envelope.body)
+        return event_of(charter.variant, message, machine.seen)
+    except ProtocolError:
+        return None
+
+
+def _ending(machine: Machine) -> str:
+    """How a machine has ended, as the exit code of its program shows it."""
+    if not machine.finished:
+        return ""
+    return "done" if machine.failure is None else "failed"
+
+
+class Difference(NamedTuple):
+    """What two conducts differ in.
+
+    Args:
+        what: in one line.
+        kind: of the message that differs; empty if something else does.
+    """
+
+    what: str
+    kind: str = ""
+
+
+class Excuse(NamedTuple):
+    """A difference that is charged.
+
+    Args:
+        kind: of the message.
+        event: what it tells.
+        epsilon: what it costs for the attribute in which the records differ.
+        hidden: whether it is hidden in a sum, so that nothing may follow from it.
+    """
+
+    kind: str
+    event: PrivacyEvent
+    epsilon: float
+    hidden: bool
+
+
+class Compared(NamedTuple):
+    """Two conducts side by side.
+
+    Args:
+        difference: the first that nothing excuses; None if there is none.
+        excuses: differences that are charged.
+    """
+
+    difference: Difference | None
+    excuses: tuple[Excuse, ...]
+
+
+def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
+    """Hold two conducts against each other, occasion by occasion.
+
+    Everything that others see must be equal. Bytes of one length may differ where their event
+    costs something for the attribute. Once such bytes have gone out in clear, what comes after
+    may follow from them, and is theirs: it is compared no further.
+
+    Args:
+        attribute: in which the records differ.
+    """
+    accountant = PureAccountant()
+    excuses: list[Excuse] = []
+    if len(one.acts) != len(other.acts):
+        return Compared(Difference("it hears something or not"), ())
+    for act, twin in zip(one.acts, other.acts, strict=True):
+        found = _act_differs(act, twin)
+        if found is not None:
+            in_clear = any(not excuse.hidden for excuse in excuses)
+            return Compared(None if in_clear else found, tuple(excuses))
+        for envelope, twins, event in zip(act.said, twin.said, act.events, strict=True):
+            if envelope.body == twins.body or envelope.kind == Head.kind():
+                continue
+            loss = None
+            if event is not None:
+                loss = accountant.judge(event).attributes.get(attribute, 0.0)
+            if not loss or event is None:
+                if any(not excuse.hidden for excuse in excuses):
+                    return Compared(None, tuple(excuses))
+                what = f"the bytes of {envelope.kind} differ, which is charged nothing"
+                return Compared(Difference(what, envelope.kind), tuple(excuses))
+            hidden = envelope.kind in (Upload.kind(), Partial.kind())
+            excuses.append(Excuse(envelope.kind, event, loss, hidden))
+    return Compared(None, tuple(excuses))
+
+
+def _act_differs(act: Act, twin: Act) -> Difference | None:
+    """What others see of an act, the bytes of messages aside."""
+    kinds, others = ([e.kind for e in one.said] for one in (act, twin))
+    if kinds != others:
+        said, instead = (_listed(names) for names in (kinds, others))
+        return Difference(f"it says {said} with one record and {instead} with the other")
+    for envelope, other in zip(act.said, twin.said, strict=True):
+        kind = envelope.kind
+        if kind == "Declined" and envelope.body != other.body:
+            return Difference("it declines for different reasons", kind)
+        if envelope.recipient != other.recipient:
+            return Difference(f"{kind} goes to different members", kind)
+        if len(envelope.body) != len(other.body):
+            return Difference(f"the length of {kind} differs", kind)
+    if act.over != twin.over:
+        return Difference("its link ends with one record and not with the other")
+    if act.ended != twin.ended:
+        return Difference(f"it ends differently: {act.ended} or {twin.ended}")
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def described(event: PrivacyEvent) -> str:
+    """An event in some words: why bytes may differ."""
+    match event:
+        case Randomized(randomizer, attributes):
+            return f"one draw of {type(randomizer).__name__} on {', '.join(attributes)}"
+        case Masked(attributes):
+            return f"counts of {', '.join(attributes)} under masks, of which the sum is told"
+        case ExactCounts(attributes):
+            return f"exact counts of {', '.join(attributes)}"
+        case Plain(attributes):
+            return f"the true answers to {', '.join(attributes)}"
+        case Composed(events):
+            return " and ".join(dict.fromkeys(map(described, events)))
+        case OneOf(events):
+            return " or ".join(dict.fromkeys(map(described, events)))
+        case _:
+            return type(event).__name__
