@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FOLDER.name = "folder"
+CHECKED = click.Path(path_type=Path)
 
 
 class Amount(click.FloatRange):
@@ -247,3 +248,19 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     console = Console(soft_wrap=soft_wrap)
     for part in parts:
         console.print(part)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """The host and the port in ``HOST:PORT``.
+
+    Raises:
+        UsageError: it is not an address.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise UsageError(f"{text!r}: expected HOST:PORT")
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise UsageError(f"{text!r}: {host!r} is not a valid host name") from error
+    return host.strip("[]"), int(port)

@@ -1,4 +1,5 @@
-"""``sottovoce prove`` and ``check``: a report was counted, and nothing was taken back."""
+"""``sottovoce prove`` and ``check``: a report was counted, nothing was taken back; before a survey,
+whether everything is ready for it."""
 
 from __future__ import annotations
 
@@ -31,8 +32,10 @@ from protocol.transcript.receipts import (
 )
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
+    CHECKED,
     FILE,
     FOLDER,
+    address_of,
     budget_options,
     json_option,
     print_json,
@@ -127,7 +130,7 @@ def prove(
 
 
 @click.command()
-@click.argument("receipt", metavar="[FILE]", type=FILE, required=False)
+@click.argument("receipt", metavar="[FILE|PLAN|FOLDER]", type=CHECKED, required=False)
 @click.option(
     "--checkpoint",
     type=FILE,
@@ -154,6 +157,16 @@ def prove(
     type=FILE,
     help="Instead of checking FILE, write a web page that checks receipts in a browser, offline.",
 )
+@click.option(
+    "--records",
+    type=FILE,
+    help="With PLAN or FOLDER: a CSV file that is to be answered with.",
+)
+@click.option(
+    "--connect",
+    metavar="HOST:PORT",
+    help="With FOLDER: the address at which the aggregator is to wait.",
+)
 @json_option
 @budget_options
 def check(
@@ -164,13 +177,25 @@ def check(
     variant: str | None,
     member: Path | None,
     page: Path | None,
+    records: Path | None,
+    connect: str | None,
     as_json: bool,
 ) -> int:
     """Check a receipt, a consistency proof or evidence without the transcript.
 
     A receipt needs --checkpoint, a consistency proof --since and --checkpoint; evidence by
     'sottovoce verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
+
+    Before a survey, check the PLAN or a member's FOLDER: what would be asked, at what cost, and
+    whether certificate, clock, records and address fit. Exit 1 if something does not.
     """
+    after = (checkpoint, since, report, member, page)
+    if receipt is not None and (receipt.is_dir() or receipt.suffix == ".toml"):
+        if any(other is not None for other in after):
+            raise UsageError(f"{receipt}: is checked with --records, --connect and --variant alone")
+        return _check_ready(receipt, variant, records, connect, as_json=as_json)
+    if records is not None or connect is not None:
+        raise UsageError("--records and --connect: expected a PLAN, a TOML file, or a FOLDER")
     if receipt is None or page is not None:
         others = (receipt, checkpoint, since, report, variant, member, as_json or None)
         if page is None or any(other is not None for other in others):
@@ -208,6 +233,25 @@ def check(
         click.echo("compare it with the aggregator's key, or let --member do it")
     click.echo("does NOT hold" if problems else "holds")
     return 1 if problems else 0
+
+
+def _check_ready(
+    path: Path, variant: str | None, records: Path | None, connect: str | None, *, as_json: bool
+) -> int:
+    from scenarios.deployment.preflight import preflight
+
+    address = None if connect is None else address_of(connect)
+    facts = list(preflight(path, variant=variant, records=records, address=address))
+    ready = all(fact.ready is not False for fact in facts)
+    if as_json:
+        print_json({"ready": ready, "facts": [fact._asdict() for fact in facts]})
+        return 0 if ready else 1
+    width = max(len(fact.about) for fact in facts)
+    words = {True: "fits", False: "does NOT fit", None: ""}
+    for about, says, fits in facts:
+        click.echo(printable(" ".join(filter(None, (f"{about:{width}} ", words[fits], says)))))
+    click.echo("ready" if ready else "NOT ready")
+    return 0 if ready else 1
 
 
 def _check_receipt(

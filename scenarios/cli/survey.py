@@ -14,6 +14,7 @@ from scenarios.cli.options import (
     FILE,
     FOLDER,
     Amount,
+    address_of,
     clear,
     force_option,
     json_option,
@@ -148,7 +149,7 @@ def aggregate(
     if needed > len(asked):
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
     member: Member = read_member(folder, variant)
-    host, port = _address(listen)
+    host, port = address_of(listen)
     check_aggregator(member)
     clear(out, force=force)
 
@@ -205,7 +206,7 @@ def answer(
     folder: Path, variant: str | None, connect: str, records: Path, budget: float | None
 ) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
-    host, port = _address(connect)
+    host, port = address_of(connect)
     member: Member = read_member(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
@@ -276,14 +277,3 @@ def rehearse(
         command = shlex.join(map(str, ("sottovoce", "audit", record, *options)))
         click.echo(f"to audit it: {command}", err=True)
     return rehearsed.code or (1 if rehearsed.endings else 0)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise UsageError(f"{text!r}: expected HOST:PORT")
-    try:
-        host.encode("idna")
-    except UnicodeError as error:
-        raise UsageError(f"{text!r}: {host!r} is not a valid host name") from error
-    return host.strip("[]"), int(port)

@@ -1,0 +1,149 @@
+"""Before a survey: what would be asked, at what cost, and whether everything is ready for it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+
+from protocol.messages import AGGREGATOR
+from protocol.session.variant import Variant, parameters_of
+from scenarios.deployment.answering import read_records
+from scenarios.deployment.members import CERTIFICATE, Member, read_member, tls_context
+from scenarios.deployment.survey_plan import read_plan
+from scenarios.errors import UsageError
+from scenarios.report.announced import described
+from scenarios.report.formatting import count, epsilon
+from transports.tls import client_context, server_context
+
+CONNECTING = 5.0
+"""How long to wait for an address to answer, in seconds."""
+
+_ATTRIBUTES = 8
+
+
+class Fact(NamedTuple):
+    """One thing that is to be known before a survey.
+
+    Args:
+        about: what.
+        says: what is so, in a sentence.
+        ready: whether the survey can begin with it; None where nothing has to fit.
+    """
+
+    about: str
+    says: str
+    ready: bool | None = None
+
+
+def preflight(
+    path: Path, *, variant: str | None, records: Path | None, address: tuple[str, int] | None
+) -> Iterator[Fact]:
+    """What is to be known of a plan, or of a member's folder.
+
+    Nothing is drawn, written or sent; an address is connected to, and nothing is said there.
+
+    Args:
+        path: the plan, or the folder.
+        variant: ``PATH.py:Class`` for a folder whose variant is not a built-in one.
+        records: a CSV file to be answered with.
+        address: where the aggregator is to listen.
+
+    Raises:
+        UsageError: the plan or the folder cannot be read, or has no use for what is given.
+    """
+    if path.is_dir():
+        member = read_member(path, variant)
+        charter = member.charter
+        asked, analysis = charter.variant, charter.analysis
+        yield from _member(member)
+    else:
+        if variant is not None or address is not None:
+            raise UsageError(f"{path}: --variant and --connect are for a member's folder")
+        plan = read_plan(path)
+        asked, analysis = plan.variant, plan.analysis
+    yield from _asked(asked)
+    announced = "nothing" if analysis is None else described(analysis)
+    yield Fact("announced", f"{announced}.")
+    if records is not None:
+        yield _records(records, asked)
+    if address is not None:
+        yield _address(*address)
+
+
+def _asked(variant: Variant) -> Iterator[Fact]:
+    survey = variant.survey
+    named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
+    if more := len(survey.attributes) - len(named):
+        named.append(f"{more} more")
+    yield Fact("asked", f"{survey.title}: {', '.join(named)}, with so many categories.")
+    scalars = [
+        f"{name} {value}"
+        for name, value in parameters_of(variant).items()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+    ]
+    yield Fact("variant", f"{', '.join([variant.name, *scalars])}.")
+    most = variant.most()
+    if math.isinf(most):
+        yield Fact("cost", "no \N{GREEK SMALL LETTER EPSILON} bounds what a respondent tells.")
+    else:
+        yield Fact(
+            "cost",
+            f"at most \N{GREEK SMALL LETTER EPSILON} {epsilon(most)} for each respondent, "
+            "whatever the aggregator asks.",
+        )
+
+
+def _member(member: Member) -> Iterator[Fact]:
+    charter, name = member.charter, member.identity.name
+    others = count(len(charter.roster.parties), "party", "parties")
+    yield Fact("member", f"{name}, in a survey of {others}.")
+    make = server_context if name == AGGREGATOR else client_context
+    try:
+        tls_context(member.folder, make)
+        certificate = x509.load_pem_x509_certificate((member.folder / CERTIFICATE).read_bytes())
+    except (UsageError, ValueError) as error:
+        yield Fact("certificate", f"{error}.", ready=False)
+        return
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    now = datetime.datetime.now(datetime.UTC)
+    span = f"valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    if begin <= now < end:
+        yield Fact("certificate", f"{span}, and so it is now.", ready=True)
+    else:
+        yield Fact(
+            "certificate",
+            f"{span}; this machine's clock says {now:%Y-%m-%d %H:%M}.",
+            ready=False,
+        )
+
+
+def _records(path: Path, variant: Variant) -> Fact:
+    try:
+        held = read_records(path, variant.survey)
+    except UsageError as error:
+        return Fact("records", f"{error}.", ready=False)
+    respondents = count(len(held), "respondent")
+    if len(held) > variant.max_records:
+        return Fact(
+            "records",
+            f"{path}: {respondents}, at most {variant.max_records} allowed of one party.",
+            ready=False,
+        )
+    return Fact("records", f"{path}: {respondents}, all answers known.", ready=True)
+
+
+def _address(host: str, port: int) -> Fact:
+    try:
+        socket.create_connection((host, port), CONNECTING).close()
+    except OSError as error:
+        why = error.strerror or error
+        return Fact("address", f"{host}:{port} cannot be connected to: {why}.", ready=False)
+    return Fact(
+        "address", f"somebody listens at {host}:{port}; who it is, is not asked.", ready=True
+    )

@@ -1,0 +1,124 @@
+"""``check PLAN`` and ``check FOLDER``: whether everything is ready for a survey."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from protocol.variants import BUILT_IN
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.deployment.test_plans import own_plan
+from tests.scenarios.survey_folders import (
+    ANALYSIS,
+    PLAN,
+    PLANS,
+    ROWS,
+    make_folders,
+    plan_file,
+    table,
+)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_plan_of_every_variant(name: str, tmp_path: Path) -> None:
+    said = sottovoce("check", plan_file(tmp_path, PLANS[name]))
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert [line.split()[0] for line in lines] == ["asked", "variant", "cost", "announced", "ready"]
+    assert f" {name}" in lines[1]
+
+
+def test_a_plan_with_records(tmp_path: Path) -> None:
+    plan, records = plan_file(tmp_path, PLAN + ANALYSIS), table(tmp_path / "r.csv", *ROWS)
+    said = sottovoce("check", plan, "--records", records)
+    assert said.code == 0
+    assert said.out.splitlines() == [
+        "asked      Health: smokes (2), age (3), with so many categories.",
+        "variant    rr-independent, quorum 2, patience 20.0, max_records 3.",
+        "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
+        "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
+        "projection clip.",
+        f"records    fits {records}: 3 respondents, all answers known.",
+        "ready",
+    ]
+    said = sottovoce("check", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
+    assert said.code == 1
+    assert "does NOT fit" in said.out
+    assert "6 respondents, at most 3 allowed of one party." in said.out
+    assert said.out.endswith("NOT ready\n")
+    said = sottovoce(
+        "check", plan, "--json", "--records", table(tmp_path / "odd.csv", "no,ancient")
+    )
+    found = json.loads(said.out)
+    assert (said.code, found["ready"]) == (1, False)
+    assert "unknown category 'ancient'" in found["facts"][-1]["says"]
+
+
+def test_a_members_folder(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    before = sorted((keys / "anna").iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = f"127.0.0.1:{server.getsockname()[1]}"
+        said = sottovoce("check", keys / "anna", "--connect", where)
+        assert said.code == 0
+        assert f"somebody listens at {where}" in said.out
+    lines = said.out.splitlines()
+    assert lines[0] == "member       anna, in a survey of 3 parties."
+    assert lines[1].startswith("certificate  fits valid from 20")
+    said = sottovoce("check", keys / "anna", "--connect", where)
+    assert said.code == 1
+    assert f"{where} cannot be connected to: " in said.out
+    assert sorted((keys / "anna").iterdir()) == before
+    assert sottovoce("check", keys / "aggregator").out.startswith("member       aggregator, in")
+
+
+def test_a_certificate_that_is_not_ones_own(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    shutil.copy(keys / "bert" / "certificate.pem", keys / "anna" / "certificate.pem")
+    said = sottovoce("check", keys / "anna")
+    assert said.code == 1
+    assert "certificate  does NOT fit" in said.out
+    assert "do not belong together" in said.out
+
+
+def test_a_clock_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = make_folders(tmp_path)
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Later:
+            return cls.fromtimestamp(super().now(tz).timestamp() + 40 * 86_400, tz)
+
+    monkeypatch.setattr("scenarios.deployment.preflight.datetime.datetime", Later)
+    said = sottovoce("check", keys / "anna")
+    assert said.code == 1
+    assert "this machine's clock says" in said.out
+
+
+def test_a_variant_of_ones_own(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path)
+    assert "variant    quiet," in sottovoce("check", plan).out
+    keys, own = tmp_path / "keys", ("--variant", f"{tmp_path / 'quiet.py'}:Quiet")
+    sottovoce("keys", plan, "--count", 2, "--out", keys)
+    assert "quiet" in sottovoce("check", keys / "party-1", *own).out
+    assert "expected --variant" in complaint(sottovoce("check", keys / "party-1"))
+
+
+def test_what_is_not_for_both(tmp_path: Path) -> None:
+    plan = plan_file(tmp_path)
+    for option in ("--checkpoint", "--since", "--report", "--member", "--page"):
+        said = sottovoce("check", plan, option, tmp_path)
+        assert (
+            f"{plan}: is checked with --records" in complaint(said) or "is a directory" in said.err
+        )
+    assert "are for a member's folder" in complaint(sottovoce("check", plan, "--connect", "h:1"))
+    receipt = tmp_path / "anna.receipt"
+    receipt.write_bytes(b"")
+    said = sottovoce("check", receipt, "--connect", "h:1")
+    assert "--records and --connect: expected a PLAN" in complaint(said)
+    assert complaint(sottovoce("check", tmp_path / "no.toml")).startswith(f"{tmp_path / 'no.toml'}")
