@@ -1,0 +1,227 @@
+"""What a hostile member can make of each built-in variant: questions twice, of elsewhere, noise."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, DONE, KERNEL_KINDS, Declined, Envelope, Head, PartyId
+from protocol.session.machine import Machine
+from protocol.sharing.sums import SecureSum
+from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
+from protocol.variants import RRBA
+from protocol.variants.rrba.rrba import Question
+from tests.every_variant import PARTIES, Example, examples
+from tests.protocol.audit.test_audit import audited
+from tests.protocol.sessions import words_of
+from tests.protocol.sharing.test_sums_attacks import Rewrite, rewriting
+from tests.recorded.runs import Run
+
+EXAMPLES = examples()
+EVERY = pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=[e.name for e in EXAMPLES])
+ONE = PartyId("party-1")
+ONCE = (
+    *("rr-independent", "rr-joint", "rr-ind-joint", "privkv", "spl", "smp", "rs-fd"),
+    *("inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht", "numeric-mean"),
+)
+"""Variants whose parties are asked once."""
+
+
+def run(example: Example, records: Records | None = None, **options: Any) -> Run:
+    """A run of an example, with its records or others."""
+    setting = setting_of(example.variant, records or example.records, seed=1, parties=PARTIES)
+    return Run(setting, **options)
+
+
+@functools.cache
+def honest(place: int) -> Run:
+    """The run of an example, by its place among all."""
+    return run(EXAMPLES[place])
+
+
+def places(*names: str) -> pytest.MarkDecorator:
+    """The examples of some variants."""
+    found = [i for i, example in enumerate(EXAMPLES) if example.variant.name in names]
+    return pytest.mark.parametrize("place", found, ids=[EXAMPLES[i].name for i in found])
+
+
+def answered(place: int, heard: Callable[[Envelope], list[Envelope]]) -> Machine:
+    """The first party after it has heard something else for each envelope of an honest run."""
+    trial = honest(place)
+    machine = trial.machine(ONE)
+    machine.start(0.0)
+    for item in trial.heard[ONE]:
+        for other in heard(item):
+            machine.receive(other, 0.0)
+    return machine
+
+
+@EVERY
+def test_who_is_asked_twice_answers_once(place: int) -> None:
+    def twice(item: Envelope) -> list[Envelope]:
+        return [msgspec.structs.replace(item, seq=2 * item.seq + i) for i in range(2)]
+
+    expected = [item for item in honest(place).said(sender=ONE) if item.kind != Head.kind()]
+    assert words_of(answered(place, twice)) == expected
+    assert expected
+
+
+@EVERY
+def test_who_is_asked_about_another_survey_declines(place: int) -> None:
+    """In ``rrba`` questions do not name the survey: the session's id does, as everywhere."""
+    example = EXAMPLES[place]
+    codec, asked = honest(place).charter.codec, list[Envelope]()
+
+    def elsewhere(item: Envelope) -> list[Envelope]:
+        message = codec.decode(item.kind, item.body)
+        if isinstance(example.variant, RRBA):
+            item = msgspec.structs.replace(item, session=bytes(32))
+        elif not asked and hasattr(message, "survey"):
+            asked.append(item)
+            item = msgspec.structs.replace(
+                item, body=codec.encode(msgspec.structs.replace(message, survey=bytes(32)))
+            )
+        return [item]
+
+    machine = answered(place, elsewhere)
+    if isinstance(example.variant, RRBA):
+        assert words_of(machine) == []
+        assert {kept.reason.split(":")[0] for kept in machine.kept} == {"session"}
+        return
+    [declined] = words_of(machine)
+    assert codec.decode(declined.kind, declined.body) == Declined("terms")
+
+
+@EVERY
+def test_who_may_not_spend_says_nothing(place: int) -> None:
+    """With the least budget a party says no word that depends on its records."""
+    example = EXAMPLES[place]
+    trial = run(example, budget=1e-9)
+    assert {item.kind for item in trial.said() if item.sender != AGGREGATOR} == {
+        Declined.kind(),
+        Head.kind(),
+    }
+    assert isinstance(trial.failure, ProtocolError)
+
+
+@places(*ONCE)
+def test_a_party_hears_the_question_alone(place: int) -> None:
+    assert {len(honest(place).heard[name]) for name in honest(place).setting.holdings} == {1}
+
+
+def noise(place: int, seed: int) -> Rewrite:
+    """The first party says what decodes, and is random otherwise."""
+    draw, codec = random.Random(seed), honest(place).charter.codec
+    kernel = [kind.kind() for kind in KERNEL_KINDS]
+
+    def rewrite(item: Envelope, message: Any) -> Any:
+        if item.sender != ONE or item.kind in kernel:
+            return None
+        for _ in range(200):
+            body = bytearray(item.body)
+            for place in draw.sample(range(len(body)), min(len(body), draw.choice((1, 1, 2, 9)))):
+                body[place] ^= draw.choice((1, 2, 3, draw.randrange(1, 256)))
+            try:
+                other = codec.decode(item.kind, bytes(body))
+            except RemoteProtocolError:
+                continue
+            if bytes(body) != item.body:
+                return other
+        return None
+
+    return rewrite
+
+
+@EVERY
+def test_no_report_crashes_the_aggregator(place: int) -> None:
+    """It publishes, or says what is missing; no role fails by a bug."""
+    example = EXAMPLES[place]
+    codec, changed = honest(place).charter.codec, 0
+    for seed in range(3):
+        trial = run(example, exchange=rewriting(codec, noise(place, seed)))
+        changed += trial.said(sender=ONE) != honest(place).said(sender=ONE)
+        if trial.failure is None:
+            assert example.variant.estimate(trial.published) is not None
+        else:
+            assert not isinstance(trial.failure, LocalProtocolError)
+    assert changed
+
+
+LOTS: dict[str, Callable[[Any, Any], Any]] = {
+    "smp": lambda variant, report: report.sampled,
+    "privkv": lambda variant, report: report.keys,
+    "privkvm": lambda variant, report: report.keys,
+    "rrba": lambda variant, report: report.groups,
+    **dict.fromkeys(
+        ("inp-ht", "marg-rr", "marg-ps", "marg-ht"),
+        lambda variant, report: variant.read(report).choices,
+    ),
+}
+"""What a report names of what its sender drew."""
+
+
+@places(*LOTS)
+def test_lots_are_drawn_without_a_look_at_the_record(place: int) -> None:
+    example = EXAMPLES[place]
+    name, survey = example.variant.name, example.variant.survey
+    others = Records(survey, (example.records.codes + 1) % np.array(survey.sizes, np.uint8))
+    contribution = example.variant.contribution
+    assert contribution is not None
+    lots, bodies = [], []
+    for trial in (honest(place), run(example, others)):
+        said = {item.sender: item for item in trial.said(contribution.kind())}
+        bodies.append({sender: item.body for sender, item in said.items()})
+        lots.append(
+            {
+                sender: LOTS[name](trial.charter.variant, trial.message(item)).tolist()
+                for sender, item in said.items()
+            }
+        )
+    assert lots[0] == lots[1]
+    assert len(set(map(str, lots[0].values()))) > 1
+    assert bodies[0] != bodies[1]
+
+
+def test_an_audit_finds_a_table_that_does_not_follow() -> None:
+    """Within the bound, so the party answers; it has signed for what it was asked with."""
+    [place] = (i for i, e in enumerate(EXAMPLES) if e.name == "rrba" and e.variant.most() > 1.1)
+    example, codec = EXAMPLES[place], honest(place).charter.codec
+
+    def rewrite(item: Envelope, message: Any) -> Any:
+        if item.recipient != ONE or not isinstance(message, Question) or not len(message.weights):
+            return None
+        weights = message.weights.copy()
+        weights[0], weights[1] = weights[0] + weights[1] // 2, weights[1] - weights[1] // 2
+        return msgspec.structs.replace(message, weights=weights)
+
+    trial = run(example, exchange=rewriting(codec, rewrite))
+    assert trial.endings[ONE] == DONE
+    found = audited(trial.content, type(example.variant))
+    assert found.verification.signed == "all"
+    assert not found.accepted
+    assert "the record has another 'Question'" in str(found.findings[0])
+    runs = honest(place), trial
+    cost = [each.ledger(AGGREGATOR).accounts[ONE].loss.record for each in runs]
+    assert cost[0] < cost[1] <= example.variant.most()
+
+
+@places("secure-sum", "pair-counts", "pair-rr", "rr-clusters")
+def test_whom_the_total_is_told(place: int) -> None:
+    """By every party's own deliveries; the aggregator and the record have it in any case."""
+    trial, variant = honest(place), EXAMPLES[place].variant
+    literal = getattr(variant, "sums", SecureSum()).profile == "literal"
+    clusters = getattr(variant, "dependence", "") in ("secure-sum", "pair-rr")
+    told = "Partials" if literal else "Totals"
+    heard = {
+        name for name, items in trial.heard.items() if told in {item.kind for item in items}
+    } - {AGGREGATOR}
+    everybody = literal or clusters or getattr(variant, "everyone", False)
+    assert heard == (set(trial.setting.holdings) if everybody else set())
