@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from protocol.estimators.analysis import Analysis
-from protocol.variants import BUILT_IN
 from scenarios.deployment.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import ANALYSIS, PLAN, ROWS, make_folders, plan_file, table
@@ -55,13 +54,6 @@ def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
     said = sottovoce("keys", plan_file(tmp_path, text), "--count", 3, "--out", out)
     assert says in complaint(said)
     assert not out.exists()
-
-
-@pytest.mark.parametrize("name", sorted(BUILT_IN.keys() - {"rr-independent", "rr-joint"}))
-def test_a_plan_is_of_a_variant_that_runs_among_real_parties(name: str, tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, f'variant = "{name}"\n{PLAN}')
-    said = sottovoce("keys", plan, "--count", 3, "--out", tmp_path / "out")
-    assert f"variant '{name}': expected rr-independent or rr-joint" in complaint(said)
 
 
 @pytest.mark.parametrize(
