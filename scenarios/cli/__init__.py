@@ -34,7 +34,7 @@ CRASHED = 70
 COMMANDS = {
     "aggregate": Place("survey", "Hold a survey as the aggregator."),
     "answer": Place("survey", "Answer a survey as a party."),
-    "attack": Place("attack", "Try whether a variant reveals more than its ledger says."),
+    "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
     "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
     "check": Place("receipts", "Check a receipt with the published checkpoint alone."),
     "compose": Place("composition", "Compute what randomized reports cost together."),

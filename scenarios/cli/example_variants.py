@@ -117,10 +117,14 @@ def example(
     if survey in (HABITS, LIKINGS, NUMBERS):
         hint += "; --survey FILE gives another survey"
     variant = make_variant(cls, survey, given, strict=False, hint=hint)
+    return variant, respondents_of(survey, respondents)
+
+
+def respondents_of(survey: Survey, respondents: int = RESPONDENTS) -> Records:
+    """A few respondents of a survey, no two alike next to each other."""
     sizes = np.array(survey.sizes)
     steps = np.arange(respondents)[:, np.newaxis]
-    codes = (steps + np.arange(len(sizes))) % sizes
-    return variant, Records(survey, codes)
+    return Records(survey, (steps + np.arange(len(sizes))) % sizes)
 
 
 def _survey_for(cls: type[Variant]) -> Survey:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from protocol.accounting.events import PrivacyEvent
+from protocol.audit.hearing import Hearing
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, Message
+from protocol.session.charter import Charter
 from protocol.session.inbox import Inbox
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
@@ -42,7 +44,7 @@ def own_counts() -> Iterator[None]:
 @contextmanager
 def early_mailbox() -> Iterator[None]:
     """A party drops what its mailbox has no room for, and is charged by what was delivered."""
-    accept, receive = Inbox.accept, Machine.receive
+    accept, receive, begin = Inbox.accept, Machine.receive, Hearing.__init__
 
     def dropping(inbox: Inbox, envelope: Envelope, message: Message) -> None:
         waiting = inbox.waiting
@@ -65,7 +67,11 @@ def early_mailbox() -> Iterator[None]:
             machine._seen.add(envelope.sender, message)
         receive(machine, envelope, now)
 
+    def unsigned(hearing: Hearing, charter: Charter, heads: object, *held: Any) -> None:
+        begin(hearing, charter, {}, *held)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hearing, "__init__", unsigned)
         patch.setattr(Inbox, "accept", dropping)
         patch.setattr(Machine, "receive", noting)
         yield

@@ -109,10 +109,12 @@ EARLIER: Mapping[str, Plant] = MappingProxyType(
             made=RRClusters,
             of="rr-clusters",
             rules=("charge",),
-            settings=_BY_REPORTS,
+            settings={**_BY_REPORTS, "p": "0.9"},
             during=earlier.early_mailbox,
         ),
-        "a false table": Plant(made=earlier.FalseTable, of="rrba", rules=("charge",)),
+        "a false table": Plant(
+            made=earlier.FalseTable, of="rrba", rules=("charge",), settings={"mix": "0.1"}
+        ),
         "masks that repeat": Plant(
             made=earlier.SameMasks, of="secure-sum", rules=("fresh",), rare=(Totals,)
         ),

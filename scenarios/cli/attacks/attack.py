@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,11 @@ from click.core import ParameterSource
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import shown
+from scenarios.cli.attacks.active import Asked, attacked_actively, replayed
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
+    FILE,
     FOLDER,
     Amount,
     json_option,
@@ -42,6 +44,28 @@ if TYPE_CHECKING:
 ATTACK = "attack.json"
 """The name of an attack's result in the folder of ``--out``."""
 
+_PASSIVE_ALONE = {
+    "runs": "--runs",
+    "copies": "--copies",
+    "observer": "--observer",
+    "delta": "--delta",
+    "inputs": "--inputs",
+    "claims": "--claims",
+}
+_ACTIVE_ALONE = {"scripts": "--scripts", "target": "--target", "replay": "--replay"}
+_NOT_REPLAYED = {
+    "scripts": "--scripts",
+    "target": "--target",
+    "trials": "--trials",
+    "alpha": "--alpha",
+    "seed": "--seed",
+    "settings": "--set",
+    "survey_file": "--survey",
+    "out": "--out",
+    "engine": "--engine",
+    "jobs": "--jobs",
+    "address": "--address",
+}
 _VARIANTS_ALONE = {
     "runs": "--runs",
     "copies": "--copies",
@@ -53,6 +77,27 @@ _VARIANTS_ALONE = {
 
 @click.command()
 @click.argument("variant", shell_complete=complete_variant)
+@click.option(
+    "--active",
+    is_flag=True,
+    help="The aggregator lies: it rewrites, drops, repeats, holds back and makes up what it sends "
+    "to a party, and what the party does is compared for two records. VARIANT may be all.",
+)
+@click.option(
+    "--scripts",
+    type=click.IntRange(1, 10**7),
+    help="With --active: number of scripts to play.  [default: 400]",
+)
+@click.option(
+    "--target",
+    type=click.IntRange(min=1),
+    help="With --active: number of the party that is lied to.  [default: 1]",
+)
+@click.option(
+    "--replay",
+    type=FILE,
+    help="With --active: a script of a finding, from the folder of --out, to be played again.",
+)
 @click.option(
     "--trials",
     type=click.IntRange(2, 10**8),
@@ -114,6 +159,10 @@ _VARIANTS_ALONE = {
 def attack(
     context: click.Context,
     variant: str,
+    active: bool,
+    scripts: int | None,
+    target: int | None,
+    replay: Path | None,
     trials: int | None,
     runs: int | None,
     copies: int | None,
@@ -138,7 +187,34 @@ def attack(
     PATH.py:function attacks a bare client of any library instead: a function from a value to its
     report. It takes --inputs and --claims, and the bound is compared with the epsilon claimed.
     PATH.py:NAME of a randomizer attacks its draws by its law, and compares with its own epsilon.
+
+    With --active the aggregator is hostile. Whatever a party does outwardly must be the same for
+    two records that differ in one answer, or be charged. Exit 1 if it is not.
     """
+
+    def refuse(options: Mapping[str, str], why: str) -> None:
+        for name, option in options.items():
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise UsageError(f"{option} {why}")
+
+    if active:
+        refuse(_PASSIVE_ALONE, "is not for --active")
+        if replay is not None:
+            refuse(_NOT_REPLAYED, "is not for --replay: the file says it")
+            return replayed(variant, replay, as_json=as_json)
+        numbers = {"scripts": scripts, "trials": trials}
+        asked = Asked(
+            settings=settings,
+            survey_file=survey_file,
+            target=target or 1,
+            seed=seed,
+            limits={"alpha": alpha, **{k: v for k, v in numbers.items() if v is not None}},
+            engine=engine,
+            out=out,
+            as_json=as_json,
+        )
+        return attacked_actively(variant, asked)
+    refuse(_ACTIVE_ALONE, "is for --active")
     found = find_attackable(variant)
     limits: dict[str, Any] = {"alpha": alpha, "delta": delta, "seed": seed}
     if trials is not None:
@@ -162,9 +238,7 @@ def attack(
                     f"--engine, --jobs and --out are for variants; {variant} is a {kind}, which "
                     "is attacked in one piece"
                 )
-            for name, option in _VARIANTS_ALONE.items():
-                if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                    raise UsageError(f"{option} is for variants; {variant} is a {kind}")
+            refuse(_VARIANTS_ALONE, f"is for variants; {variant} is a {kind}")
             if not callable(found):
                 if claims is not None:
                     raise UsageError(

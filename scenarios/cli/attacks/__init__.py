@@ -1,0 +1,1 @@
+"""``sottovoce attack``: what an observer learns, and what a hostile aggregator brings out."""

@@ -1,0 +1,224 @@
+"""``sottovoce attack --active``: an aggregator that lies, and what a party does then."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from protocol.crypto.randomness import WORDS
+from protocol.errors import SurveyError
+from protocol.variants import BUILT_IN
+from scenarios.cli.engines import EngineChoice, sweeping, write_found
+from scenarios.cli.options import json_text, print_json, print_report
+from scenarios.errors import UsageError
+from scenarios.files.writing import make_folder, write_whole
+from scenarios.running.loading import find_variant
+
+if TYPE_CHECKING:
+    from protocol.attack.active.active import ActiveAttack
+    from protocol.session.variant import Variant
+    from protocol.surveys.records import Records
+
+ACTIVE = "active.json"
+"""The name of an active attack's result in the folder of ``--out``."""
+
+SCRIPT = "script-{}.json"
+"""The name of a finding's script there, by its number from 1."""
+
+EVERY = "all"
+"""What stands for all built-in variants."""
+
+
+class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A script in a file, with all that plays it again.
+
+    Args:
+        variant: the name of the variant.
+        parameters: its parameters, without the survey.
+        survey: what was asked.
+        seed, target: as the command line had them.
+        rule, what: what was found with it.
+        script: as plain values.
+    """
+
+    variant: str
+    parameters: dict[str, Any]
+    survey: dict[str, Any]
+    seed: int
+    target: int
+    rule: str
+    what: str
+    script: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Args:
+        settings: parameters as text.
+        survey_file: of another survey.
+        target: the number of the party that is lied to, from 1.
+        seed: decides all randomness.
+        limits: further arguments of ``attack_actively``.
+        engine: carries it out.
+        out: the folder for results, or None.
+        as_json: print JSON and nothing else.
+    """
+
+    settings: dict[str, str]
+    survey_file: Path | None
+    target: int
+    seed: int
+    limits: dict[str, Any]
+    engine: EngineChoice
+    out: Path | None
+    as_json: bool
+
+
+def attacked_actively(text: str, asked: Asked) -> int:
+    """Attack one variant, or all built-in ones; returns the exit code.
+
+    Args:
+        text: a variant as a person names it, or ``EVERY``.
+    """
+    from scenarios.report.terminal.active import active_report, active_values, every_verdict
+
+    if text != EVERY:
+        started = time.perf_counter()
+        found, written = _attacked(find_variant(text), asked, asked.out)
+        if asked.as_json:
+            print_json(active_values(found))
+        else:
+            seconds = time.perf_counter() - started
+            print_report(active_report(text, found, written, seconds=seconds))
+        return 1 if found.accused else 0
+    if asked.settings or asked.survey_file is not None:
+        raise UsageError("--set and --survey are for one variant, not for all")
+    every = []
+    for name, cls in BUILT_IN.items():
+        started = time.perf_counter()
+        found, written = _attacked(cls, asked, None if asked.out is None else asked.out / name)
+        every.append((name, found, written, time.perf_counter() - started))
+    if asked.as_json:
+        print_json([active_values(found) for _, found, _, _ in every])
+    else:
+        print_report([every_verdict([found for _, found, _, _ in every])])
+        for name, found, written, seconds in every:
+            click.echo()
+            print_report(active_report(name, found, written, seconds=seconds))
+    return 1 if any(found.accused for _, found, _, _ in every) else 0
+
+
+def _attacked(
+    cls: type[Variant], asked: Asked, folder: Path | None
+) -> tuple[ActiveAttack, list[Path]]:
+    """What is found, and where the scripts of the findings are."""
+    from protocol.attack.active.active import attack_actively
+    from protocol.session.variant import parameters_of
+    from scenarios.cli.example_variants import example, read_survey
+    from scenarios.engines.sweep import about_of
+    from scenarios.report.terminal.active import active_values
+
+    survey = read_survey(asked.survey_file) if asked.survey_file is not None else None
+    made, records = example(cls, asked.settings, survey)
+    target = _target(asked.target, records, "--target")
+    limits = {"target": target, "seed": asked.seed, **asked.limits}
+    about = about_of(
+        "attack --active",
+        cls,
+        variant=made.name,
+        parameters=parameters_of(made),
+        survey=msgspec.to_builtins(made.survey),
+        **limits,
+    )
+    result = None if folder is None else folder / ACTIVE
+    with sweeping(made.name, asked.engine, result, about, silent=asked.as_json) as sweep:
+        found = attack_actively(made, records, **limits, carried=sweep)
+        written = []
+        if result is not None and folder is not None:
+            written = _write_scripts(folder, made, found, asked)
+            write_found(sweep, result, json_text(active_values(found)))
+    return found, written
+
+
+def _target(number: int, records: Records, where: str) -> int:
+    """The target's place, from the number of its party."""
+    if not 1 <= number <= len(records):
+        raise UsageError(f"{where} {number}: expected 1 to {len(records)}")
+    return number - 1
+
+
+def _write_scripts(folder: Path, made: Variant, found: ActiveAttack, asked: Asked) -> list[Path]:
+    from protocol.session.variant import parameters_of
+
+    written = []
+    for number, finding in enumerate(found.findings, 1):
+        kept = KeptScript(
+            variant=made.name,
+            parameters=parameters_of(made),
+            survey=msgspec.to_builtins(made.survey),
+            seed=asked.seed,
+            target=asked.target,
+            rule=finding.rule,
+            what=finding.what,
+            script=msgspec.to_builtins(finding.script),
+        )
+        path = folder / SCRIPT.format(number)
+        make_folder(folder)
+        write_whole(path, json_text(msgspec.to_builtins(kept)) + "\n", private=True)
+        written.append(path)
+    return written
+
+
+def replayed(text: str, path: Path, *, as_json: bool) -> int:
+    """Play a script of a file again; returns the exit code.
+
+    Args:
+        text: the variant as a person names it.
+        path: of the file.
+    """
+    from protocol.attack.active.active import replay_script
+    from protocol.attack.active.script import Script
+    from protocol.session.variant import build
+    from scenarios.cli.example_variants import respondents_of
+    from scenarios.report.terminal.active import finding_values, replay_report
+
+    cls, kept = find_variant(text), read_script(path)
+    if kept.variant != cls.name:
+        raise UsageError(f"{path}: a script for {kept.variant!r}, not for {cls.name!r}")
+    try:
+        script = msgspec.convert(kept.script, Script)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: not a script: {error}") from error
+    try:
+        made = build(cls, parameters=kept.parameters, survey=kept.survey)
+        records = respondents_of(made.survey)
+    except SurveyError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if not 0 <= kept.seed < WORDS:
+        raise UsageError(f"{path}: seed {kept.seed}: expected 0 to 2**64 - 1")
+    target = _target(kept.target, records, f"{path}: target")
+    found = replay_script(made, records, script, target=target, seed=kept.seed)
+    if as_json:
+        print_json([finding_values(one) for one in found])
+    else:
+        print_report(replay_report(script, found))
+    return 1 if found else 0
+
+
+def read_script(path: Path) -> KeptScript:
+    """The script in a file.
+
+    Raises:
+        UsageError: it is not one; says where.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=KeptScript)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path}: not a script of an attack: {error}") from error

@@ -1,0 +1,163 @@
+"""``sottovoce attack --active``: verdicts, scripts that replay, JSON, engines, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from protocol.attack.active.active import attack_actively
+from protocol.variants import BUILT_IN, RRJoint
+from scenarios.cli.example_variants import example
+from tests.scenarios.command import ROOT, complaint, sottovoce
+
+PLANTED = ROOT / "tests/protocol/attack/planted/reports.py"
+UNWORRIED = f"{PLANTED}:Unworried"
+FEW = ("--active", "--scripts", 48)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what was found of a variant that gives its record away."""
+    folder: Path = tmp_path_factory.mktemp("active")
+    assert sottovoce("attack", UNWORRIED, *FEW, "--out", folder, "--set", "p=0.5").code == 1
+    return folder
+
+
+def test_a_variant_that_keeps_its_word() -> None:
+    said = sottovoce("attack", "rr-joint", *FEW)
+    assert said.code == 0
+    verdict, about, charged, *_ = said.out.splitlines()
+    assert verdict.startswith("Not accused: whatever party-1 was sent, it did nothing that its ")
+    assert verdict.endswith("; that is not to say that there is no leak.")
+    assert about.startswith("rr-joint; party-1's record differs; 48 scripts, ")
+    assert charged.startswith("charged: Report, epsilon 2.303: one draw of KeepUniform on smokes")
+
+
+def test_a_variant_that_does_not(out: Path) -> None:
+    said = sottovoce("attack", UNWORRIED, *FEW)
+    assert said.code == 1
+    verdict, _, finding, move, *rest = said.out.splitlines()
+    assert verdict.startswith("Accused: smokes: no or yes: it says ")
+    assert finding.startswith("1. outward: smokes: no or yes: it says ")
+    assert move.startswith("   rewrite Ask 0 to the target with ")
+    assert "   --out DIR writes these scripts, for --replay" in rest
+    written = sorted(path.name for path in out.iterdir())
+    assert written[0] == "active.json"
+    assert written[1:] == [f"script-{i}.json" for i in range(1, len(written))]
+    assert len(written) > 1
+
+
+def test_a_script_replays(out: Path) -> None:
+    path = out / "script-1.json"
+    said = sottovoce("attack", UNWORRIED, "--active", "--replay", path)
+    assert said.code == 1
+    assert said.out.startswith("Accused: smokes: ")
+    assert "   rewrite Ask 0 to the target with " in said.out
+    found = json.loads(sottovoce("attack", UNWORRIED, "--active", "--replay", path, "--json").out)
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert (found[0]["rule"], found[0]["what"]) == (kept["rule"], kept["what"])
+    assert found[0]["script"] == kept["script"]
+
+
+def test_a_script_brings_nothing_out_of_a_variant_that_is_repaired(
+    out: Path, tmp_path: Path
+) -> None:
+    source = PLANTED.read_text(encoding="utf-8")
+    assert "not records.codes[:, place].any()" in source
+    repaired = tmp_path / "repaired.py"
+    repaired.write_text(source.replace("not records.codes[:, place].any()", "False"), "utf-8")
+    said = sottovoce(
+        "attack", f"{repaired}:Unworried", "--active", "--replay", out / "script-1.json"
+    )
+    assert said.code == 0
+    assert said.out.startswith("Not accused: this script brings nothing out any more.")
+
+
+def test_json_is_what_the_attack_found(out: Path) -> None:
+    found = sottovoce("attack", "rr-joint", *FEW, "--seed", 3, "--target", 2, "--json").json
+    expected = attack_actively(*example(RRJoint, {}), scripts=48, seed=3, target=1)
+    assert (found["variant"], found["target"], found["accused"]) == ("rr-joint", "party-2", False)
+    assert (found["scripts"], found["behaviours"]) == (expected.tried, expected.covered)
+    assert found["findings"] == []
+    assert [one["kind"] for one in found["charged"]] == [one.kind for one in expected.charged]
+    kept = json.loads((out / "active.json").read_text(encoding="utf-8"))
+    assert kept["accused"]
+    assert kept["findings"][0]["script"]["moves"]
+
+
+@pytest.mark.slow
+def test_an_engine_finds_the_same(out: Path, tmp_path: Path) -> None:
+    jobs = ("--engine", "processes", "--jobs", 2)
+    said = sottovoce("attack", UNWORRIED, *FEW, *jobs, "--out", tmp_path, "--set", "p=0.5")
+    assert said.code == 1
+    for path in out.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.slow
+def test_all_variants_at_once(tmp_path: Path) -> None:
+    said = sottovoce("attack", "all", "--active", "--scripts", 6, "--out", tmp_path)
+    assert said.code == 0
+    verdict = said.out.splitlines()[0]
+    assert verdict.startswith(f"Not accused: {len(BUILT_IN)} variants, 120 scripts; ")
+    assert {path.name for path in tmp_path.iterdir()} == set(BUILT_IN)
+    assert said.out.count("charged: ") >= len(BUILT_IN)
+    found = sottovoce("attack", "all", "--active", "--scripts", 2, "--json").json
+    assert [one["variant"] for one in found] == list(BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rr-joint", "--scripts", "3"], "--scripts is for --active"),
+        (["rr-joint", "--target", "1"], "--target is for --active"),
+        (["rr-joint", "--replay", str(PLANTED)], "--replay is for --active"),
+        (["rr-joint", "--active", "--delta", "0.1"], "--delta is not for --active"),
+        (["rr-joint", "--active", "--runs", "9"], "--runs is not for --active"),
+        (["rr-joint", "--active", "--copies", "9"], "--copies is not for --active"),
+        (["rr-joint", "--active", "--observer", "record"], "--observer is not for --active"),
+        (["rr-joint", "--active", "--inputs", "0,1"], "--inputs is not for --active"),
+        (["rr-joint", "--active", "--claims", "1"], "--claims is not for --active"),
+        (["rr-joint", "--active", "--target", "5"], "--target 5: expected 1 to 4"),
+        (["rr-joint", "--active", "--target", "0"], "'--target': 0 is not in the range"),
+        (["rr-joint", "--active", "--scripts", "0"], "'--scripts': 0 is not in the range"),
+        (["rr-joint", "--active", "--set", "tv=2"], "variant 'rr-joint' has no parameter 'tv'"),
+        (["all", "--active", "--set", "p=0.5"], "--set and --survey are for one variant"),
+        (["all"], "no variant 'all'"),
+        (["nobody", "--active"], "no variant 'nobody'"),
+        ([f"{PLANTED}:join_codes", "--active"], "no variant class 'join_codes'"),
+        (["rr-joint", "--active", "--replay", "none.json"], "none.json"),
+        (
+            ["rr-joint", "--active", "--replay", str(PLANTED)],
+            f"{PLANTED}: not a script of an attack: ",
+        ),
+        (
+            ["rr-joint", "--active", "--replay", str(PLANTED), "--seed", "2"],
+            "--seed is not for --replay: the file says it",
+        ),
+        (
+            ["rr-joint", "--active", "--replay", str(PLANTED), "--jobs", "2"],
+            "--jobs is not for --replay",
+        ),
+    ],
+)
+def test_bad_input(arguments: list[str], says: str) -> None:
+    assert says in complaint(sottovoce("attack", *arguments))
+
+
+def test_a_script_of_something_else(out: Path, tmp_path: Path) -> None:
+    kept = json.loads((out / "script-1.json").read_text(encoding="utf-8"))
+    path = tmp_path / "script.json"
+
+    def replayed(variant: str = UNWORRIED, **changes: object) -> str:
+        path.write_text(json.dumps({**kept, **changes}), encoding="utf-8")
+        return complaint(sottovoce("attack", variant, "--active", "--replay", path))
+
+    assert replayed("rr-joint") == f"{path}: a script for 'unworried', not for 'rr-joint'"
+    assert replayed(script={"moves": [{"does": "smile"}]}).startswith(f"{path}: not a script: ")
+    assert replayed(target=9) == f"{path}: target 9: expected 1 to 4"
+    assert replayed(parameters={}).startswith(f"{path}: ")
+    assert replayed(survey={"title": "x", "attributes": []}).startswith(f"{path}: ")
+    assert replayed(seed=-1).startswith(f"{path}: ")
