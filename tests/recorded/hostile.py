@@ -67,6 +67,7 @@ def header(
             survey=dict(survey),
             analysis=None,
             nonce=bytes(16),
+            attempt=1,
             session=b"",
             roster=roster,
             kinds=described(max_bytes=4096),

@@ -14,7 +14,7 @@ from protocol.messages import Envelope, PartyId
 from protocol.transcript.entries import Sent
 from protocol.wire.codec import decode_envelope
 from tests.live import LOOPBACK, Certificates, Sockets, sockets
-from transports.base import Link
+from transports.base import Limits, Link
 from transports.tcp import connect_tcp
 from transports.testing import Parcel, Post, identity_of
 
@@ -55,7 +55,7 @@ class Wire:
 
 @asynccontextmanager
 async def tapped(
-    certificates: Certificates | None,
+    certificates: Certificates | None, limits: Limits | None = None
 ) -> AsyncGenerator[tuple[Post, Wire, Link, Sockets]]:
     """A party that is connected by such a wire."""
     post = Post(None)
@@ -67,7 +67,7 @@ async def tapped(
         identity = identity_of(A)
         tls = certificates.client(identity) if certificates else None
         async with connect_tcp(
-            LOOPBACK, port, charter=post.charter, identity=identity, tls=tls
+            LOOPBACK, port, charter=post.charter, identity=identity, tls=tls, limits=limits
         ) as link:
             yield post, wire, link, hub
         tap.cancel_scope.cancel()
@@ -106,3 +106,9 @@ async def test_over_tcp_a_wire_shows_all_words_and_changes_them() -> None:
             await link.send_many(post.parcels(A, B, [0], WORDS))
             assert contents([await other.receive()]) == [OTHERS]
         assert WORDS in wire.seen
+
+
+async def test_a_party_that_has_ended_waits_so_long_for_its_words_to_be_read() -> None:
+    with trio.fail_after(30):
+        async with tapped(None, Limits(goodbye=0.2)) as (_, wire, _, _):
+            wire.change = lambda words: b""
