@@ -29,7 +29,7 @@ async def dial(
     """Connect to the aggregator's hub.
 
     Args:
-        enter: this side's part of the handshake.
+        enter: this side's part of the handshake. What it raises by itself is raised on.
         tls: for TLS, a context of ``transports.tls.client_context``.
 
     Returns:
@@ -42,7 +42,10 @@ async def dial(
     wire: trio.abc.Stream | None = None
     try:
         with trio.fail_after(limits.handshake):
-            raw = wire = await trio.open_tcp_stream(host, port)
+            try:
+                raw = wire = await trio.open_tcp_stream(host, port)
+            except OSError as error:
+                raise ConnectionError(error.strerror or str(error)) from error
             if tls is not None:
                 wire = secured = trio.SSLStream(raw, tls, server_hostname=AGGREGATOR)
                 await secured.do_handshake()
@@ -54,7 +57,6 @@ async def dial(
         trio.EndOfChannel,
         trio.TooSlowError,
         RemoteProtocolError,
-        OSError,
     ) as error:
         if wire is not None:
             await trio.aclose_forcefully(wire)
@@ -82,8 +84,6 @@ async def say(connection: Connection, step: handshake.Hello | handshake.Proof) -
 
 def _why_refused(error: BaseException) -> str:
     """One line for a person who cannot connect."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
     if isinstance(error, trio.TooSlowError):
         return "no welcome in time"
     if isinstance(error, trio.EndOfChannel):

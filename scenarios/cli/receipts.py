@@ -301,8 +301,8 @@ def _check_consistency(
         problems.append("the proof leads to another checkpoint than the one given")
     if member is not None:
         charter = read_member(member, variant).charter
-        if later.session != charter.session:
-            problems.append("the checkpoints are of another session")
+        if charter.attempt_of(later.session) is None:
+            problems.append("the checkpoints are of another survey")
         if later.key != charter.roster.members[0][1]:
             problems.append("the checkpoints are not the aggregator's")
     return problems, _of_consistency(proof)
@@ -357,7 +357,10 @@ def _not_mine(
     mine = read_member(folder, variant)
     roster, name = mine.charter.roster, receipt.party
     checks = (
-        (checkpoint.session == mine.charter.session, "the checkpoint is of another session"),
+        (
+            mine.charter.attempt_of(checkpoint.session) is not None,
+            "the checkpoint is of another survey",
+        ),
         (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),
         (checkpoint.key == roster.members[0][1], "the checkpoint is not the aggregator's"),
         (receipt.key == mine.identity.public, "the receipt's key is not the party's"),
@@ -372,13 +375,14 @@ def _of_receipt(receipt: Receipt, checkpoint: SignedCheckpoint) -> _Said:
     by = f"is signed by the key {key}" if signed else "is not signed by it"
     lines = [
         f"{receipt.party}: counted in {_topics(topics)}",
-        f"session {receipt.session.hex()}",
+        f"session {receipt.session.hex()}, attempt {receipt.attempt}",
         f"what it said {by}",
         f"in the first {checkpoint.size:,} leaves of the log; an audit tells what was published",
     ]
     values = {
         "party": receipt.party,
         "session": receipt.session.hex(),
+        "attempt": receipt.attempt,
         "checkpoint": {"size": checkpoint.size},
         "reports": [
             {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from protocol.messages import AGGREGATOR
+from protocol.messages import AGGREGATOR, DONE
+from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import MAX_SIGNATURES, origin_of
 from protocol.transcript.recorder import Recorder
 from scenarios.cli.options import (
@@ -159,6 +160,17 @@ def aggregate(
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
             click.echo(printable(f"witness {answer.witness.key.name} {said}"), err=True)
 
+    def taken(charter: Charter) -> None:
+        if charter.attempt > 1:
+            from scenarios.report.terminal.text import nats
+
+            most = nats(charter.variant.most())
+            click.echo(
+                f"attempt {charter.attempt}: whoever answered an earlier one pays again, epsilon "
+                f"{most} per respondent at most, if its budget allows",
+                err=True,
+            )
+
     def begun(recorder: Recorder) -> str:
         return begin(recorder, asked, needed=needed)
 
@@ -169,6 +181,7 @@ def aggregate(
         transcript=out / TRANSCRIPT,
         joining=joining,
         listening=lambda where: click.echo(f"listening on {where}", err=True),
+        taken=taken,
         begin=begun if asked else None,
         publish=publish,
     )
@@ -199,8 +212,9 @@ def aggregate(
 @click.option(
     "--budget",
     type=Amount(min=0),
-    help="The most epsilon, in nats, to spend on each respondent: the party declines to answer if "
-    "asked for more. By default it is unlimited.",
+    help="The most epsilon, in nats, to spend on each respondent in all attempts at the survey: "
+    "the party declines to answer if asked for more. By default all attempts together may cost "
+    "what one does at most.",
 )
 def answer(
     folder: Path, variant: str | None, connect: str, records: Path, budget: float | None
@@ -210,9 +224,12 @@ def answer(
     member: Member = read_member(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
-    ending, spent = answer_survey(member, host=host, port=port, records=records, budget=budget)
-    click.echo(f"{ending}; epsilon {spent:.6g} spent per respondent")
-    return 0 if ending == "done" else 1
+    answered = answer_survey(member, host=host, port=port, records=records, budget=budget)
+    spent = f"epsilon {answered.spent:.6g} spent per respondent"
+    if answered.attempt > 1:
+        spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
+    click.echo(f"{answered.ending}; {spent}")
+    return 0 if answered.ending == DONE else 1
 
 
 @click.command()

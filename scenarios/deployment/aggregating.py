@@ -13,13 +13,15 @@ from parties.actor import run_aggregator
 from parties.session import LINGER
 from protocol.crypto.randomness import SECRET_BYTES, Streams
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED
+from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.run import outcome_of
+from protocol.transcript.entries import Header, encode_header
 from protocol.transcript.header import header_of
-from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.answering import SILENCE
-from scenarios.deployment.members import LOG_SECRET, Member, own_secret, tls_context
+from scenarios.deployment.attempts import Counter, counting
+from scenarios.deployment.members import Member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, growing
 from scenarios.files.transcripts import Transcript
@@ -41,10 +43,13 @@ def aggregate_survey(
     transcript: Path,
     joining: float,
     listening: Callable[[str], object],
+    taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome], object] | None = None,
 ) -> Outcome:
     """Wait for the parties over TLS, ask, publish, and record it all.
+
+    A survey that has begun and is held once more is another attempt, whatever became of the first.
 
     Args:
         member: the aggregator.
@@ -52,35 +57,43 @@ def aggregate_survey(
         transcript: the file for the transcript.
         joining: how long to wait for parties to connect, in seconds.
         listening: called with the address once the aggregator listens.
+        taken: called with the charter of this attempt, before anything of it is signed.
         begin: called with the record of the header alone, before anybody can connect. It gives the
             note of the first checkpoint with cosignatures. If it raises, the survey does not begin
-            and leaves nothing; the next try begins the same log.
+            and leaves nothing; the next try is the same attempt and begins the same log.
         publish: called with the outcome while the transcript is still locked.
 
     Raises:
-        UsageError: the folder is a party's, or its files do not belong together; or a real survey
-            has its record in the transcript's place.
+        UsageError: the folder is a party's, its files do not belong together, another program uses
+            it, or the survey was begun too often; or a real survey has its record in the
+            transcript's place.
         OSError: the address cannot be listened at, or the transcript cannot be written.
         ProtocolError: the survey failed, for example without a quorum.
     """
     check_aggregator(member)
-    charter = member.charter
-    allow_connections(len(charter.roster))
+    allow_connections(len(member.charter.roster))
     tls = tls_context(member.folder, server_context)
     # A party that is early is silent until the others have come or answered.
-    silence = joining + (charter.variant.patience or SILENCE)
+    silence = joining + (member.charter.variant.patience or SILENCE)
     limits = Limits(idle=max(Limits().idle, silence))
     started = time.perf_counter()
 
-    async def held(record: GrowingTranscript, recorder: Recorder, first: str | None) -> Outcome:
+    async def held(
+        charter: Charter,
+        counter: Counter,
+        record: GrowingTranscript,
+        recorder: Recorder,
+        first: str | None,
+    ) -> Outcome:
         exchange = Exchange(charter, recorder=recorder)
         commits = Commits(recorder, record.sync)
         async with recording(recorder, commits):
             switch = Switch(exchange, limits, commits)
             opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
             async with opened as (hub, bound):
+                # Nobody is heard before both are on disk.
+                counter.begin()
                 record.keep(first)
-                (member.folder / LOG_SECRET).unlink(missing_ok=True)
                 listening(f"{host}:{bound}")
                 async with hub.connect(AGGREGATOR) as link:
                     await hub.joined(charter.roster.parties, within=joining)
@@ -107,17 +120,22 @@ def aggregate_survey(
             seconds=time.perf_counter() - started,
         )
 
-    with growing(transcript) as record:
-        header = header_of(charter, transport="tls", program=program())
-        secret = os.urandom(LOG_SECRET_BYTES)
-        if begin is not None:
-            secret = own_secret(member.folder, LOG_SECRET)
-        recorder = Recorder(record.write, header, signer=member.identity, secret=secret)
+    def header(attempt: int) -> Header:
+        return header_of(member.charter.again(attempt), transport="tls", program=program())
+
+    with counting(member.folder) as counter, growing(transcript) as record:
+        attempt = counter.take(lambda number: encode_header(header(number)))
+        charter = member.charter.again(attempt)
+        if taken is not None:
+            taken(charter)
+        recorder = Recorder(
+            record.write, header(attempt), signer=member.identity, secret=counter.secret()
+        )
         first = None
         if begin is not None:
             record.sync()
             first = begin(recorder)
-        outcome = trio.run(held, record, recorder, first)
+        outcome = trio.run(held, charter, counter, record, recorder, first)
         if publish is not None:
             publish(outcome)
     return outcome

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import trio
 
-from parties.actor import run_machine
+from parties.actor import Channel, run_machine
 from protocol.crypto.randomness import Streams, expand
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, ROLE_STREAM
+from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from scenarios.deployment.attempts import paying
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
 from scenarios.errors import UsageError
@@ -26,70 +34,147 @@ SILENCE = 86_400.0
 """How long a party waits for the aggregator's next message, in seconds."""
 
 
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """How a party's answer went.
+
+    Args:
+        ending: how its role ended; ``"done"`` if all went well.
+        attempt: at the survey.
+        spent: the epsilon spent per respondent in this attempt.
+        before: that spent in earlier ones.
+    """
+
+    ending: str
+    attempt: int
+    spent: float
+    before: float
+
+
 def answer_survey(
     member: Member, *, host: str, port: int, records: Path, budget: float | None
-) -> tuple[str, float]:
+) -> Answered:
     """Answer once with the records of a CSV file.
 
-    A party that is asked again in the same session gives the same report: its randomness follows
+    A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than
-    the first time (``SameAgain``). What its role notes for it alone is written into its folder; the
-    return value does not depend on that.
+    the first time (``SameAgain``). In another attempt it draws anew, which costs anew: what it has
+    spent in earlier ones counts (``Purse``). What its role notes for it alone is written into its
+    folder; the return value does not depend on that.
 
     Args:
         member: the party.
         host, port: where the aggregator listens.
         records: the CSV file.
-        budget: the most epsilon to spend per respondent, in nats.
-
-    Returns:
-        How it ended, and the epsilon spent per respondent.
+        budget: the most epsilon to spend per respondent in all attempts, in nats; by default, once
+            something was spent, the most that one attempt can cost.
 
     Raises:
-        UsageError: the folder is the aggregator's or its files do not belong together, or the
-            records are not of this survey.
-        OSError: no connection, or a file in the folder cannot be written; says which and why.
+        UsageError: the folder is the aggregator's, its files do not belong together, or another
+            program uses it; or the records are not of this survey, or not those of this attempt.
+        OSError: no connection, the aggregator has begun an attempt before one that was answered, or
+            a file in the folder cannot be written; says which and why.
     """
-    charter = member.charter
+    survey = member.charter.variant.survey
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    held = read_records(records, charter.variant.survey)
-    if len(held) > charter.variant.max_records:
+    held = read_records(records, survey)
+    if len(held) > member.charter.variant.max_records:
         raise UsageError(
-            f"{records}: {len(held)} records, at most {charter.variant.max_records} allowed by the "
-            "survey"
+            f"{records}: {len(held)} records, at most {member.charter.variant.max_records} allowed "
+            "by the survey"
         )
     key = answering_key(own_secret(member.folder), held)
     tls = tls_context(member.folder, client_context)
-    identity, session = member.identity, charter.session.hex()
-    stream = Streams(key, charter.session).stream(identity.name, ROLE_STREAM)
-    machine = Machine(
-        charter, identity.name, stream, records=held, identity=identity, budget=budget
-    )
+    sittings: list[_Sitting] = []
 
-    async def answered(heard: Memory, said: Memory) -> None:
+    async def answered(join: Callable[[int], object]) -> None:
         limits = Limits(idle=SILENCE)
         async with connect_tcp(
-            host, port, charter=charter, identity=identity, tls=tls, limits=limits
+            host,
+            port,
+            charter=member.charter,
+            identity=member.identity,
+            tls=tls,
+            limits=limits,
+            join=join,
         ) as link:
-            await run_machine(machine, SameAgain(link, heard, said))
+            [sitting] = sittings
+            await run_machine(sitting.machine, sitting.same_again(link))
 
-    # Derived: the file must not reveal which records it is about.
-    mark = expand(key, b"heard" + charter.session)
     try:
-        with (
-            remembering(member.folder / f"heard-{session}", mark) as heard,
-            remembering(member.folder / f"said-{session}", mark) as said,
-            noting(member.folder / f"notices-{session}") as note,
-        ):
+        with paying(member.folder) as purse, ExitStack() as kept:
+
+            def join(attempt: int) -> None:
+                purse.check(attempt)
+                left = purse.left(attempt, budget, most=member.charter.variant.most())
+                spend = functools.partial(purse.spend, attempt, budget=left)
+                charter = member.charter.again(attempt)
+                machine = _machine(member, charter, key, held, left)
+                sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
+
             try:
-                trio.run(answered, heard, said)
+                trio.run(answered, join)
             finally:
                 # After the link is closed, and always: others must not see whether there was one.
-                note(machine.notices)
+                for sitting in sittings:
+                    sitting.note(sitting.machine.notices)
+            [sitting] = sittings
+            attempt = sitting.machine.charter.attempt
+            return Answered(
+                ending=ending_of(sitting.machine),
+                attempt=attempt,
+                spent=sitting.machine.spent.record,
+                before=purse.before(attempt),
+            )
     except ConnectionError as error:
         raise ConnectionError(f"{host}:{port}: {error}") from error
-    return ending_of(machine), machine.spent.record
+
+
+class _Sitting(NamedTuple):
+    """A party in one attempt: its role, what it keeps of it, and how it pays."""
+
+    machine: Machine
+    heard: Memory
+    said: Memory
+    note: Callable[[Sequence[str]], None]
+    spend: Callable[..., None]
+
+    def same_again(self, link: Channel) -> SameAgain:
+        def pay() -> None:
+            self.spend(epsilon=self.machine.spent.record)
+
+        return SameAgain(link, self.heard, self.said, pay)
+
+
+def _machine(
+    member: Member, charter: Charter, key: bytes, records: Records, left: float
+) -> Machine:
+    identity = member.identity
+    return Machine(
+        charter,
+        identity.name,
+        Streams(key, charter.session).stream(identity.name, ROLE_STREAM),
+        records=records,
+        identity=identity,
+        budget=None if left == math.inf else left,
+    )
+
+
+def _memories(
+    kept: ExitStack, member: Member, charter: Charter, key: bytes
+) -> tuple[Memory, Memory, Callable[[Sequence[str]], None]]:
+    """What was heard and said in a session, and what takes the notices, until ``kept`` ends."""
+    session = charter.session.hex()
+    # Derived: the file must not reveal which records it is about.
+    mark = expand(key, b"heard" + charter.session)
+    heard, said, notices = (
+        member.folder / f"{what}-{session}" for what in ("heard", "said", "notices")
+    )
+    return (
+        kept.enter_context(remembering(heard, mark)),
+        kept.enter_context(remembering(said, mark)),
+        kept.enter_context(noting(notices)),
+    )
 
 
 def answering_key(secret: bytes, records: Records) -> bytes:

@@ -47,9 +47,6 @@ from transports.certificates import Authority, private_pem
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
 CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
-LOG_SECRET = "log-secret"
-"""The aggregator's file for the secret of a log that has begun with a witness, and not with the
-survey: without it the log could not be begun again."""
 
 
 class _CharterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

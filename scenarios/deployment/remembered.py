@@ -103,19 +103,23 @@ class SameAgain:
     """A link that breaks when a message differs from those of this party's first answer.
 
     The same question always gets the same report. A different question would get another report,
-    which costs privacy anew. And a party that says something else than before, because it has
-    another budget, say, would sign a second head, which proves that it told two stories.
+    which costs privacy anew. And a party that says something else than before, because it is
+    another program, say, would sign a second head, which proves that it told two stories.
 
     Args:
         link: the party's own.
         heard: the memory of the messages of this session that came.
         said: the memory of those that this party sent.
+        pay: called before anything leaves, to note what it costs.
     """
 
-    def __init__(self, link: Channel, heard: Memory, said: Memory) -> None:
+    def __init__(
+        self, link: Channel, heard: Memory, said: Memory, pay: Callable[[], object]
+    ) -> None:
         self._link = link
         self._heard = heard
         self._said = said
+        self._pay = pay
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         """Send what can be sent without waiting; how many that were.
@@ -154,12 +158,13 @@ class SameAgain:
         return envelopes
 
     def _check_said(self, envelopes: Sequence[Envelope]) -> None:
+        self._pay()
         for envelope in envelopes:
             # What there was no room for comes a second time.
             if envelope.seq >= self._said.count and not self._said.again(envelope):
                 raise trio.BrokenResourceError(
                     "this party would say something else than when it answered before: it has "
-                    "another budget or another program, and two answers would reveal more than one"
+                    "another program, and two answers would reveal more than one"
                 )
 
 

@@ -52,6 +52,7 @@ def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
     values = {
         "variant": header.variant,
         "session": header.session.hex(),
+        "attempt": header.attempt,
         "transport": header.transport,
         "seed": None if header.seed is None else str(header.seed),
         "program": header.program,

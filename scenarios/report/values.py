@@ -131,6 +131,7 @@ def _audit_values(audit: Audit) -> dict[str, Any]:
     replay, estimate = audit.replay, audit.estimate
     return {
         "simulated": audit.simulated,
+        "attempt": audit.charter.attempt,
         "findings": audit.findings,
         "remarks": audit.remarks,
         "verification": verification_values(audit.verification),

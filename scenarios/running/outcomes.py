@@ -207,6 +207,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             "variant": self.variant.name,
             "seed": self.seed,
             "transport": self.transport,
+            **({"attempt": self.charter.attempt} if self.seed is None else {}),
             "respondents": self.estimate.n if self.records is None else len(self.records),
             "parties": len(self.endings),
             "counted": self.counted,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.crypto.randomness import SECRET_BYTES
 from protocol.messages import PartyId
 from protocol.session.roster import Identity
+from protocol.session.terms import MOST_ATTEMPTS, session_of
 from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_text, to_base64
 from protocol.transcript.cosignatures import WitnessKey, cosign, read_witness_key
 from protocol.transcript.witnessing import Decision, decide
@@ -123,7 +124,8 @@ def witnessing(
     Args:
         key: the file of the private key.
         folder: of the state, as ``make_witness`` made it.
-        trusted: the origins of the surveys that it cosigns.
+        trusted: the origins of the surveys that it cosigns: of the first attempt, which stands for
+            all attempts.
         clock: gives seconds since 1970.
 
     Raises:
@@ -155,8 +157,16 @@ def witnessing(
         identity = Identity(PartyId(own.name), secret)
         if identity.public != own.key:
             raise UsageError(f"{folder}: is the state of another key than {key}")
-        last = {origin: _last_of(folder, origin) for origin in trusted}
+        logs = (log for origin in trusted for log in _attempts(origin))
+        last = {origin: _last_of(folder, origin) for origin in logs}
         yield Witness(own, identity, folder, last, clock)
+
+
+def _attempts(origin: str) -> Iterator[str]:
+    """The origins of all attempts at a survey, by that of the first."""
+    survey_id, key, _, _ = read_text(f"{origin}\n0\n{_EMPTY_ROOT_LINE}\n")
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        yield origin_of(session_of(survey_id, attempt), key)
 
 
 def _last_of(folder: Path, origin: str) -> SignedCheckpoint | None:

@@ -1,10 +1,14 @@
-"""A survey's plan, its parties' records, and the folders that ``sottovoce keys`` makes of it."""
+"""A survey's plan, records and folders, and its aggregator as a program of its own."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.scenarios.command import sottovoce
+from tests.scenarios.command import ROOT, environment, sottovoce
 
 PLAN = """
 title = "Health"
@@ -99,3 +103,33 @@ RECORDS = {
     "numeric-mean": "trips\n0\n1\n2\n3\n1\n1\n",
 }
 """Records of six respondents for each of them."""
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "scenarios", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+    )
+
+
+@contextmanager
+def aggregating(
+    keys: Path, out: Path, *options: object
+) -> Generator[tuple[subprocess.Popen[str], str, str]]:
+    """An aggregator that listens, where, and what it said before."""
+    listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
+    aggregator = start("aggregate", keys / "aggregator", *listen)
+    assert aggregator.stderr is not None
+    before = ""
+    try:
+        while not (line := aggregator.stderr.readline()).startswith("listening on "):
+            assert line, before
+            before += line
+        yield aggregator, line.removeprefix("listening on ").strip(), before
+    finally:
+        aggregator.kill()
+        aggregator.communicate()

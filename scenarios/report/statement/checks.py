@@ -234,6 +234,18 @@ def simulated(judged: Judged) -> Answer | None:
     )
 
 
+def attempted(judged: Judged) -> Answer | None:
+    """Whether parties may have told more than this record has, in earlier attempts."""
+    attempt = judged.audit.charter.attempt
+    if attempt == 1:
+        return None
+    return (
+        "care",
+        f"This is attempt {attempt} at the survey: what parties told in earlier ones is not in "
+        "this record, and costs them besides.",
+    )
+
+
 def observer_of(audit: Audit) -> str:
     """The observer in words."""
     observer = audit.ledger.observer
@@ -450,6 +462,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
         "The analysis": Question("analysis", announced),
         "Replayed words": Question("integrity", replayed),
         "Simulation": Question("integrity", simulated),
+        "Attempts": Question("ledger", attempted),
         "Privacy": Question("ledger", learned),
         "Privacy of the unsigned": Question("ledger", unsigned),
         "Privacy at a δ": Question("ledger", at_delta),

@@ -202,6 +202,7 @@ def integrity(judged: Judged, lead: str) -> Section:
             ("Never delivered", f"{verification.undelivered:,}"),
             ("Checkpoints", f"{verification.checkpoints:,}"),
             ("Session", header.session.hex()),
+            ("Attempt", f"{header.attempt}"),
             ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
             ("Carried by", cut(header.transport or "not said")),
             ("Recorded by", f"program {cut(header.program)}"),

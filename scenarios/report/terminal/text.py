@@ -95,6 +95,11 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
             f"epsilon {nats(outcome.ledger.unsigned_epsilon)} at most"
         )
     yield plain(f"digest {outcome.digest.hex()}")
+    if outcome.charter.attempt > 1:
+        yield plain(
+            f"This was attempt {outcome.charter.attempt}: whoever answered an earlier one has paid "
+            "for both."
+        )
     if outcome.seed is not None:
         yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
 
@@ -123,7 +128,8 @@ def header_report(header: Header) -> RenderableType:
     """What a transcript is about, in one line."""
     parties = count(len(header.roster) - 1, "party", "parties")
     return plain(
-        f"{header.variant}, {parties}, session {header.session.hex()}, over {header.transport}"
+        f"{header.variant}, {parties}, session {header.session.hex()}, attempt {header.attempt}, "
+        f"over {header.transport}"
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import pytest
@@ -21,13 +21,13 @@ from protocol.session.variant import build, parameters_of
 from protocol.transcript.entries import Sent
 from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.deployment.answering import answer_survey
+from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.members import read_member
 from scenarios.deployment.remembered import remembering
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import open_transcript
-from tests.scenarios.command import ROOT, complaint, environment, python, sottovoce
-from tests.scenarios.survey_folders import ROWS, make_folders, table
+from tests.scenarios.command import complaint, python, sottovoce
+from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
 
 WHO = ("anna", "bert", "carl")
 
@@ -36,34 +36,6 @@ WHO = ("anna", "bert", "carl")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders for anna, bert and carl."""
     return make_folders(tmp_path_factory.mktemp("survey"))
-
-
-def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "scenarios", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment(),
-    )
-
-
-@contextmanager
-def aggregating(
-    folder: Path, out: Path, *options: object
-) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """An aggregator that listens, and where."""
-    listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
-    aggregator = start("aggregate", folder, *listen)
-    assert aggregator.stderr is not None
-    try:
-        line = aggregator.stderr.readline()
-        assert line.startswith("listening on ")
-        yield aggregator, line.removeprefix("listening on ").strip()
-    finally:
-        aggregator.kill()
-        aggregator.communicate()
 
 
 def reports(transcript: Path) -> dict[str, Envelope]:
@@ -76,25 +48,32 @@ def reports(transcript: Path) -> dict[str, Envelope]:
     return {envelope.sender: envelope for envelope in sent if envelope.kind == "Report"}
 
 
+AGAIN = (
+    "attempt 2: whoever answered an earlier one pays again, epsilon 2 per respondent at most, if "
+    "its budget allows\n"
+)
+
+
 @pytest.fixture(scope="module")
 def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two runs with the same keys: everybody answers twice."""
+    """Two attempts at one survey: everybody answers twice."""
     outs = []
-    for _ in range(2):
+    for attempt, spent in (1, ""), (2, " in attempt 2, 2 in earlier ones"):
         out = tmp_path_factory.mktemp("out")
         held = {"anna": ROWS, "bert": ROWS[1:], "carl": ROWS[:1]}
-        with aggregating(keys / "aggregator", out) as (aggregator, where):
+        with aggregating(keys, out) as (aggregator, where, told):
+            assert told == ("" if attempt == 1 else AGAIN)
             answering = [
                 start(
                     *("answer", keys / name, "--connect", where),
-                    *("--records", table(out / f"{name}.csv", *rows), "--budget", 2.1),
+                    *("--records", table(out / f"{name}.csv", *rows), "--budget", 2.1 * attempt),
                 )
                 for name, rows in held.items()
             ]
             for answer in answering:
                 said, complained = answer.communicate(timeout=60)
                 assert answer.returncode == 0, complained
-                assert said == "done; epsilon 2 spent per respondent\n"
+                assert said == f"done; epsilon 2 spent per respondent{spent}\n"
                 assert complained == ""
             text, complained = aggregator.communicate(timeout=60)
             assert aggregator.returncode == 0, complained
@@ -146,37 +125,36 @@ def test_a_party_gets_a_receipt_for_what_it_signed(
     assert "is not one of the reports that the receipt is about" in said.out
 
 
-def test_a_session_that_is_run_twice_has_two_ends(surveys: list[Path], tmp_path: Path) -> None:
-    """To everybody else, a survey that is done again in its session is a fork of it."""
-    other = surveys[1] / "transcript.checkpoint"
-    evidence = tmp_path / "evidence.json"
-    said = sottovoce(
-        *("verify", surveys[0] / "transcript.svt", "--checkpoint", other, "--evidence", evidence)
-    )
-    assert said.code == 1
-    assert "two checkpoints that contradict each other" in said.out
-    said = sottovoce("check", evidence)
-    assert said.code == 0
-    assert "was signed twice" in said.out
-
-
-def test_who_answers_again_says_the_same(surveys: list[Path]) -> None:
-    first, second = (reports(out / "transcript.svt") for out in surveys)
-    assert first["anna"] == second["anna"]
-    assert first["carl"] == second["carl"]
-    assert first["anna"].body != first["bert"].body
-
-
-def test_other_records_do_not_answer_in_the_same_session(
+def test_a_survey_that_is_held_again_contradicts_nothing(
     keys: Path, surveys: list[Path], tmp_path: Path
 ) -> None:
-    assert len(list((keys / "bert").glob("heard-*"))) == 1
-    for rows in (ROWS[:2], ROWS[:0:-1]):
-        records = table(tmp_path / "other.csv", *rows)
-        with pytest.raises(UsageError, match="other records have answered"):
-            answer_survey(
-                read_member(keys / "bert"), host="h", port=1, records=records, budget=None
-            )
+    evidence = tmp_path / "evidence.json"
+    for attempt, out in enumerate(surveys, 1):
+        found = json.loads((out / "result.json").read_text())
+        assert found["attempt"] == attempt
+        checkpoint = ("--checkpoint", out / "transcript.checkpoint")
+        for path in (other / "transcript.svt" for other in surveys):
+            said = sottovoce("verify", path, *checkpoint, "--evidence", evidence)
+            assert said.code == (path.parent != out), said.out
+            assert not evidence.exists()
+        said = sottovoce("audit", out / "transcript.svt", *checkpoint)
+        assert said.code == 0
+        assert ("This is attempt 2 at the survey" in said.out) == (attempt == 2)
+        assert sottovoce("show", out / "transcript.svt").out.count(f"attempt {attempt}, ") == 1
+        receipt = tmp_path / f"anna-{attempt}"
+        assert sottovoce("prove", out / "transcript.svt", "anna", "--out", receipt).code == 0
+        said = sottovoce("check", receipt, *checkpoint, "--member", keys / "anna")
+        assert said.code == 0, said.out
+        assert f", attempt {attempt}\n" in said.out
+
+
+def test_every_attempt_draws_anew(surveys: list[Path]) -> None:
+    first, second = (reports(out / "transcript.svt") for out in surveys)
+    assert {report.session for report in first.values()}.isdisjoint(
+        report.session for report in second.values()
+    )
+    bodies = [tuple(report.body for _, report in sorted(each.items())) for each in (first, second)]
+    assert bodies[0] != bodies[1]
 
 
 class ScriptedLink:
@@ -196,30 +174,39 @@ class ScriptedLink:
         return [self._says.pop(0)]
 
 
-@pytest.fixture
-def answered_to(
-    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[str, list[Envelope]]]:
-    """What a party with a new memory comes to, and says, when a hub says this to it."""
-    anna, rows = tmp_path / "anna", table(tmp_path / "anna.csv", *ROWS)
-    shutil.copytree(keys / "anna", anna, ignore=shutil.ignore_patterns("heard-*", "said-*"))
+AnswerTo: TypeAlias = Callable[..., tuple[Answered, list[Envelope]]]
 
-    def answered(*says: Envelope, budget: float = 2.1) -> tuple[str, list[Envelope]]:
+
+@pytest.fixture
+def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AnswerTo:
+    """How a party with a new memory ends, and what it says, when a hub says this to it."""
+    anna, rows = tmp_path / "anna", table(tmp_path / "anna.csv", *ROWS)
+    kept = shutil.ignore_patterns("attempts", "heard-*", "said-*")
+    shutil.copytree(keys / "anna", anna, ignore=kept)
+
+    def answered(
+        *says: Envelope, budget: float | None = 2.1, attempt: int = 1, records: Path = rows
+    ) -> tuple[Answered, list[Envelope]]:
         link = ScriptedLink(says)
-        connected = nullcontext(link)
-        monkeypatch.setattr(
-            "scenarios.deployment.answering.connect_tcp", lambda *_, **__: connected
-        )
+
+        @asynccontextmanager
+        async def connected(
+            *_: object, join: Callable[[int], object], **others: object
+        ) -> AsyncGenerator[ScriptedLink]:
+            join(attempt)
+            yield link
+
+        monkeypatch.setattr("scenarios.deployment.answering.connect_tcp", connected)
         member = read_member(anna)
-        ending, _ = answer_survey(member, host="h", port=1, records=rows, budget=budget)
-        return ending, link.said
+        ended = answer_survey(member, host="h", port=1, records=records, budget=budget)
+        return ended, link.said
 
     return answered
 
 
-def question(keys: Path, *, less: int = 0) -> Envelope:
+def question(keys: Path, *, less: int = 0, attempt: int = 1) -> Envelope:
     """The question as agreed, or one that costs a little less and that a party consents to."""
-    charter = read_member(keys / "anna").charter
+    charter = read_member(keys / "anna").charter.again(attempt)
     parameters = parameters_of(charter.variant)
     for randomizer in parameters["randomizers"]:
         randomizer["threshold"] -= less
@@ -229,35 +216,52 @@ def question(keys: Path, *, less: int = 0) -> Envelope:
     return Envelope(charter.session, AGGREGATOR, PartyId("anna"), 0, "Ask", body)
 
 
+def test_other_records_do_not_answer_in_the_same_attempt(
+    keys: Path, tmp_path: Path, answered_to: AnswerTo
+) -> None:
+    answered_to(question(keys))
+    for rows in (ROWS[:2], ROWS[:0:-1]):
+        records = table(tmp_path / "other.csv", *rows)
+        with pytest.raises(UsageError, match="other records have answered"):
+            answered_to(question(keys), records=records)
+
+
 def test_words_that_a_role_passes_over_do_not_make_room_for_a_second_report(
-    keys: Path, answered_to: Callable[..., tuple[str, list[Envelope]]]
+    keys: Path, answered_to: AnswerTo
 ) -> None:
     one, other = question(keys), question(keys, less=2**40)
     elsewhere = msgspec.structs.replace(one, session=bytes(32))
-    ending, said = answered_to(elsewhere, other)
-    assert (ending, [envelope.kind for envelope in said]) == ("done", ["Report", "Head"])
-    ending, again = answered_to(one)
-    assert "other messages than when this party answered before" in ending
-    assert again == []
-    assert answered_to(elsewhere, other) == ("done", said)
+    ended, said = answered_to(elsewhere, other)
+    assert (ended.ending, [envelope.kind for envelope in said]) == ("done", ["Report", "Head"])
+    again, more = answered_to(one)
+    assert "other messages than when this party answered before" in again.ending
+    assert more == []
+    assert answered_to(elsewhere, other) == (ended, said)
 
 
-def test_a_party_signs_one_head_of_a_session(
-    keys: Path, answered_to: Callable[..., tuple[str, list[Envelope]]]
-) -> None:
+def test_a_party_signs_one_head_of_a_session(keys: Path, answered_to: AnswerTo) -> None:
     asked = question(keys)
-    ending, said = answered_to(asked)
-    assert (ending, [envelope.kind for envelope in said]) == ("done", ["Report", "Head"])
+    ended, said = answered_to(asked)
+    assert (ended.ending, [envelope.kind for envelope in said]) == ("done", ["Report", "Head"])
     # The same question by another number is another thing heard.
-    ending, again = answered_to(msgspec.structs.replace(asked, seq=5))
-    assert "other messages than when this party answered before" in ending
-    assert again == []
-    # Who has answered does not decline.
-    assert answered_to(asked, budget=0.5) == (
-        "'Report' costs 2 per respondent; 0.5 of 0.5 is left",
-        [],
-    )
-    assert answered_to(asked) == ("done", said)
+    again, more = answered_to(msgspec.structs.replace(asked, seq=5))
+    assert "other messages than when this party answered before" in again.ending
+    assert more == []
+    # Who has answered does not decline, and who has declined does not answer.
+    for budget in (0.5, None, 9.0):
+        assert answered_to(asked, budget=budget) == (ended, said)
+
+
+def test_who_declined_says_so_again_and_may_consent_in_the_next_attempt(
+    keys: Path, answered_to: AnswerTo
+) -> None:
+    ended, said = answered_to(question(keys), budget=0.5)
+    assert ended.ending == "'Report' costs 2 per respondent; 0.5 of 0.5 is left"
+    assert [envelope.kind for envelope in said] == ["Declined", "Head"]
+    assert answered_to(question(keys), budget=9.0) == (ended, said)
+    ended, said = answered_to(question(keys, attempt=2), budget=None, attempt=2)
+    assert (ended.ending, ended.before) == ("done", 0.0)
+    assert [envelope.kind for envelope in said] == ["Report", "Head"]
 
 
 def test_two_programs_do_not_answer_at_once(tmp_path: Path) -> None:
@@ -273,7 +277,7 @@ def test_two_programs_do_not_answer_at_once(tmp_path: Path) -> None:
 
 
 def test_other_records_draw_other_randomness(
-    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered_to: AnswerTo
 ) -> None:
     drawn = []
 
@@ -282,25 +286,25 @@ def test_other_records_draw_other_randomness(
         raise KeyError("drawn")
 
     monkeypatch.setattr("scenarios.deployment.answering.Machine", machine)
-    dora = tmp_path / "dora"
-    shutil.copytree(keys / "carl", dora)
     for i, rows in enumerate((ROWS, ROWS, ROWS[:2], ROWS[::-1])):
-        records = table(tmp_path / f"{i}.csv", *rows)
         with pytest.raises(KeyError, match="drawn"):
-            answer_survey(read_member(dora), host="h", port=1, records=records, budget=None)
+            answered_to(records=table(tmp_path / f"{i}.csv", *rows))
+    with pytest.raises(KeyError, match="drawn"):
+        answered_to(attempt=2)
     assert drawn[0] == drawn[1]
-    assert len(set(drawn)) == 3
+    assert len(set(drawn)) == 4
 
 
 def test_private_files_are_private(keys: Path, surveys: list[Path]) -> None:
     private = [
         *keys.glob("*/identity.key"),
+        *keys.glob("*/attempts"),
         *keys.glob("*/secret"),
         *keys.glob("*/heard-*"),
         *keys.glob("*/said-*"),
         *keys.glob("*/notices-*"),
     ]
-    assert len(private) == 4 + 3 + 3 + 3 + 3
+    assert len(private) == 4 + 4 + 3 + 6 + 6 + 6
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
@@ -328,7 +332,7 @@ def test_another_question_is_of_another_session(
         [name] = [n for n in randomizer if n not in ("type", "size")]
         randomizer[name] = int(randomizer[name]) - 2**50
     (folder / "charter.json").write_bytes(msgspec.json.encode(charter))
-    with aggregating(folder, tmp_path / "out", "--joining", 60) as (_, where):
+    with aggregating(tmp_path, tmp_path / "out", "--joining", 60) as (_, where, _):
         rows = table(tmp_path / "anna.csv", *ROWS)
         said = python(
             "-m", "scenarios", "answer", keys / "anna", "--connect", where, "--records", rows
@@ -338,7 +342,7 @@ def test_another_question_is_of_another_session(
 
 def test_an_interrupt_while_waiting(keys: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with aggregating(keys / "aggregator", out) as (aggregator, _):
+    with aggregating(keys, out) as (aggregator, _, _):
         aggregator.send_signal(signal.SIGINT)
         said, complained = aggregator.communicate(timeout=60)
     assert aggregator.returncode == 130
@@ -353,7 +357,7 @@ def test_without_a_quorum_the_record_says_so(keys: Path, tmp_path: Path) -> None
         *("--out", tmp_path, "--joining", 0),
     )
     assert said.code == 1
-    _, line = said.err.splitlines()
+    *_, line = said.err.splitlines()
     assert line == "sottovoce: 0 of 3 sent 'Report', at least 2 needed; missing: anna, bert, carl"
     [path] = tmp_path.iterdir()
     assert path.name == "transcript.svt.partial"
@@ -376,7 +380,7 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
     assert "its public key is not on the roster" in answer(mixed)
     shutil.copy(keys / "bert" / "identity.key", mixed)
     assert "do not belong together" in answer(mixed)
-    with aggregating(keys / "aggregator", tmp_path / "out") as (_, where):
+    with aggregating(keys, tmp_path / "out") as (_, where, _):
         # Of another survey: neither side accepts the other's certificate.
         assert answer(other / "anna", where).startswith(f"{where}: ")
 

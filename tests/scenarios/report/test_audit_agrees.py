@@ -374,6 +374,7 @@ def by_figures(found: Any) -> dict[str, str]:
         "The result": follows,
         "Replayed words": words if found["replay"]["parties"] else "",
         "Simulation": "care" if found["simulated"] else "",
+        "Attempts": "care" if found["attempt"] > 1 else "",
         "Privacy": "bad" if partial else "care" if "unbounded" in privacy else "note",
         "Privacy of the unsigned": "care" if "unsigned" in privacy else "",
         "Claims": "care" if unbounded or exceeded else "note",

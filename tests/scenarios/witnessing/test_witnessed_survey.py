@@ -14,7 +14,9 @@ import pytest
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of, read_note, split_note
 from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.members import LOG_SECRET, read_member
+from scenarios.deployment.attempts import LOG_SECRET
+from scenarios.deployment.members import read_member
+from scenarios.files.transcripts import open_transcript
 from scenarios.witnessing.state import make_witness
 from tests.scenarios.command import ROOT, Said, complaint, environment, sottovoce
 from tests.scenarios.survey_folders import ANALYSIS, PLAN, ROWS, make_folders, plan_file, table
@@ -60,10 +62,9 @@ def hold(keys: Path, out: Path, *options: object) -> list[str]:
         def answer(name: str) -> str:
             records = table(out / f"{name}.csv", *ROWS[:2])
             member = read_member(keys / name)
-            ending, _ = answer_survey(
+            return answer_survey(
                 member, host="127.0.0.1", port=port, records=records, budget=None
-            )
-            return ending
+            ).ending
 
         with ThreadPoolExecutor() as threads:
             assert {*threads.map(answer, ("anna", "bert", "carl"))} == {"done"}
@@ -90,12 +91,12 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
         nobody = ("--witness", "http://127.0.0.1:9", other)
         aggregate = ("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--out", aside)
         early = sottovoce(*aggregate, *there, *nobody)
-        secret = keys / AGGREGATOR / LOG_SECRET
+        secret = keys / AGGREGATOR / f"{LOG_SECRET}-1"
         assert secret.exists()
         said = hold(keys, out, *there, *nobody, "--witnesses", 1)
         assert not secret.exists()
-        again = sottovoce(*aggregate, *there)
-    assert not aside.exists() or not [*aside.iterdir()]
+        assert not aside.exists() or not [*aside.iterdir()]
+        again = sottovoce(*aggregate, *there, "--joining", 0)
     return Held(out, early, said, again, made, other)
 
 
@@ -146,9 +147,21 @@ def test_without_enough_witnesses_it_does_not_begin(held: Held) -> None:
     assert not [*held.witness.state.glob("*.evidence.json")]
 
 
-def test_the_survey_is_not_begun_again(held: Held) -> None:
-    assert "0 of 1 witness" in complaint(held.again, code=1)
-    assert "witness.example/w1: it has cosigned size " in held.again.err
+def test_another_attempt_is_cosigned_too(held: Held) -> None:
+    """The witness was told of the survey, so of all attempts; it has kept one log of each."""
+    assert held.again.code == 1
+    said = held.again.err.splitlines()
+    assert said[0].startswith("attempt 2: whoever answered an earlier one pays again")
+    assert said[-1].startswith("sottovoce: 0 of 3 sent 'Report'")
+    first = open_transcript(held.out / "transcript.svt").entries().header
+    found = open_transcript(held.out.with_name("aside") / "transcript.svt.partial").verify()
+    assert (found.intact, found.checked_header().attempt) == (False, 2)
+    assert found.faults == ()
+    kept = [read_note(path.read_text()) for path in held.witness.state.glob("*.checkpoint")]
+    logs = {checkpoint.session: checkpoint.size for checkpoint in kept}
+    assert logs.keys() == {each.session for each in (found.checked_header(), first)}
+    assert logs[found.checked_header().session] == 1
+    assert not [*held.witness.state.glob("*.evidence.json")]
 
 
 def test_the_beginning_is_on_record_and_beside_it(held: Held) -> None:

@@ -1,0 +1,359 @@
+"""Attempts at one survey: what is signed in them contradicts nothing, and each costs anew."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import AGGREGATOR
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity
+from protocol.session.terms import MOST_ATTEMPTS
+from protocol.transcript.evidence import contradiction
+from protocol.transcript.verification import Verification
+from scenarios.deployment.aggregating import aggregate_survey
+from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.attempts import ATTEMPTS, Counter, counting, paying
+from scenarios.deployment.members import read_member
+from scenarios.errors import UsageError
+from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.transcripts import open_transcript
+from tests.scenarios.command import sottovoce
+from tests.scenarios.survey_folders import ROWS, make_folders, table
+
+WHO = ("anna", "bert", "carl")
+Budgets = dict[str, float | None]
+ONCE, TWICE = (dict[str, float | None](dict.fromkeys(WHO, most)) for most in (None, 4.1))
+
+
+class Signing:
+    """All that anybody has signed in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.signed: dict[bytes, set[bytes]] = {}
+        sign = Identity.sign
+
+        def noted(identity: Identity, content: bytes) -> bytes:
+            self.signed.setdefault(identity.public, set()).add(content)
+            return sign(identity, content)
+
+        monkeypatch.setattr(Identity, "sign", noted)
+
+    @property
+    def contradictions(self) -> set[str]:
+        """What two statements by one key contradict each other about."""
+        pairs = (pair for each in self.signed.values() for pair in itertools.combinations(each, 2))
+        return {about for pair in pairs if (about := contradiction(*pair)) is not None}
+
+    @property
+    def sizes(self) -> int:
+        """How many statements there are: without any, nothing would be shown."""
+        return sum(map(len, self.signed.values()))
+
+
+@pytest.fixture
+def signing(monkeypatch: pytest.MonkeyPatch) -> Signing:
+    return Signing(monkeypatch)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    return make_folders(tmp_path)
+
+
+def hold(
+    keys: Path, out: Path, budgets: Budgets, *, aggregator: Path | None = None
+) -> dict[str, Answered]:
+    """Hold the survey over TLS; how each party ended. It raises what the aggregator does."""
+    listening, where = threading.Event(), []
+    out.mkdir(exist_ok=True)
+    records = {name: table(out / f"{name}.csv", row) for name, row in zip(WHO, ROWS, strict=True)}
+
+    def heard(address: str) -> None:
+        where.append(address)
+        listening.set()
+
+    with ThreadPoolExecutor(4) as pool:
+        aggregating = pool.submit(
+            aggregate_survey,
+            read_member(aggregator or keys / AGGREGATOR),
+            host="127.0.0.1",
+            port=0,
+            transcript=out / "transcript.svt",
+            joining=60.0 if len(budgets) == len(WHO) else 1.0,
+            listening=heard,
+        )
+        aggregating.add_done_callback(lambda _: listening.set())
+        assert listening.wait(60)
+        if not where:
+            aggregating.result(60)
+        host, port = where[0].rsplit(":", 1)
+        answering = {
+            name: pool.submit(
+                answer_survey,
+                read_member(keys / name),
+                host=host,
+                port=int(port),
+                records=records[name],
+                budget=budget,
+            )
+            for name, budget in budgets.items()
+        }
+        found = {name: answer.result(60) for name, answer in answering.items()}
+        aggregating.result(60)
+    return found
+
+
+def verified(path: Path, attempt: int) -> Verification:
+    """A record without a fault, of this attempt."""
+    found = open_transcript(path).verify()
+    assert found.faults == ()
+    assert found.checked_header().attempt == attempt
+    return found
+
+
+class CrashedError(Exception):
+    """The aggregator is gone."""
+
+
+def crash(*_: object) -> None:
+    raise CrashedError
+
+
+# Statements
+
+
+def test_an_aggregator_that_begins_again_contradicts_nobody(
+    keys: Path, tmp_path: Path, signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies when all have answered and signed, and before it gives the record its name."""
+    with monkeypatch.context() as patched:
+        patched.setattr(GrowingTranscript, "finish", crash)
+        with pytest.raises(CrashedError):
+            hold(keys, tmp_path / "one", ONCE)
+    first = verified(tmp_path / "one" / "transcript.svt.partial", 1)
+    assert len(first.signed_by) == 3
+    answered = hold(keys, tmp_path / "two", TWICE)
+    for each in answered.values():
+        assert (each.ending, each.attempt) == ("done", 2)
+        assert each.spent == pytest.approx(2)
+        assert each.before == pytest.approx(2)
+    second = verified(tmp_path / "two" / "transcript.svt", 2)
+    assert second.intact
+    assert len(second.signed_by) == 3
+    assert signing.sizes > 20
+    assert signing.contradictions == set()
+
+
+def test_who_declined_may_consent_in_the_next_attempt(
+    keys: Path, tmp_path: Path, signing: Signing
+) -> None:
+    one = hold(keys, tmp_path / "one", {"anna": 0.5, "bert": None, "carl": None})
+    assert [each.ending for each in one.values()][1:] == ["done", "done"]
+    assert one["anna"].ending == "'Report' costs 2 per respondent; 0.5 of 0.5 is left"
+    two = hold(keys, tmp_path / "two", {"anna": None, "bert": 4.1, "carl": None})
+    assert [each.ending for each in two.values()][:2] == ["done", "done"]
+    assert two["carl"].ending == "'Report' costs 2 per respondent; 0 of 0 is left"
+    assert [each.before for each in two.values()] == pytest.approx([0, 2, 2])
+    assert [each.spent for each in two.values()] == pytest.approx([2, 2, 0])
+    for attempt, out in enumerate(("one", "two"), 1):
+        assert verified(tmp_path / out / "transcript.svt", attempt).intact
+    assert signing.contradictions == set()
+
+
+def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: Signing) -> None:
+    """A folder that is restored from a copy has forgotten the attempt."""
+    copy = tmp_path / "copy"
+    shutil.copytree(keys / AGGREGATOR, copy)
+    hold(keys, tmp_path / "one", ONCE)
+    hold(make_copy(keys, tmp_path / "others"), tmp_path / "two", ONCE, aggregator=copy)
+    assert "the checkpoint of size 1" in signing.contradictions
+    evidence = tmp_path / "evidence.json"
+    said = sottovoce(
+        *("verify", tmp_path / "one" / "transcript.svt", "--evidence", evidence),
+        *("--checkpoint", tmp_path / "two" / "transcript.checkpoint"),
+    )
+    assert said.code == 1
+    assert "two checkpoints that contradict each other" in said.out
+    assert "was signed twice" in sottovoce("check", evidence).out
+
+
+def make_copy(keys: Path, there: Path) -> Path:
+    """The folders of parties that have forgotten all, with other secrets."""
+    kept = shutil.ignore_patterns("secret", ATTEMPTS, "heard-*", "said-*", "notices-*")
+    return Path(shutil.copytree(keys, there, ignore=kept))
+
+
+def test_a_forked_party_is_convicted(keys: Path, tmp_path: Path, signing: Signing) -> None:
+    """Two folders of one party answer one attempt, differently."""
+    hold(keys, tmp_path / "one", ONCE)
+    found: set[str] = set()
+    # Reports are as uncertain as they are private, so they may be the same by chance.
+    for turn in range(6):
+        copy = make_copy(keys, tmp_path / f"others-{turn}")
+        hold(copy, tmp_path / f"two-{turn}", ONCE)
+        found = signing.contradictions
+        if any("the head of 'anna'" in about for about in found):
+            break
+    assert any("the head of 'anna' over 1 envelopes" in about for about in found)
+
+
+# The aggregator's counter
+
+
+def header(text: str) -> Callable[[int], bytes]:
+    return lambda attempt: f"{text} {attempt}".encode()
+
+
+def taken(folder: Path, text: str = "a") -> tuple[int, bytes]:
+    with counting(folder) as counter:
+        return counter.take(header(text)), counter.secret()
+
+
+def begun(counter: Counter) -> None:
+    counter.take(header("a"))
+    counter.begin()
+
+
+def test_an_attempt_that_has_not_begun_is_taken_again(tmp_path: Path) -> None:
+    first = taken(tmp_path)
+    assert first[0] == 1
+    assert taken(tmp_path) == first
+    with counting(tmp_path) as counter:
+        begun(counter)
+    second = taken(tmp_path)
+    assert second[0] == 2
+    assert second[1] != first[1]
+    assert [path.name for path in tmp_path.glob("log-secret-*")] == ["log-secret-2"]
+
+
+def test_another_header_is_another_attempt(tmp_path: Path) -> None:
+    """Another version of the program begins another log."""
+    assert taken(tmp_path)[0] == 1
+    assert taken(tmp_path, "b")[0] == 2
+    assert taken(tmp_path, "b")[0] == 2
+
+
+@pytest.mark.parametrize("cut", [1, 30, 60])
+def test_a_crash_while_a_number_is_written(cut: int, tmp_path: Path) -> None:
+    """What was not written whole was not acted on."""
+    with counting(tmp_path) as counter:
+        begun(counter)
+        counter.take(header("a"))
+    path = tmp_path / ATTEMPTS
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert taken(tmp_path)[0] == 2
+    assert path.read_bytes().endswith(b"\n")
+
+
+def test_a_spoilt_file_is_not_guessed_at(tmp_path: Path) -> None:
+    for kind in (counting, paying):
+        (tmp_path / ATTEMPTS).write_text('{"attempt": 101}\n')
+        with (
+            pytest.raises(UsageError, match="what was begun or spent is not known"),
+            kind(tmp_path),
+        ):
+            pass
+
+
+def test_two_programs_do_not_take_part_at_once(tmp_path: Path) -> None:
+    for kind in (counting, paying):
+        folder = tmp_path / kind.__name__
+        folder.mkdir()
+        with (
+            kind(folder),
+            pytest.raises(UsageError, match="another program is taking part from this folder"),
+            kind(folder),
+        ):
+            pass
+
+
+def test_a_survey_is_not_begun_for_ever(tmp_path: Path) -> None:
+    line = json.dumps({"attempt": MOST_ATTEMPTS, "header": "", "begun": True})
+    (tmp_path / ATTEMPTS).write_text(f"{line}\n")
+    with pytest.raises(UsageError, match="begun 100 times"):
+        taken(tmp_path)
+
+
+# A party's purse
+
+
+def test_a_party_that_dies_before_its_answer_leaves_has_paid(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("transports.tcp_link.TcpLink.send_nowait", crash)
+        with pytest.raises(CrashedError):
+            hold(keys, tmp_path / "one", {"anna": None})
+    two = hold(keys, tmp_path / "two", {"anna": None, "bert": None, "carl": None})
+    assert (two["anna"].spent, two["anna"].before) == (0.0, pytest.approx(2))
+    assert two["bert"].ending == "done"
+
+
+def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
+    with paying(tmp_path) as purse:
+        assert purse.left(1, None, most=2.0) == math.inf
+        assert purse.left(1, 3.0, most=2.0) == 3.0
+        purse.spend(1, budget=math.inf, epsilon=0.5)
+        purse.spend(1, budget=math.inf, epsilon=1.5)
+        purse.spend(1, budget=math.inf, epsilon=1.0)
+    with paying(tmp_path) as purse:
+        # In one attempt, what was allowed when it spoke.
+        assert purse.left(1, 0.1, most=2.0) == math.inf
+        assert purse.before(1) == 0.0
+        assert purse.before(2) == 1.5
+        assert purse.left(2, None, most=2.0) == 0.5
+        assert purse.left(2, 1.0, most=2.0) == 0.0
+        purse.spend(2, budget=0.5, epsilon=0.0)
+        assert purse.left(2, None, most=2.0) == 0.5
+        assert purse.left(3, 4.0, most=2.0) == 2.5
+        purse.spend(3, budget=math.inf, epsilon=math.inf)
+    with paying(tmp_path) as purse:
+        assert purse.left(4, None, most=math.inf) == 0.0
+        assert purse.left(4, 100.0, most=math.inf) == 0.0
+        assert purse.left(4, math.inf, most=math.inf) == math.inf
+        assert len((tmp_path / ATTEMPTS).read_text().splitlines()) == 4
+
+
+def test_an_attempt_before_one_that_was_answered_is_refused(tmp_path: Path) -> None:
+    with paying(tmp_path) as purse:
+        purse.check(1)
+        purse.spend(3, budget=math.inf, epsilon=0.0)
+        purse.check(3)
+        purse.check(4)
+        with pytest.raises(RemoteProtocolError, match="1, but this party has answered attempt 3"):
+            purse.check(1)
+
+
+def test_a_party_stays_away_from_an_earlier_attempt(keys: Path, tmp_path: Path) -> None:
+    """An aggregator that goes back to a number gets nothing, and nothing is spent."""
+    with paying(keys / "anna") as purse:
+        purse.spend(2, budget=math.inf, epsilon=2.0)
+    before = (keys / "anna" / ATTEMPTS).read_bytes()
+    with pytest.raises(ConnectionError, match="attempt: 1, but this party has answered attempt 2"):
+        hold(keys, tmp_path / "out", {"anna": 9.0})
+    assert (keys / "anna" / ATTEMPTS).read_bytes() == before
+    assert not [*(keys / "anna").glob("heard-*")]
+
+
+def test_a_charter_knows_its_attempts(keys: Path) -> None:
+    charter: Charter = read_member(keys / "anna").charter
+    assert charter.attempt == 1
+    assert charter.session == charter.survey_id
+    sessions = [charter.again(n).session for n in range(1, MOST_ATTEMPTS + 1)]
+    assert len(set(sessions)) == MOST_ATTEMPTS
+    assert {charter.again(n).survey_id for n in (1, 2, 100)} == {charter.survey_id}
+    assert charter.again(2).attempt_of(sessions[6]) == 7
+    assert charter.attempt_of(bytes(32)) is None
+    for attempt in (0, -1, MOST_ATTEMPTS + 1, 2**63):
+        with pytest.raises(ValueError, match="expected 1 to 100"):
+            charter.again(attempt)
