@@ -164,6 +164,7 @@ def recorded(
     parties: int | None = None,
     seed: int = 1,
     analysis: Analysis | None = None,
+    attempt: int = 1,
     **options: Any,
 ) -> Run:
     """A run of a variant.
@@ -172,12 +173,13 @@ def recorded(
         records: the answers, or how many respondents there are.
         parties: how many there are; by default one per respondent.
         analysis: what is announced.
+        attempt: at the survey.
         options: as ``Run`` has them.
     """
     if isinstance(records, int):
         records = answers(variant.survey, records)
     setting = setting_of(variant, records, seed=seed, parties=parties)
-    charter = msgspec.structs.replace(setting.charter, analysis=analysis)
+    charter = msgspec.structs.replace(setting.charter, analysis=analysis, attempt=attempt)
     return Run(msgspec.structs.replace(setting, charter=charter), **options)
 
 

@@ -221,7 +221,7 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     said = sottovoce(*check, make_folders(tmp_path / "again") / "bert")
     assert said.code == 1
     assert said.out.splitlines()[3:] == [
-        "problem: the checkpoints are of another session",
+        "problem: the checkpoints are of another survey",
         "problem: the checkpoints are not the aggregator's",
         "does NOT hold",
     ]

@@ -275,6 +275,9 @@ CASES = {
         lambda: file_of(SecureSumVariant(survey=BITS), seeded=False),
         {**REFUSED, "The result": "open", "Simulation": "", **UNBOUNDED},
     ),
+    "a second attempt": Case(
+        lambda: recorded(SIMPLE, signed=True, attempt=2).content, {"Attempts": "care"}
+    ),
     "no simulation": Case(lambda: file_of(seeded=False), {"Simulation": ""}),
     "no bound, and nothing claimed": Case(
         lambda: file_of(SecureSumVariant(survey=BITS)), UNBOUNDED
@@ -457,7 +460,7 @@ def test_every_check_has_records_in_which_it_comes_out_in_every_way() -> None:
         for about in possible
     }
     assert seen == possible
-    moot = "Simulation", "Privacy of the unsigned"
+    moot = "Simulation", "Attempts", "Privacy of the unsigned"
     assert all(len(states) > 1 or about in moot for about, states in seen.items())
 
 
