@@ -257,6 +257,7 @@ def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
         "parameters": {},
         "survey": asked(1500),
         "analysis": None,
+        "pin": None,
         "nonce": bytes(16),
         "roster": ROSTER,
     }
