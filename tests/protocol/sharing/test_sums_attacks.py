@@ -17,6 +17,7 @@ from protocol.session.exchange import Exchange, Ruling
 from protocol.sharing.messages import Graph, Survivors
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
+from protocol.transcript.verification import verify
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import Codec
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
@@ -289,3 +290,12 @@ def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
     assert set(trial.refusals()) == set(PARTIES[:2])
     for why in trial.refusals().values():
         assert "respondents, at most " in why
+
+
+def test_an_upload_that_is_changed_on_its_way_is_not_signed_for() -> None:
+    """The total is another, and nobody refuses; but the party's head is over what it has sent."""
+    trial, _ = attacked(change("Upload", TWO, values=moved))
+    assert trial.failure is None
+    assert set(verify(trial.content).signed_by) == set(PARTIES) - {TWO}
+    honest, _ = attacked(lambda item, message: None)
+    assert set(verify(honest.content).signed_by) == set(PARTIES)

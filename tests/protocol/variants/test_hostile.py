@@ -249,3 +249,17 @@ def test_whom_the_total_is_told(place: int) -> None:
     told = {item.recipient for item in trial.said("Partials" if literal else "Totals")}
     everybody = literal or clusters or getattr(variant, "everyone", False)
     assert told == (set(trial.setting.holdings) if everybody else set())
+
+
+@places(*ONCE, "privkvm", "rrba")
+def test_a_report_tells_of_how_many_records_it_is(place: int) -> None:
+    """By its length, or because it says so."""
+    trial, contribution = honest(place), EXAMPLES[place].variant.contribution
+    assert contribution is not None
+    told: dict[int, set[int]] = {}
+    for item in trial.said(contribution.kind()):
+        number = getattr(trial.message(item), "respondents", None)
+        size = number if isinstance(number, int) else len(item.body)
+        told.setdefault(len(trial.setting.holdings[item.sender]), set()).add(size)
+    assert told.keys() == {1, 2}
+    assert max(told[1]) < min(told[2])
