@@ -35,6 +35,13 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+def parts_of(text: str) -> Iterator[tuple[str, str]]:
+    """The sections of a page by their titles; the first has none."""
+    for part in _SECTION.split(f"\n{text}"):
+        title, _, content = part.partition("\n")
+        yield title, content
+
+
 def notes_of(text: str) -> dict[str, str]:
     """Footnotes, by name."""
     found = _NOTE.findall(text)
@@ -136,14 +143,19 @@ def test_footnotes_name_tests_that_exist(page: str) -> None:
     assert list(notes.values()).count(ASSUMED) <= 1
 
 
-def test_every_variant_has_a_row() -> None:
-    """In the first table of the page of its family."""
+@pytest.mark.parametrize(
+    ("page", "part"),
+    [
+        ("docs/threat-model.md", "What differs by variant"),
+        ("docs/threats/reports.md docs/threats/sums.md", ""),
+    ],
+)
+def test_every_variant_has_a_row(page: str, part: str) -> None:
+    """In the overview, and in the table at the head of the page of its family."""
+    parts = [dict(parts_of(text_of(name)))[part] for name in page.split()]
+    first = [block.split(" | ")[0] for each in parts for block in blocks_of(each)]
     named = [
-        name
-        for page in ("docs/threats/reports.md", "docs/threats/sums.md")
-        for block in blocks_of(text_of(page).split("\n## ")[0])
-        if block.startswith("| ")
-        for name in re.findall(r"`([\w-]+)`", block.split(" | ")[0])
+        name for cell in first if cell.startswith("|") for name in re.findall(r"`(.+?)`", cell)
     ]
     assert sorted(named) == sorted(BUILT_IN)
 
