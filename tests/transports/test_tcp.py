@@ -15,6 +15,7 @@ import trio.testing
 import trustme
 
 from parties.session import run_session
+from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, DONE, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
@@ -27,6 +28,7 @@ from scenarios.running.simulation import _open_tcp
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
 from transports import handshake
 from transports.base import Limits
+from transports.handshake import Challenge
 from transports.switch import Switch
 from transports.tcp import connect_tcp, open_tcp
 from transports.testing import Post, charter_of, check_transport, identity_of
@@ -136,7 +138,69 @@ async def test_a_wrong_identity_key() -> None:
         assert "not signed by 'party-1'" in await recorded(post, hub)
 
 
-async def test_another_session() -> None:
+async def test_another_attempt_than_expected() -> None:
+    """The hub is in attempt 1; a party stays away before it has proved who it is."""
+    async with listening() as (post, hub):
+        again = charter_of().again(2)
+        assert await enter(hub, charter=again) == "attempt: 1, expected 2"
+        assert "ended" in await recorded(post, hub)
+
+
+async def test_whoever_joins_learns_the_attempt() -> None:
+    heard: list[int] = []
+    async with (
+        listening() as (_, hub),
+        connect_tcp(
+            LOOPBACK,
+            hub.port,
+            charter=charter_of().again(7),
+            identity=identity_of(A),
+            join=heard.append,
+        ),
+    ):
+        pass
+    assert heard == [1]
+
+
+def challenged(attempt: int, nonce: bytes = b"n" * 32) -> tuple[handshake.Hello, Challenge]:
+    hello = handshake.Hello(handshake.VERSION, charter_of().survey_id, A, b"a" * 32)
+    return hello, handshake.challenge(identity_of(AGGREGATOR), hello, attempt, nonce)
+
+
+def test_a_challenge_names_its_attempt_to_one_hello() -> None:
+    roster = charter_of().roster
+    hello, challenge = challenged(2)
+    handshake.check_challenge(roster, hello, challenge)
+    replaced = msgspec.structs.replace
+    for other, said in (
+        # An old one, to a party that has come again.
+        (replaced(hello, nonce=b"b" * 32), challenge),
+        (replaced(hello, party=B), challenge),
+        (replaced(hello, survey=bytes(32)), challenge),
+        (hello, replaced(challenge, attempt=3)),
+        (hello, replaced(challenge, nonce=b"m" * 32)),
+        (hello, challenged(2, b"short")[1]),
+    ):
+        with pytest.raises(RemoteProtocolError, match="not signed by the aggregator"):
+            handshake.check_challenge(roster, other, said)
+
+
+@pytest.mark.parametrize("attempt", [0, -1, 101, 2**63])
+def test_an_attempt_that_cannot_be(attempt: int) -> None:
+    hello, challenge = challenged(attempt)
+    with pytest.raises(RemoteProtocolError, match="expected 1 to 100"):
+        handshake.check_challenge(charter_of().roster, hello, challenge)
+
+
+def test_a_proof_is_of_one_attempt() -> None:
+    roster, (hello, challenge) = charter_of().roster, challenged(2)
+    proof = handshake.prove(identity_of(A), hello, challenge)
+    handshake.check_proof(roster, hello, 2, challenge.nonce, proof)
+    with pytest.raises(RemoteProtocolError, match="not signed by 'party-1'"):
+        handshake.check_proof(roster, hello, 1, challenge.nonce, proof)
+
+
+async def test_another_survey() -> None:
     async with listening() as (post, hub):
         other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
         assert "another survey" in await enter(hub, charter=other)
