@@ -52,7 +52,7 @@ def notes_of(text: str) -> dict[str, str]:
 def blocks_of(section: str) -> Iterator[str]:
     """Paragraphs, items of lists and rows of tables, without headings and heads of tables."""
     for part in re.split(r"\n\s*\n", section):
-        lines = [line for line in part.splitlines() if not line.startswith("#")]
+        lines = [line for line in part.strip().splitlines() if not line.startswith("#")]
         if lines and lines[0].startswith("| "):
             yield from lines[2:]
             continue
