@@ -115,7 +115,8 @@ def audit(
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
     reading = _Reading(charter, observer, known.values(), held)
-    fold(walk(charter.codec, reader, held), reading, *folds, heads=verification.heads)
+    walked = walk(charter.codec, reader, held, handed=verification.handed)
+    fold(walked, reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
     if reading.unread is not None:
         findings.append(reading.unread)

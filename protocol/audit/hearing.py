@@ -6,7 +6,6 @@ that has signed nothing, nobody knows; what was delivered to it stands for that.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -44,12 +43,13 @@ class Hearing:
         kinds = charter.variant.kinds(len(charter.roster.parties))
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
         self._seen: dict[PartyId, Seen] = {}
-        # Of who has signed: the waits to come, and what has come of what they return.
-        self._waits: dict[PartyId, deque[Wait]] = {}
+        # Of who has signed: the waits to come, the last one first; what has come of what they
+        # return.
+        self._waits: dict[PartyId, list[Wait]] = {}
         self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}
         for party, body in heads.items() if self._heeded else ():
             waits = [wait for wait in _HEADS.decode(body).waits if wait.kind in self._heeded]
-            self._waits[party] = deque(waits)
+            self._waits[party] = waits[::-1]
             self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)
 
     def of(self, member: PartyId, seq: int) -> Seen:
@@ -59,8 +59,8 @@ class Hearing:
             TranscriptError: it has signed for what the record does not show before.
         """
         seen, waits = self._seen.setdefault(member, Seen()), self._waits.get(member)
-        while waits and waits[0].said <= seq:
-            for place, number in waits[0].heard:
+        while waits and waits[-1].said <= seq:
+            for place, number in waits[-1].heard:
                 sender, _ = self._charter.roster.members[place]
                 message = self._came[member][place, number]
                 if message is None:
@@ -68,7 +68,7 @@ class Hearing:
                         f"{member} #{seq}: it had heard {sender} #{number}, which is not before it"
                     )
                 seen.add(sender, message)
-            waits.popleft()
+            waits.pop()
         return seen
 
     def add(self, step: Step) -> None:

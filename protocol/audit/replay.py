@@ -115,7 +115,7 @@ class _Role:
         self._known = known
         self._held = held
         self._machine: Machine | None = None
-        self._heard: dict[PartyId, deque[tuple[int, Envelope]]] = {}
+        self._heard: dict[PartyId, list[tuple[int, Envelope]]] = {}
         self._spoken: deque[Envelope] = deque()
         self._given = 0
         self._compared = 0
@@ -132,7 +132,7 @@ class _Role:
     def heard(self, number: int, envelope: Envelope) -> None:
         """An envelope was delivered."""
         self._held.take(len(envelope.body))
-        self._heard.setdefault(envelope.sender, deque()).append((number, envelope))
+        self._heard.setdefault(envelope.sender, []).append((number, envelope))
 
     @property
     def listens(self) -> bool:
@@ -286,11 +286,11 @@ class _Role:
     def _earliest(self) -> Envelope | None:
         """What was delivered first of all that the role has not been given; it is taken out."""
         waiting = [(envelopes[0][0], envelopes) for envelopes in self._heard.values() if envelopes]
-        return min(waiting, key=lambda item: item[0])[1].popleft()[1] if waiting else None
+        return min(waiting, key=lambda item: item[0])[1].pop(0)[1] if waiting else None
 
     def _awaited(self, waiting: Gather) -> Envelope | None:
         """What was delivered first of what the role waits for; it is taken out, others stay."""
-        queues = (self._heard.get(sender, deque()) for sender in waiting.senders)
+        queues = (self._heard.get(sender, []) for sender in waiting.senders)
         return next((e for queue in queues if (e := self._find(waiting, queue)) is not None), None)
 
     def _close(
@@ -338,13 +338,13 @@ class _Role:
             raise RemoteProtocolError("the record has another closing here")
         found = []
         for sender in self._charter.roster.members_in(closed.counted):
-            envelope = self._find(waiting, self._heard.get(sender, deque()))
+            envelope = self._find(waiting, self._heard.get(sender, []))
             if envelope is None:
                 raise RemoteProtocolError(f"{sender} is counted, but no such message was delivered")
             found.append(envelope)
         return found
 
-    def _find(self, waiting: Gather, heard: deque[tuple[int, Envelope]]) -> Envelope | None:
+    def _find(self, waiting: Gather, heard: list[tuple[int, Envelope]]) -> Envelope | None:
         """The first envelope of the kind and round awaited; it is taken out, others stay."""
         for i, (_, envelope) in enumerate(heard):
             if envelope.kind != waiting.kind.kind():

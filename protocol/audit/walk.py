@@ -15,6 +15,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.surveys.limits import UNLIMITED, Held, TooMuchError
 from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.spoken import Handed
 from protocol.wire.codec import Codec, decode_envelope
 
 BLOCK = 1_000
@@ -35,6 +36,7 @@ class Step(msgspec.Struct, frozen=True):
         message: what the envelope says; None if that is malformed.
         malformed: why something sent has no envelope or no message.
         said: of something delivered, the number of the entry where it was sent.
+        lost: of something sent, that nobody is ever handed it.
     """
 
     number: int
@@ -43,6 +45,7 @@ class Step(msgspec.Struct, frozen=True):
     message: Message | None = None
     malformed: str = ""
     said: int | None = None
+    lost: bool = False
 
 
 class Fold:
@@ -81,11 +84,21 @@ class Walk:
         codec: of the survey's kinds.
         held: counts what is under way, of a file that may be anybody's.
         bodies: whether what is delivered comes with what it says; if not, next to nothing is kept.
+        handed: what is delivered (``Verification.handed``), so that nothing is kept of the rest;
+            without, anything may be.
     """
 
-    def __init__(self, codec: Codec, held: Held = UNLIMITED, *, bodies: bool = True) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        held: Held = UNLIMITED,
+        *,
+        bodies: bool = True,
+        handed: Handed | None = None,
+    ) -> None:
         self._codec = codec
         self._held = held
+        self._handed = handed
         self._bodies = bodies
         self._number = 0
         self._under_way: dict[tuple[PartyId, int], _Said] = {}
@@ -114,6 +127,8 @@ class Walk:
         if not isinstance(step.entry, Sent) or envelope is None or envelope.recipient == RECORD:
             return
         self._forget((envelope.sender, envelope.seq))
+        if step.lost:
+            return
         said = _Said(step.number, envelope, step.message)
         if not self._bodies:
             said = _Said(step.number, msgspec.structs.replace(envelope, body=b""), None)
@@ -139,15 +154,17 @@ class Walk:
             envelope = decode_envelope(entry.envelope)
         except RemoteProtocolError as error:
             return Step(number, entry, malformed=str(error))
+        slot = envelope.sender, envelope.seq
+        lost = self._handed is not None and slot not in self._handed
         _, same = self._shared.get((envelope.kind, envelope.body), (0, None))
         if same is not None and same.message is not None:
             envelope = msgspec.structs.replace(envelope, body=same.envelope.body)
-            return Step(number, entry, envelope, same.message)
+            return Step(number, entry, envelope, same.message, lost=lost)
         try:
             message = self._codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
-            return Step(number, entry, envelope, malformed=str(error))
-        return Step(number, entry, envelope, message)
+            return Step(number, entry, envelope, malformed=str(error), lost=lost)
+        return Step(number, entry, envelope, message, lost=lost)
 
     def _forget(self, key: tuple[PartyId, int]) -> _Said | None:
         said = self._under_way.pop(key, None)
@@ -171,14 +188,19 @@ class Walk:
 
 
 def walk(
-    codec: Codec, entries: Iterable[Entry], held: Held = UNLIMITED, *, bodies: bool = True
+    codec: Codec,
+    entries: Iterable[Entry],
+    held: Held = UNLIMITED,
+    *,
+    bodies: bool = True,
+    handed: Handed | None = None,
 ) -> Iterator[Sequence[Step]]:
     """The steps of a transcript, a block of them at a time; the arguments are those of ``Walk``.
 
     Raises:
         TooMuchError: more is under way than there may be; that it is said has been handed on.
     """
-    going = Walk(codec, held, bodies=bodies)
+    going = Walk(codec, held, bodies=bodies, handed=handed)
     block: list[Step] = []
     size = 0
     for entry in entries:
@@ -198,10 +220,15 @@ def walk(
 
 
 def steps(
-    codec: Codec, entries: Iterable[Entry], held: Held = UNLIMITED, *, bodies: bool = True
+    codec: Codec,
+    entries: Iterable[Entry],
+    held: Held = UNLIMITED,
+    *,
+    bodies: bool = True,
+    handed: Handed | None = None,
 ) -> Iterator[Step]:
-    """The steps of a transcript, one by one."""
-    return chain.from_iterable(walk(codec, entries, held, bodies=bodies))
+    """The steps of a transcript, one by one; the arguments are those of ``Walk``."""
+    return chain.from_iterable(walk(codec, entries, held, bodies=bodies, handed=handed))
 
 
 def fold(

@@ -47,6 +47,13 @@ STORED_PER_ENTRY = 2
 """The bytes of the file that allow one further entry."""
 
 
+FREE_VALUES = 2**20 + 2**17
+"""The number of values that any header may have, those inside others counted too."""
+
+STORED_PER_VALUE = 8
+"""The bytes of the file that allow one further value; a member of a roster is three of them."""
+
+
 class Workload(NamedTuple):
     """What a variant lays out for its survey.
 

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from protocol.errors import TranscriptError
-from protocol.surveys.limits import FREE_ENTRIES, STORED_PER_ENTRY
+from protocol.surveys.limits import (
+    FREE_ENTRIES,
+    FREE_VALUES,
+    STORED_PER_ENTRY,
+    STORED_PER_VALUE,
+    TooMuchError,
+)
 from protocol.transcript.entries import (
     MAGIC,
     MAX_BODY,
@@ -20,6 +26,7 @@ from protocol.transcript.entries import (
 )
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.wrapper import UnopenedError, Unwrapped
+from protocol.wire.values import has_more_values
 
 RULES = (
     "magic",
@@ -95,7 +102,7 @@ class Records:
 
     Attributes:
         secret: the secret of the log's salts, once the first record has been read.
-        limit: the longest record allowed, in bytes; set it once the header has been read.
+        limit: the longest record allowed, in bytes.
         offset: where in the unwrapped file the last record begins.
         torn: the file ends inside a frame, or inside a record or what comes before the first one.
         unopened: why the wrapper could not be opened.
@@ -131,6 +138,20 @@ class Records:
         Entries that are all alike take no room in a file, but somebody who counts them does.
         """
         return FREE_ENTRIES + self.stored // STORED_PER_ENTRY
+
+    def header(self, content: bytes) -> Header:
+        """The header that the first record holds; the next ones may be as long as it allows.
+
+        Raises:
+            TranscriptError: malformed.
+            TooMuchError: it has more values than a file of this length may make its reader hold.
+        """
+        most = FREE_VALUES + self.stored // STORED_PER_VALUE
+        if has_more_values(content, most):
+            raise TooMuchError(f"the header has more than {most:,} values")
+        header = decode_header(content)
+        self.limit = longest_entry(header)
+        return header
 
     def _read(self) -> Iterator[bytes]:
         try:
@@ -223,6 +244,7 @@ class TranscriptReader:
 
     Raises:
         TranscriptError: not even the header can be read.
+        TooMuchError: the header has more values than a file of this length may.
     """
 
     def __init__(self, chunks: bytes | Iterable[bytes]) -> None:
@@ -260,9 +282,7 @@ class TranscriptReader:
     def _read_header(self) -> Header:
         content, records = next(self._items, None), self._records
         if content is not None:
-            header = decode_header(content)
-            records.limit = longest_entry(header)
-            return header
+            return records.header(content)
         if records.unopened is not None:
             raise records.unopened
         if records.fault is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from protocol.crypto.merkle import Tree
@@ -16,7 +17,9 @@ NOBODY = 2**32 - 1
 """The recipient of what is not sent to a member."""
 
 _WORD = struct.Struct("<32sIIB")
-_DELIVERED = _WORD.size - 1
+_FATE = _WORD.size - 1
+_DELIVERED, _HANDED = 1, 2
+"""Bits of the last byte: it was delivered; it, or an earlier one of its number, was handed on."""
 
 
 class Word(NamedTuple):
@@ -48,28 +51,63 @@ class Words:
 
     def put(self, seq: int, hashed: bytes, recipient: int, kind: int) -> None:
         """Note an envelope; of two with one number, the later one is found."""
-        place = len(self._words) // _WORD.size
+        place, before = len(self._words) // _WORD.size, self._start(seq)
+        fate = 0 if before is None else self._words[before + _FATE] & _HANDED
         if seq == place == self._dense:
             self._dense += 1
         else:
             self._odd[seq] = place
-        self._words += _WORD.pack(hashed, recipient, kind, False)
+        self._words += _WORD.pack(hashed, recipient, kind, fate)
 
     def get(self, seq: int) -> Word | None:
         """The envelope of a number; None if there is none."""
         start = self._start(seq)
-        return None if start is None else Word(*_WORD.unpack_from(self._words, start))
+        if start is None:
+            return None
+        hashed, recipient, kind, fate = _WORD.unpack_from(self._words, start)
+        return Word(hashed, recipient, kind, bool(fate & _DELIVERED))
 
     def deliver(self, seq: int) -> None:
         """Note that an envelope was delivered."""
         start = self._start(seq)
         if start is not None:
-            self._words[start + _DELIVERED] = True
+            self._words[start + _FATE] |= _DELIVERED
+
+    def hand(self, seq: int) -> Word | None:
+        """Note that an envelope was handed to somebody, rightly or not; as ``get``."""
+        start = self._start(seq)
+        if start is not None:
+            self._words[start + _FATE] |= _HANDED
+        return self.get(seq)
+
+    def handed(self) -> tuple[bytes, frozenset[int]]:
+        """Which envelopes were handed on: of the first so many a byte each, and other numbers."""
+        fates = self._words[_FATE :: _WORD.size]
+        odd = (seq for seq, place in self._odd.items() if fates[place] & _HANDED)
+        return bytes(fates[: self._dense]), frozenset(odd)
 
     def _start(self, seq: int) -> int | None:
         place = self._odd.get(seq, seq)
         known = seq in self._odd or 0 <= seq < self._dense
         return place * _WORD.size if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """Which envelopes, by name of the sender and number, were handed to anybody.
+
+    Where numbers repeat, it is all or none of those with one number.
+
+    Args:
+        by_sender: as ``Words.handed`` says it.
+    """
+
+    by_sender: Mapping[str, tuple[bytes, frozenset[int]]] = field(repr=False)
+
+    def __contains__(self, envelope: tuple[str, int]) -> bool:
+        sender, seq = envelope
+        dense, odd = self.by_sender.get(sender, (b"", frozenset[int]()))
+        return seq in odd or (0 <= seq < len(dense) and bool(dense[seq] & _HANDED))
 
 
 class Spoken:

@@ -30,15 +30,14 @@ from protocol.transcript.entries import (
     Header,
     Refused,
     Sent,
-    decode_header,
     decode_item,
     problems_of,
 )
 from protocol.transcript.evidence import Equivocation
 from protocol.transcript.log import Log
-from protocol.transcript.reader import Fault, Records, longest_entry
+from protocol.transcript.reader import Fault, Records
 from protocol.transcript.signatures import Signatures
-from protocol.transcript.spoken import NOBODY, Words
+from protocol.transcript.spoken import NOBODY, Handed, Words
 from protocol.wire.codec import decode_envelope
 
 MAX_FAULTS = 10_000
@@ -75,6 +74,7 @@ class Verification:
         undelivered: how many of those, not counting the record's, were never delivered.
         sent_by: (id, envelopes sent) of every member, in roster order.
         heads: the bodies of the sound heads, by party, in the order of the file.
+        handed: which envelopes were handed to anybody.
         checkpoints: how many sound checkpoints of the aggregator there are.
         checkpoint: the last of them.
         extends: whether the record extends the checkpoint given from outside; None if none was.
@@ -100,6 +100,7 @@ class Verification:
     undelivered: int
     sent_by: tuple[tuple[PartyId, int], ...]
     heads: Mapping[PartyId, bytes]
+    handed: Handed
     checkpoints: int
     checkpoint: SignedCheckpoint | None
     extends: bool | None
@@ -196,6 +197,7 @@ def verify(
 
     Raises:
         TypeError: a digest that is not bytes, or a checkpoint that has not been read.
+        TooMuchError: the header has more values than a file of this length may.
     """
     if not isinstance(digest, bytes | None):
         raise TypeError(f"digest: expected 32 bytes, got {type(digest).__name__}")
@@ -253,7 +255,7 @@ class _Verifier:
 
     def _take_header(self, content: bytes) -> bool:
         try:
-            header = decode_header(content)
+            header = self._records.header(content)
         except TranscriptError as error:
             self.report("header", str(error))
             return False
@@ -270,7 +272,6 @@ class _Verifier:
         self._kinds = self._signatures.spoken.kinds
         self._longest = header.longest
         self._compare_at = 0 if self._published is None else self._published.size
-        self._records.limit = longest_entry(header)
         return True
 
     def _take(self, content: bytes) -> None:
@@ -360,7 +361,7 @@ class _Verifier:
     def _take_delivered(self, entry: Delivered) -> None:
         sender = self._senders.get(entry.sender)
         position = self._positions.get(entry.recipient)
-        word = None if sender is None else sender.get(entry.seq)
+        word = None if sender is None else sender.hand(entry.seq)
         rule = "delivered-twice"
         if sender is None or word is None or word.recipient != position:
             rule, why = "delivery", "was not sent"
@@ -446,6 +447,7 @@ class _Verifier:
             if header is None
             else tuple((name, self._canonical.trees[name].count) for name, _ in header.roster),
             heads={} if header is None else signatures.heads,
+            handed=Handed({name: sender.handed() for name, sender in self._senders.items()}),
             checkpoints=0 if header is None else signatures.sound,
             checkpoint=last,
             extends=None if published is None else met,

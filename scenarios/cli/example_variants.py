@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from protocol.errors import SurveyError
@@ -20,6 +19,7 @@ from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
 from scenarios.deployment.survey_plan import Asked
 from scenarios.errors import UsageError
+from scenarios.files.toml import read_toml
 from scenarios.running.making import is_enough, make_variant, shorthands
 
 HABITS = Survey(
@@ -77,10 +77,12 @@ def read_survey(path: Path | str) -> Survey:
 
     Raises:
         UsageError: the file is not valid TOML, or not a survey; names the field.
+        CannotFinishError: it takes more than is given to a file of its length.
     """
+    asked = read_toml(path, Asked)
     try:
-        return msgspec.toml.decode(Path(path).read_bytes(), type=Asked).survey()
-    except (msgspec.DecodeError, UnicodeDecodeError, SurveyError, UsageError) as error:
+        return asked.survey()
+    except (SurveyError, UsageError) as error:
         raise UsageError(f"{path}: {error}") from error
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
-import msgspec
 from click.shell_completion import CompletionItem
 
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
@@ -18,11 +17,13 @@ from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_ke
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.kept_records import TRANSCRIPT, make_way
+from scenarios.files.toml import read_toml
 from scenarios.running.budget import (
     BYTES_PER_BYTE,
     BYTES_PER_SECOND,
     MEGABYTES,
     SECONDS,
+    SMALL,
     usual_budget,
     within_budget,
 )
@@ -101,8 +102,8 @@ def budget_options(command: F) -> F:
         "--memory",
         type=click.IntRange(min=1),
         metavar="MB",
-        help=f"How much memory it may take, by default {MEGABYTES} MB and {BYTES_PER_BYTE} for "
-        "every MB of the files.",
+        help=f"How much memory it may take beyond what it begins with, by default {MEGABYTES} MB "
+        f"and {BYTES_PER_BYTE} for every MB of the files above {SMALL // 2**20}.",
     )
     @functools.wraps(command)
     def within(seconds: float | None, memory: int | None, **given: Any) -> Any:
@@ -217,11 +218,7 @@ def values_in(config: Path) -> dict[str, Any]:
         UsageError: it is not valid.
         OSError: it cannot be read.
     """
-    try:
-        values: dict[str, Any] = msgspec.toml.decode(config.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{config}: not valid TOML: {error}") from error
-    return values
+    return read_toml(config, dict[str, Any])
 
 
 def json_text(values: object) -> str:

@@ -26,13 +26,14 @@ from scenarios.cli.options import (
 )
 from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.members import Member, make_keys, read_member
+from scenarios.deployment.members import CHARTER, Member, make_keys, read_member
 from scenarios.deployment.survey_plan import Plan, read_plan
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
 from scenarios.report.announced import described
+from scenarios.running.budget import reading
 from scenarios.running.outcomes import Outcome
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
 
@@ -149,7 +150,7 @@ def aggregate(
     needed = len(asked) if witnesses is None else witnesses
     if needed > len(asked):
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
-    member: Member = read_member(folder, variant)
+    member = _member_in(folder, variant)
     host, port = address_of(listen)
     check_aggregator(member)
     clear(out, force=force)
@@ -221,7 +222,7 @@ def answer(
 ) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
     host, port = address_of(connect)
-    member: Member = read_member(folder, variant)
+    member = _member_in(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
     answered = answer_survey(member, host=host, port=port, records=records, budget=budget)
@@ -294,3 +295,9 @@ def rehearse(
         command = shlex.join(map(str, ("sottovoce", "audit", record, *options)))
         click.echo(f"to audit it: {command}", err=True)
     return rehearsed.code or (1 if rehearsed.endings else 0)
+
+
+def _member_in(folder: Path, variant: str | None) -> Member:
+    # Whoever made the folder may have put anything into it.
+    with reading(folder / CHARTER):
+        return read_member(folder, variant)

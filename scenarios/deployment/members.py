@@ -169,6 +169,8 @@ def read_member(folder: Path | str, variant: str | None = None) -> Member:
         charter = read.charter(build(cls, parameters=read.parameters, survey=read.survey))
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{folder / CHARTER}: nested too deeply") from error
     return Member(folder=folder, charter=charter, identity=_identity_in(folder, charter.roster))
 
 

@@ -14,6 +14,7 @@ from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.deployment.own_variant import Pin, own_variant
 from scenarios.errors import UsageError
+from scenarios.files.toml import read_toml
 from scenarios.running.loading import built_in_variant, split_path
 from scenarios.running.making import make_variant
 from scenarios.running.parameters import parameters_checked
@@ -78,14 +79,15 @@ def read_plan(path: Path | str) -> Plan:
 
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.
+        CannotFinishError: it takes more than is given to a file of its length.
         OSError: it cannot be read.
     """
     path = Path(path)
+    content = read_toml(path, dict[str, Any])
     try:
-        content = msgspec.toml.decode(path.read_bytes(), type=dict[str, Any])
         common = {name: content.pop(name) for name in _Planned.__struct_fields__ if name in content}
         planned = msgspec.convert(common, _Planned)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {error}") from error
     cls, pin, own = None, None, None
     if split_path(planned.variant)[0] is not None:

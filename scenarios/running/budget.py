@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -20,19 +20,25 @@ SECONDS = 120
 BYTES_PER_SECOND = 50_000
 """For how many bytes of its files it may take one second more."""
 
-MEGABYTES = 384
-"""How many megabytes of memory it may take beyond what it begins with."""
+MEGABYTES = 370
+"""How many megabytes of memory it may take beyond what it begins with, for small files."""
 
-BYTES_PER_BYTE = 8
-"""How many bytes of memory it may take for every byte of its files."""
+SMALL = 10 * 2**20
+"""How many bytes of files are small: with them a command stays below 512 MB altogether."""
+
+BYTES_PER_BYTE = 32
+"""How many bytes of memory it may take for every further byte of its files."""
 
 _MEGABYTE = 2**20
 
-_TICK = 0.05
+_TICK = 0.02
 """Seconds between two checks; what is allocated in between may exceed the budget."""
 
-_HARD = 2
-"""How many times the budget the system allows: C code may crash where an allocation fails."""
+_MARGIN = 96
+"""How many megabytes beyond the budget the system allows: C code may crash where one is refused."""
+
+_MARGIN_PER_CORE = 12
+"""How many more for every core: libraries for matrices reserve memory for a thread on each."""
 
 
 class _OverBudget(BaseException):
@@ -42,12 +48,26 @@ class _OverBudget(BaseException):
 def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
     """The seconds and the megabytes that a command may take for these files."""
     size = sum(path.stat().st_size for path in files if path.is_file())
-    return SECONDS + size / BYTES_PER_SECOND, MEGABYTES + BYTES_PER_BYTE * size // _MEGABYTE
+    more = BYTES_PER_BYTE * max(0, size - SMALL) // _MEGABYTE
+    return SECONDS + size / BYTES_PER_SECOND, MEGABYTES + more
+
+
+def reading(*files: Path) -> AbstractContextManager[None]:
+    """Let the block take what is usual for these files, where a command has no options for it.
+
+    Raises:
+        CannotFinishError: it takes more; the message names the first file.
+    """
+    return within_budget(*usual_budget(files), what=f"{files[0]}: ")
 
 
 @contextmanager
-def within_budget(seconds: float, megabytes: int) -> Generator[None]:
+def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generator[None]:
     """Let the block take so much and no more. Only a main thread keeps to it, and only on Linux.
+
+    Args:
+        seconds, megabytes: how much.
+        what: the file that is read, for the message; without, it names options for more.
 
     Raises:
         CannotFinishError: it takes more.
@@ -58,8 +78,16 @@ def within_budget(seconds: float, megabytes: int) -> Generator[None]:
         return
     import resource  # Where there is /proc, there is this.
 
-    out_of_time = f"could not finish within {seconds:,.0f} s; --seconds allows more"
-    out_of_memory = f"could not finish with {megabytes:,} MB of memory; --memory allows more"
+    time_hint, memory_hint = (
+        ("", "")
+        if what
+        else (
+            "; --seconds allows more",
+            "; --memory allows more",
+        )
+    )
+    out_of_time = f"{what}could not finish within {seconds:,.0f} s{time_hint}"
+    out_of_memory = f"{what}could not finish with {megabytes:,} MB of memory{memory_hint}"
     end, most = time.monotonic() + seconds, before.resident + megabytes * _MEGABYTE
 
     def look(number: int, frame: FrameType | None) -> None:
@@ -71,7 +99,8 @@ def within_budget(seconds: float, megabytes: int) -> Generator[None]:
     handler = signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, min(seconds, _TICK), _TICK)
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    ends = (before.data + _HARD * megabytes * _MEGABYTE, soft, hard)
+    margin = _MARGIN + _MARGIN_PER_CORE * (os.cpu_count() or 1)
+    ends = (before.data + (megabytes + margin) * _MEGABYTE, soft, hard)
     limit = min(n for n in ends if n != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     try:

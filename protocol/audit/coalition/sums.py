@@ -143,6 +143,8 @@ class SumReader:
             return
         if isinstance(step.entry, Sent):
             self._sent(step.envelope, step.message, step.malformed, step.number)
+            if step.lost:
+                self._under_way.pop(step.number, None)
             return
         came = self._under_way.pop(step.said, None)
         if came is None:

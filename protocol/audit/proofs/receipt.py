@@ -77,7 +77,7 @@ def prove(
     reading = _Reading(charter, logged, party, covering.size, held)
     # Of a record that grows, no more than what has been verified.
     entries = islice(reader, verification.entries)
-    for step in steps(charter.codec, entries, held):
+    for step in steps(charter.codec, entries, held, handed=verification.handed):
         reading.add(step)
     if verification.ending is not None:
         logged.add(verification.ending)

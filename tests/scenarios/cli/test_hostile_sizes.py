@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from protocol.session.charter import Charter
 from protocol.session.roster import Roster
 from protocol.sharing.messages import Join, Upload
 from protocol.surveys.limits import MAX_RECORDS
-from protocol.transcript.entries import Departed, Header, Refused, Sent, encode_item
+from protocol.transcript.entries import Delivered, Departed, Header, Refused, Sent, encode_item
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import encode_envelope
 from tests.recorded.hostile import (
@@ -71,11 +72,11 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
         lambda: header("rr-joint", asked(100_000), {"randomizer": KEEP}),
     ),
     "a matrix": (
-        "1,500 rows",
+        "1,050 rows",
         lambda: header(
             "rr-joint",
-            asked(1, 1500),
-            {"randomizer": {"type": "matrix", "weights": [[2**63, 2**63] + [0] * 1498] * 1500}},
+            asked(1, 1050),
+            {"randomizer": {"type": "matrix", "weights": [[2**63, 2**63] + [0] * 1048] * 1050}},
         ),
     ),
     "records": (
@@ -139,12 +140,21 @@ def sent(
     return encode_item(Sent(at=seq, envelope=encode_envelope(envelope)))
 
 
-def undelivered(path: Path) -> Path:
-    """Reports that never arrive: 1.5 GB in a file of a few kilobytes."""
+def undelivered(path: Path, *more: bytes) -> Path:
+    """Reports that never arrive: a third of a gigabyte in a few kilobytes."""
     variant = small_variant(40, max_records=MAX_RECORDS)
     head = hostile_header(variant)
     body = pack([["u1", [MAX_RECORDS, 40], bytes(40 * MAX_RECORDS)]])
-    return write(path, head, (sent(head, "Report", body, i) for i in range(36)))
+    return write(path, head, chain((sent(head, "Report", body, i) for i in range(8)), more))
+
+
+def late(path: Path) -> Path:
+    """The same, and all of them arrive after the last was sent."""
+    return undelivered(path, *(delivered(PARTY, AGGREGATOR, i) for i in range(8)))
+
+
+def delivered(sender: PartyId, to: PartyId, seq: int) -> bytes:
+    return encode_item(Delivered(at=seq, sender=sender, recipient=to, seq=seq, repeat=False))
 
 
 def strangers(path: Path) -> Path:
@@ -183,24 +193,28 @@ def closings(path: Path) -> Path:
 
 
 def questions(path: Path) -> Path:
-    """Thousands of parties are asked, each with other randomizers for 2,000 attributes."""
+    """Thousands of parties are asked for 2,000 attributes; the questions arrive after the last."""
     variant = small_variant(2000)
     head = hostile_header(variant, 4000)
     blocks = msgspec.to_builtins(variant.blocks)
 
     def asks() -> Iterator[bytes]:
-        for i in range(4000):
+        parties = [PartyId(f"party-{i + 1}") for i in range(4000)]
+        for i, party in enumerate(parties):
             body = pack([i.to_bytes(32), blocks])
-            yield sent(head, "Ask", body, i, sender=AGGREGATOR, to=PartyId(f"party-{i + 1}"))
+            yield sent(head, "Ask", body, i, sender=AGGREGATOR, to=party)
+        yield from (delivered(AGGREGATOR, party, i) for i, party in enumerate(parties))
 
     return write(path, head, asks(), 50)
 
 
 BOMBS = {
-    make.__name__: make for make in (undelivered, strangers, reasons, alike, closings, questions)
+    make.__name__: make
+    for make in (undelivered, late, strangers, reasons, alike, closings, questions)
 }
 FINDS = {
-    "undelivered": "could not finish",
+    "undelivered": "the file has no last entry",
+    "late": "could not finish",
     "strangers": "is not in the roster",
     "reasons": "more reasons",
     "alike": "more entries than allowed for a file of this length",

@@ -11,7 +11,7 @@ import pytest
 import scenarios.cli.inspect
 from scenarios.cli import CRASHED
 from scenarios.errors import CANNOT_FINISH
-from scenarios.running.budget import MEGABYTES, SECONDS, usual_budget
+from scenarios.running.budget import BYTES_PER_BYTE, MEGABYTES, SECONDS, SMALL, usual_budget
 from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample
@@ -42,8 +42,8 @@ def test_a_command_keeps_to_its_seconds(name: str, transcript: Path) -> None:
 
 def test_a_command_keeps_to_its_memory(transcript: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(path: Path) -> None:
-        bytearray(2**28)
-        raise AssertionError("it got 256 MB")
+        bytearray(2**32)
+        raise AssertionError("it got 4 GB")
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
     monkeypatch.setattr(scenarios.cli.inspect, "open_transcript", greedy)
@@ -68,8 +68,12 @@ def test_what_a_bug_ends_with_is_no_verdict(
 def test_the_usual_budget_grows_with_the_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(10_000_000))
+    larger = tmp_path / "larger"
+    with larger.open("wb") as file:
+        file.truncate(SMALL + 2**21)
     assert usual_budget([]) == usual_budget([tmp_path / "missing"]) == (SECONDS, MEGABYTES)
-    assert usual_budget([path]) == (SECONDS + 200, MEGABYTES + 76)
+    assert usual_budget([path]) == (SECONDS + 200, MEGABYTES)
+    assert usual_budget([larger])[1] == MEGABYTES + 2 * BYTES_PER_BYTE
 
 
 def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
