@@ -284,6 +284,7 @@ def test_the_caps_on_files_are_those_of_the_code() -> None:
         [limits.MAX_RECORDS],
         [limits.MAX_RESPONDENTS],
         [reader.HEADER_BYTES, reader.HEADER_RATIO],
+        [limits.FREE_VALUES, limits.STORED_PER_VALUE],
         [entries.MAX_BODY],
         [wrapper.MAX_CONTENT],
         [limits.FREE_ENTRIES, limits.STORED_PER_ENTRY],

@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 import scenarios.cli.inspect
+import scenarios.running.budget
 from scenarios.cli import CRASHED
-from scenarios.errors import CANNOT_FINISH
-from scenarios.running.budget import BYTES_PER_BYTE, MEGABYTES, SECONDS, SMALL, usual_budget
+from scenarios.errors import CANNOT_FINISH, CannotFinishError, UsageError
+from scenarios.files.toml import read_toml
+from scenarios.running.budget import (
+    BYTES_PER_BYTE,
+    MEGABYTES,
+    SECONDS,
+    SMALL,
+    reading,
+    usual_budget,
+)
 from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample
@@ -74,6 +83,18 @@ def test_the_usual_budget_grows_with_the_files(tmp_path: Path) -> None:
     assert usual_budget([]) == usual_budget([tmp_path / "missing"]) == (SECONDS, MEGABYTES)
     assert usual_budget([path]) == (SECONDS + 200, MEGABYTES)
     assert usual_budget([larger])[1] == MEGABYTES + 2 * BYTES_PER_BYTE
+
+
+def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios.running.budget, "SECONDS", 0.05)
+    plan = tmp_path / "plan.toml"
+    plan.write_text("a = 1\n" * 4 + "[" * 1000 + "]" * 1000)
+    with pytest.raises(UsageError, match="plan.toml: not valid TOML|nested"):
+        read_toml(plan, dict[str, int])
+    with pytest.raises(CannotFinishError, match=r"plan.toml: could not finish within 0 s$"):
+        with reading(plan):
+            while True:
+                pass
 
 
 def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
