@@ -89,12 +89,16 @@ def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(scenarios.running.budget, "SECONDS", 0.05)
     plan = tmp_path / "plan.toml"
     plan.write_text("a = 1\n" * 4 + "[" * 1000 + "]" * 1000)
-    with pytest.raises(UsageError, match="plan.toml: not valid TOML|nested"):
+    with pytest.raises(UsageError, match=r"plan.toml: (not valid TOML|nested)"):
         read_toml(plan, dict[str, int])
-    with pytest.raises(CannotFinishError, match=r"plan.toml: could not finish within 0 s$"):
+
+    def reads_on() -> None:
         with reading(plan):
             while True:
-                pass
+                signal.pause()
+
+    with pytest.raises(CannotFinishError, match=r"plan.toml: could not finish within 0 s$"):
+        reads_on()
 
 
 def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
