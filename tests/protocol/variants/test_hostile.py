@@ -23,6 +23,7 @@ from protocol.messages import (
     Message,
     PartyId,
 )
+from protocol.session.exchange import Exchange, Ruling
 from protocol.session.machine import Machine
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
@@ -31,7 +32,7 @@ from protocol.variants import RRBA
 from protocol.variants.rrba.rrba import Question
 from tests.every_variant import PARTIES, Example, examples
 from tests.protocol.audit.test_audit import audited
-from tests.protocol.sessions import words_of
+from tests.protocol.sessions import answers, words_of
 from tests.protocol.sharing.test_sums_attacks import Rewrite, rewriting
 from tests.recorded.runs import Run
 
@@ -263,3 +264,28 @@ def test_a_report_tells_of_how_many_records_it_is(place: int) -> None:
         told.setdefault(len(trial.setting.holdings[item.sender]), set()).add(size)
     assert told.keys() == {1, 2}
     assert max(told[1]) < min(told[2])
+
+
+@places(*ONCE, "privkvm", "rrba")
+def test_a_report_of_more_records_than_agreed_does_not_count(place: int) -> None:
+    """By a program that was told of a larger number."""
+    trial, contribution = honest(place), EXAMPLES[place].variant.contribution
+    agreed = trial.charter.variant
+    assert contribution is not None
+    assert agreed.max_records == 2
+    larger = msgspec.structs.replace(agreed, max_records=3)
+    records = answers(agreed.survey, 3 * PARTIES)
+    theirs = Run(setting_of(larger, records, seed=1, parties=PARTIES))
+    body = theirs.said(contribution.kind(), ONE)[0].body
+
+    class Forging(Exchange):
+        def accept(
+            self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+        ) -> Ruling:
+            if envelope.kind == contribution.kind() and link == ONE:
+                envelope = msgspec.structs.replace(envelope, body=body)
+            return super().accept(link, envelope, now=now)
+
+    found = run(EXAMPLES[place], exchange=Forging)
+    everybody = sum(map(len, trial.setting.holdings.values()))
+    assert agreed.estimate(found.published).n == everybody - len(trial.setting.holdings[ONE])
