@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from protocol.session.exchange import STRANGERS
+from protocol.session.inbox import KEPT
+from protocol.session.roles import EARLY_PER_SENDER
+from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
+from protocol.wire.codec import ENVELOPE_BYTES
+from transports.handshake import MAX_BYTES
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -198,3 +204,38 @@ They are.
         [fault] = faults_of(page, bad)
         assert says in fault
     assert "test_reports" in named_tests(ROOT / "tests/protocol/variants/test_rr_ind_joint.py")
+
+
+def rows_of(page: str, part: str) -> dict[str, list[int]]:
+    """The numbers in the rows of a section's tables, by the first cell."""
+    found = {}
+    for block in blocks_of(dict(parts_of(text_of(page)))[part]):
+        if block.startswith("| "):
+            first, *rest = _MARK.sub("", block).strip("| ").split(" | ")
+            numbers = re.findall(r"\b\d[\d,]*", " ".join(rest))
+            found[first] = [int(number.replace(",", "")) for number in numbers]
+    return found
+
+
+def test_neighbours_and_thresholds_are_those_of_the_code() -> None:
+    rows = rows_of("docs/threats/sums.md", "Who is trusted")
+    sums = SecureSum()
+    for n in (100, 1_000, 32_561):
+        assert rows[f"{n:,}"] == [sums.degree(n).neighbours, sums.degree(n).threshold]
+    assert sums.degree(24).neighbours == 23
+    assert sums.degree(25).neighbours < 24
+    assert rows["`literal`"] == [MAX_LITERAL]
+    assert rows["`sparse`"] == [100 * sums.corrupt, 100 * sums.dropped]
+    text = text_of("docs/threats/sums.md")
+    assert f"`security` ({sums.security}) and `correctness` ({sums.correctness})" in text
+
+
+def test_caps_on_messages_are_those_of_the_code() -> None:
+    rows = rows_of("docs/threats/networks.md", "Denial of service")
+    assert rows["a frame before the welcome"] == [MAX_BYTES]
+    assert rows["a frame after it"] == [ENVELOPE_BYTES]
+    waiting = "messages of one kind and sender that wait for a role that does not await them yet"
+    assert rows[waiting] == [EARLY_PER_SENDER]
+    assert rows["refused messages kept in full by a role"] == [KEPT]
+    assert STRANGERS == 1_000
+    assert "the first thousand tries go on record" in text_of("docs/threats/networks.md")
