@@ -41,6 +41,10 @@ PROBES = 3
 """For how many scripts the charge is tried, those that are worth most by a pilot."""
 
 
+PROMISING = -0.25
+"""By how much a pilot's rough estimate must exceed the charge at least."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a party gives away and that is not charged.
 
@@ -204,7 +208,8 @@ def _overcharged(
 ) -> list[Finding]:
     """Scripts that make the target tell more than the ledger charges."""
     findings = []
-    for number, (_, script, place) in enumerate(worth[:probes]):
+    promising = [one for one in worth if one[0] > PROMISING]
+    for number, (_, script, place) in enumerate(promising[:probes]):
         neighbour = study.neighbours[place]
         heard = play(study, script, library).heard
         probe = charge_tried(

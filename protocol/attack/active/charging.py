@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import NOTHING, Loss
+from protocol.accounting.events import Derived, Public
 from protocol.attack.active.twins import Conduct, conduct_of
 from protocol.attack.active.worlds import Heard, Neighbour, Study, ledger_of
 from protocol.attack.bounds import trials_to_exceed
@@ -113,6 +114,8 @@ def pilot(study: Study, heard: Sequence[Heard]) -> Worth:
     own = [conduct_of(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
+    if not any(map(_speaks, own[:2])):
+        return best  # What it heard was for another stream.
     for place, neighbour in enumerate(study.neighbours):
         record = study.record(neighbour)
         others = [conduct_of(study.machine(record, stream), heard) for stream in streams]
@@ -123,6 +126,12 @@ def pilot(study: Study, heard: Sequence[Heard]) -> Worth:
         rough = _roughly(both, np.arange(2 * PILOTS) >= PILOTS)
         best = max(best, Worth(place, rough - bound), key=lambda one: one.excess)
     return best
+
+
+def _speaks(conduct: Conduct) -> bool:
+    """Whether a conduct says anything that is charged."""
+    events = (event for act in conduct.acts for event in act.events if event is not None)
+    return any(not isinstance(event, Public | Derived) for event in events)
 
 
 def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:

@@ -26,6 +26,7 @@ from protocol.wire.schemas import (
     Float,
     Int,
     Items,
+    KindSchema,
     Map,
     Numbers,
     Octets,
@@ -90,7 +91,7 @@ class Grammar:
     def _edited(self, kind: str, body: bytes, edit: Edit, bodies: Bodies, nth: int) -> bytes:
         plain, schema = _decode(body), Fields(self._schemas[kind].fields)
         taken = None
-        if edit.how == "take":
+        if edit.how in ("take", "sums"):
             source = edit.kind or kind
             other = bodies.body(edit.world, source, edit.nth if edit.kind else nth)
             if other is None:
@@ -103,6 +104,15 @@ class Grammar:
         schema = self._schemas[kind]
         for value, field in zip(_decode(body), schema.fields, strict=True):
             yield from _proposals((field.name,), value, field.type, 0)
+
+    def same_words(self, kind: str, one: bytes, other: bytes) -> bool:
+        """Whether two bodies tell the same to whoever knows sums alone (``same_words``)."""
+        return same_words(self._schemas[kind], one, other)
+
+    def is_stack(self, kind: str, name: str) -> bool:
+        """Whether a field is an array of rows of numbers, which may add up to something."""
+        field = next(one.type for one in self._schemas[kind].fields if one.name == name)
+        return isinstance(field, Numbers) and len(field.shape) == 2
 
     def fields(self, kind: str) -> tuple[str, ...]:
         """The names of a kind's fields."""
@@ -189,16 +199,18 @@ def _changed(
     value: Plain, kind: Type, path: Sequence[str | int], edit: Edit, taken: Plain
 ) -> Plain:
     if not path:
-        return copy.deepcopy(taken) if edit.how == "take" else _edited_value(value, kind, edit)
+        if edit.how == "take":
+            return copy.deepcopy(taken)
+        return _edited_value(value, kind, edit, taken)
     place, inner = _within(kind, value, path[0])
     value[place] = _changed(value[place], inner, path[1:], edit, taken)
     return value
 
 
-def _edited_value(value: Plain, kind: Type, edit: Edit) -> Plain:
+def _edited_value(value: Plain, kind: Type, edit: Edit, taken: Plain = None) -> Plain:
     match kind:
         case Numbers():
-            return _edited_array(value, kind, edit)
+            return _edited_array(value, kind, edit, taken)
         case Items():
             return _edited_items(value, edit)
         case Octets() | Text():
@@ -220,7 +232,7 @@ def _plain(array: NDArray[Any]) -> Plain:
     return [f"{array.dtype.kind}{array.dtype.itemsize}", list(array.shape), array.tobytes()]
 
 
-def _edited_array(value: Plain, kind: Numbers, edit: Edit) -> Plain:
+def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plain:
     array = array_of(value)
     flat = array.reshape(-1)
     match edit.how:
@@ -241,6 +253,8 @@ def _edited_array(value: Plain, kind: Numbers, edit: Edit) -> Plain:
             amount, modulus = int(_given(edit)), _modulus(array.dtype, kind)
             flat[source] = (int(flat[source]) - amount) % modulus
             flat[to] = (int(flat[to]) + amount) % modulus
+        case "sums":
+            _sum_to(array, edit, taken, _modulus(array.dtype, kind))
         case "swap":
             one, other = edit.cells
             flat[[one, other]] = flat[[other, one]]
@@ -253,6 +267,33 @@ def _edited_array(value: Plain, kind: Numbers, edit: Edit) -> Plain:
         case _:
             raise ValueError(f"{edit.how} does not change an array")
     return _plain(array)
+
+
+def _sum_to(array: NDArray[Any], edit: Edit, taken: Plain, modulus: int) -> None:
+    """Change a row so that all rows together sum to what those of another array do."""
+    row = edit.cells[0]
+    wanted = array_of(taken).astype(object).sum(axis=0)
+    rest = np.delete(array, row, axis=0).astype(object).sum(axis=0)
+    array[row] = ((wanted - rest) % modulus).astype(array.dtype)
+
+
+def same_words(kind: KindSchema, one: bytes, other: bytes) -> bool:
+    """Whether two bodies tell the same to whoever knows sums alone.
+
+    They are equal, or two arrays in them differ and all rows of each have one sum.
+    """
+    if one == other:
+        return True
+    for field, value, beside in zip(kind.fields, _decode(one), _decode(other), strict=True):
+        if value == beside:
+            continue
+        if not isinstance(field.type, Numbers) or len(value[1]) != 2 or value[1] != beside[1]:
+            return False
+        modulus = _modulus(np.dtype("<" + value[0]), field.type)
+        sums = (array_of(each).astype(object).sum(axis=0) % modulus for each in (value, beside))
+        if not np.array_equal(*sums):
+            return False
+    return True
 
 
 def _number(value: Any) -> int | float:

@@ -84,7 +84,8 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
         sort: list[Script] = []
         for world in range(1, len(library.told)):
             there = library.told[world].get(study.party, {})
-            moves = []
+            moves: list[Move] = []
+            sums: list[Move] = []
             for (kind, nth), body in told.items():
                 other = there.get((kind, nth))
                 if other is None or other == body:
@@ -96,6 +97,16 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
                 ]
                 edits = tuple(Edit((name,), "take", world=world) for name in differing)
                 moves.append(Move("rewrite", kind, nth, to, edits))
+                for name in differing:
+                    if grammar.is_stack(kind, name):
+                        # Some row that is not the target's own.
+                        row = 0 if study.target else 1
+                        edit = Edit((name,), "sums", cells=(row,), world=world)
+                        sums.append(Move("rewrite", kind, nth, to, (edit,)))
+            if sums:
+                stacks = {move.of for move in sums}
+                others = [move for move in moves if move.of not in stacks]
+                sort.append(Script((*sums, *others)))
             if moves:
                 sort.append(Script(tuple(moves)))
             if len(moves) > 1:

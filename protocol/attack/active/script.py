@@ -24,7 +24,7 @@ Scope: TypeAlias = Literal["target", "all", "others"]
 """Whom a move is about: the target alone, all parties, or all but the target."""
 
 How: TypeAlias = Literal[
-    "set", "add", "fill", "move", "shift", "swap", "cut", "grow", "flip", "take"
+    "set", "add", "fill", "move", "shift", "swap", "cut", "grow", "flip", "take", "sums"
 ]
 """How an edit changes a value; ``protocol.attack.active.edits`` says of what."""
 
@@ -39,8 +39,8 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         how: what is done.
         cells: places in an array, flattened, or in a list.
         value: the new value or the amount; bytes are written in hexadecimal.
-        world: for ``take``, the rehearsal that the value is taken from.
-        kind, nth: for ``take``, from another message of the kind ``kind``, the ``nth``; by default
+        world: for ``take`` and ``sums``, the rehearsal that the value is taken from.
+        kind, nth: for these, from another message of the kind ``kind``, the ``nth``; by default
             from the same one.
     """
 
@@ -71,6 +71,8 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             case "take":
                 said = f"{self.kind} {self.nth}" if self.kind else "the same message"
                 return f"{where} as in {said} of world {self.world}"
+            case "sums":
+                return f"{where}: row {cells} such that the sums are those of world {self.world}"
             case _:
                 return f"{where}: {self.how} {cells}".rstrip()
 

@@ -12,10 +12,24 @@ import msgspec
 from protocol.attack.active.charging import Worth, pilot
 from protocol.attack.active.moves import combined, sampled, single_moves, smaller
 from protocol.attack.active.script import HONEST, Script
-from protocol.attack.active.second_runs import Word as SecondWord
-from protocol.attack.active.second_runs import drawn_fields, repeated, words_of
-from protocol.attack.active.twins import compared, conduct_of, described
-from protocol.attack.active.worlds import Library, Study, library_of, play
+from protocol.attack.active.second_runs import Word, drawn_fields, repeated, words_of
+from protocol.attack.active.twins import (
+    Conduct,
+    Difference,
+    compared,
+    conduct_of,
+    described,
+    first_difference,
+)
+from protocol.attack.active.worlds import (
+    Heard,
+    Library,
+    Neighbour,
+    Played,
+    Study,
+    library_of,
+    play,
+)
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import ROLE_STREAM
 from protocol.simulation.mapping import Map, chunks
@@ -80,11 +94,35 @@ class Outcome(msgspec.Struct, frozen=True):
     neighbour: int = 0
 
 
+class Honest(msgspec.Struct, frozen=True):
+    """The first run: what the target says if nobody attacks, and what of it is drawn."""
+
+    first: dict[tuple[str, int], Word]
+    drawn: frozenset[tuple[tuple[str, int], str]]
+
+
+def honest_of(study: Study, library: Library) -> Honest:
+    """The honest run."""
+    first = _honest_words(study, library, None)
+    other = Stream(secret_of(study.seed)).derive("active attack, another party")
+    return Honest(first, drawn_fields(first, _honest_words(study, library, other)))
+
+
+def _honest_words(
+    study: Study, library: Library, stream: Stream | None
+) -> dict[tuple[str, int], Word]:
+    played = play(study, HONEST, library, stream=stream)
+    machine = study.machine(study.record(None), stream)
+    conduct = conduct_of(machine, played.heard)
+    return words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Some scripts to play anywhere.
 
     Args:
         study, library: what is attacked.
+        honest: the honest run.
         scripts: what is tried.
         known: keys of outcomes that need no pilot.
         piloting: whether any does.
@@ -92,6 +130,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     study: Study
     library: Library
+    honest: Honest
     scripts: tuple[Script, ...]
     known: frozenset[str] = frozenset()
     piloting: bool = True
@@ -99,41 +138,22 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 def outcomes_of(task: Task) -> list[Outcome]:
     """Play every script."""
-    honest = _Honest(task.study, task.library)
     known = set(task.known)
     found = []
     for script in task.scripts:
-        outcome = _outcome(honest, script)
+        outcome = _outcome(task, script)
         if (
             task.piloting
             and outcome.key not in known
             and any(0 < one.epsilon < math.inf for one in outcome.excused)
         ):
             known.add(outcome.key)
-            worth = _piloted(honest, script)
+            worth = _piloted(task, script)
             outcome = msgspec.structs.replace(
                 outcome, excess=worth.excess, neighbour=worth.neighbour
             )
         found.append(outcome)
     return found
-
-
-class _Honest:
-    """The first run: what the target says if nobody attacks, and what of it is drawn."""
-
-    def __init__(self, study: Study, library: Library) -> None:
-        self.study = study
-        self.library = library
-        self.first = self._words(None)
-        other = Stream(secret_of(study.seed)).derive("active attack, another party")
-        self.drawn = drawn_fields(self.first, self._words(other))
-
-    def _words(self, stream: Stream | None) -> dict[tuple[str, int], SecondWord]:
-        study = self.study
-        played = play(study, HONEST, self.library, stream=stream)
-        machine = study.machine(study.record(None), stream)
-        conduct = conduct_of(machine, played.heard)
-        return words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
 
 
 def streams_of(study: Study, many: int) -> list[Stream]:
@@ -143,10 +163,10 @@ def streams_of(study: Study, many: int) -> list[Stream]:
     return [own, *(drawn.derive(str(number)) for number in range(1, many))]
 
 
-def _outcome(honest: _Honest, script: Script) -> Outcome:
-    study = honest.study
-    played = play(study, script, honest.library)
-    shown: dict[tuple[str, str, str], Shown] = {}
+def _outcome(task: Task, script: Script) -> Outcome:
+    study, honest = task.study, task.honest
+    played = play(study, script, task.library)
+    shown: dict[tuple[str, str], Shown] = {}
     excused: dict[tuple[str, str], Excused] = {}
     behaviours: dict[str, None] = {}
     key = ""
@@ -155,21 +175,26 @@ def _outcome(honest: _Honest, script: Script) -> Outcome:
         conduct = conduct_of(machine, played.heard)
         behaviours[_digest(conduct.behaviour)] = None
         if number == 0:
+            own = conduct
             words = words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
             key = _digest([word.after for word in words.values()])
             for kind, field in repeated(honest.first, words, honest.drawn):
-                what = f"{kind}.{field} is the same in a second run in which {kind} follows from "
-                one = Shown("fresh", "", what + "something else")
-                shown.setdefault((one.rule, "", one.what), one)
+                what = (
+                    f"{kind}.{field} is the same in a second run, where it follows from other words"
+                )
+                shown.setdefault(("fresh", ""), Shown("fresh", "", what))
         for neighbour in study.neighbours:
             twin = conduct_of(study.machine(study.record(neighbour), stream), played.heard)
             behaviours[_digest(twin.behaviour)] = None
             found = compared(conduct, twin, attribute=neighbour.attribute)
-            if found.difference is not None:
-                what = f"{neighbour.words}: {found.difference.what}"
+            different, words_ = found.difference, neighbour.words
+            if different is not None and found.hidden:
+                different = None if number else _exchanged(task, script, played, own, neighbour)
+                words_ = f"{words_}, exchanged with another respondent"
+            if different is not None:
                 shown.setdefault(
-                    ("outward", neighbour.attribute, ""),
-                    Shown("outward", neighbour.attribute, what),
+                    ("outward", neighbour.attribute),
+                    Shown("outward", neighbour.attribute, f"{words_}: {different.what}"),
                 )
             for excuse in found.excuses:
                 why = described(excuse.event)
@@ -179,8 +204,43 @@ def _outcome(honest: _Honest, script: Script) -> Outcome:
     return Outcome(tuple(shown.values()), tuple(excused.values()), tuple(behaviours), key)
 
 
-def _piloted(honest: _Honest, script: Script) -> Worth:
-    return pilot(honest.study, play(honest.study, script, honest.library).heard)
+def _exchanged(
+    task: Task, script: Script, played: Played, own: Conduct, neighbour: Neighbour
+) -> Difference | None:
+    """What the target does otherwise if it has exchanged its record with another party.
+
+    All sums are as they were, so nothing follows from these. What is compared are whole sessions,
+    as long as the target hears the same in both, or what sums to the same.
+    """
+    study = task.study
+    setting = study.exchanged(neighbour)
+    if setting is None:
+        return None
+    other = play(study, script, task.library, setting=setting)
+    alike = 0
+    for one, twin in zip(played.heard, other.heard, strict=False):
+        if not _alike(study, one, twin):
+            break
+        alike += 1
+    records = setting.holdings[study.party]
+    twin_conduct = conduct_of(study.machine(records), other.heard)
+    return first_difference(own, twin_conduct, acts=alike)
+
+
+def _alike(study: Study, one: Heard, other: Heard) -> bool:
+    first, second = one.envelope, other.envelope
+    if first is None or second is None:
+        return one == other
+    return (one.what, one.now, first.sender, first.kind) == (
+        other.what,
+        other.now,
+        second.sender,
+        second.kind,
+    ) and study.grammar.same_words(first.kind, first.body, second.body)
+
+
+def _piloted(task: Task, script: Script) -> Worth:
+    return pilot(task.study, play(task.study, script, task.library).heard)
 
 
 def _digest(value: object) -> str:
@@ -215,6 +275,7 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
 def search(study: Study, *, scripts: int, carried: Map) -> Searched:
     """Try so many scripts, and stop after those that show something."""
     library = library_of(study)
+    honest = honest_of(study, library)
     drawn = Stream(secret_of(study.seed)).derive("active attack, search")
     singles = single_moves(study, library)
     plan = [HONEST, *sampled(study, library, most=math.ceil(SHARE * scripts), stream=drawn)]
@@ -242,7 +303,7 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
         if not batch:
             break
         for script, outcome in zip(
-            batch, _played(study, library, batch, known, carried), strict=True
+            batch, _played(study, library, honest, batch, known, carried), strict=True
         ):
             tried += 1
             new = [one for one in outcome.behaviours if one not in behaviours]
@@ -269,10 +330,21 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
 
 
 def _played(
-    study: Study, library: Library, batch: Sequence[Script], known: set[str], carried: Map
+    study: Study,
+    library: Library,
+    honest: Honest,
+    batch: Sequence[Script],
+    known: set[str],
+    carried: Map,
 ) -> list[Outcome]:
     tasks = [
-        Task(study=study, library=library, scripts=tuple(batch[part]), known=frozenset(known))
+        Task(
+            study=study,
+            library=library,
+            honest=honest,
+            scripts=tuple(batch[part]),
+            known=frozenset(known),
+        )
         for part in chunks(len(batch), CHUNK)
     ]
     return [outcome for outcomes in carried(outcomes_of, tasks) for outcome in outcomes]
@@ -280,12 +352,12 @@ def _played(
 
 def shrunk(study: Study, library: Library, found: Found) -> Found:
     """The smallest script, as far as single steps lead, that shows the same."""
-    honest = _Honest(study, library)
+    task = Task(study=study, library=library, honest=honest_of(study, library), scripts=())
     best, left = found, SHRINKS
     while left > 0:
         for script in smaller(best.script):
             left -= 1
-            shown = _same(_outcome(honest, script).shown, found.shown)
+            shown = _same(_outcome(task, script).shown, found.shown)
             if shown is not None:
                 best = Found(script, shown)
                 break
@@ -305,4 +377,5 @@ def _same(shown: Sequence[Shown], wanted: Shown) -> Shown | None:
 
 def shown_by(study: Study, library: Library, script: Script) -> tuple[Shown, ...]:
     """What one script shows, but for the charge."""
-    return _outcome(_Honest(study, library), script).shown
+    task = Task(study=study, library=library, honest=honest_of(study, library), scripts=())
+    return _outcome(task, script).shown

@@ -133,10 +133,13 @@ class Compared(NamedTuple):
     Args:
         difference: the first that nothing excuses; None if there is none.
         excuses: differences that are charged.
+        hidden: whether bytes that masks hide differ before the difference. It may follow from
+            these bytes: that a party knows its own word again when it is shown it, say.
     """
 
     difference: Difference | None
     excuses: tuple[Excuse, ...]
+    hidden: bool = False
 
 
 def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
@@ -157,7 +160,7 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
         found = _act_differs(act, twin)
         if found is not None:
             in_clear = any(not excuse.hidden for excuse in excuses)
-            return Compared(None if in_clear else found, tuple(excuses))
+            return Compared(None if in_clear else found, tuple(excuses), bool(excuses))
         for envelope, twins, event in zip(act.said, twin.said, act.events, strict=True):
             if envelope.body == twins.body or envelope.kind == Head.kind():
                 continue
@@ -168,10 +171,19 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
                 if any(not excuse.hidden for excuse in excuses):
                     return Compared(None, tuple(excuses))
                 what = f"the bytes of {envelope.kind} differ, which is charged nothing"
-                return Compared(Difference(what, envelope.kind), tuple(excuses))
+                return Compared(Difference(what, envelope.kind), tuple(excuses), bool(excuses))
             hidden = envelope.kind in (Upload.kind(), Partial.kind())
             excuses.append(Excuse(envelope.kind, event, loss, hidden))
     return Compared(None, tuple(excuses))
+
+
+def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference | None:
+    """What others see of the first acts of two conducts, the bytes of messages aside."""
+    for act, twin in zip(one.acts[:acts], other.acts[:acts], strict=False):
+        found = _act_differs(act, twin)
+        if found is not None:
+            return found
+    return None
 
 
 def _act_differs(act: Act, twin: Act) -> Difference | None:

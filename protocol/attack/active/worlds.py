@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.attack.active.edits import Bodies, Grammar
 from protocol.attack.active.script import HONEST, Move, Script
@@ -149,6 +150,22 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         pair = int(codes[self.target, axis]), neighbour.code
         gone, instead = pair if world % 2 else pair[::-1]
         codes[codes[:, axis] == gone, axis] = instead
+        return self._setting(codes)
+
+    def exchanged(self, neighbour: Neighbour) -> Setting | None:
+        """The session in which the target and another party have exchanged their records.
+
+        The other one has the neighbour's category; None if nobody has. Every sum is as it was.
+        """
+        codes = self.records.codes.copy()
+        axis = self.records.survey.axes((neighbour.attribute,))[0]
+        others = np.flatnonzero(codes[:, axis] == neighbour.code).tolist()
+        if not others:
+            return None
+        codes[[self.target, others[0]]] = codes[[others[0], self.target]]
+        return self._setting(codes)
+
+    def _setting(self, codes: NDArray[np.integer[Any]]) -> Setting:
         records = Records(self.records.survey, codes)
         return setting_of(self.variant, records, seed=self.seed)
 
@@ -459,6 +476,7 @@ def play(
     """
     setting = setting or study.setting
     charter, party = setting.charter, study.party
+    records = setting.holdings[party] if records is None else records
     steps = _Steps()
     machines: dict[PartyId, Machine] = {}
     for name, _ in charter.roster.members:
@@ -468,9 +486,8 @@ def play(
                 charter, own, identity, script=script, study=study, library=library
             )
             continue
-        held = setting.holdings[name]
-        if name == party:
-            held, own = records or held, stream or own
+        held = records if name == party else setting.holdings[name]
+        own = (stream or own) if name == party else own
         made = Watched if name == party else Machine
         machines[name] = made(charter, name, own, records=held, identity=identity)
     failure, endings = None, dict[PartyId, str]()
