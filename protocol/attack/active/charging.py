@@ -31,7 +31,7 @@ from protocol.messages import Envelope, Head, Message
 PILOTS = 32
 """How often each record is tried first, to see which script is worth more trials."""
 
-LEAST, MOST = 400, 6_000
+LEAST, MOST = 2_000, 8_000
 """Fewest and most trials of a script."""
 
 _SLACK = 1.2

@@ -112,7 +112,7 @@ class Grammar:
     def is_stack(self, kind: str, name: str) -> bool:
         """Whether a field is an array of rows of numbers, which may add up to something."""
         field = next(one.type for one in self._schemas[kind].fields if one.name == name)
-        return isinstance(field, Numbers) and len(field.shape) == 2
+        return isinstance(field, Numbers) and len(field.shape) == 2 and not _is_octets(field)
 
     def fields(self, kind: str) -> tuple[str, ...]:
         """The names of a kind's fields."""
@@ -306,6 +306,11 @@ def _given(edit: Edit) -> int | float:
     return edit.value
 
 
+def _is_octets(kind: Numbers) -> bool:
+    """Whether an array holds bytes: keys, boxes, hashes."""
+    return kind.dtype == "u1" and kind.high in (None, 255)
+
+
 def _modulus(dtype: np.dtype[Any], kind: Numbers) -> int:
     high = kind.high
     if isinstance(high, int):
@@ -366,8 +371,9 @@ def _proposals(path: tuple[str | int, ...], value: Plain, kind: Type, depth: int
             yield from (Edit(path, "set", value=one) for one in kind.values if one != value)
         case Octets() | Text():
             yield Edit(path, "fill", value=0)
-            yield from (Edit(path, "flip", cells=(at,)) for at in {0, len(value) - 1} if value)
-            yield Edit(path, "cut")
+            if value:
+                yield Edit(path, "flip", cells=(len(value) - 1,))
+                yield Edit(path, "cut")
             yield Edit(path, "grow")
         case Items():
             yield from _of_items(path, value, kind, depth)
@@ -428,7 +434,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
             yield Edit(path, "cut", cells=(place,))
             yield Edit(path, "grow", cells=(place,))
     # What is random octets is not worth many tries.
-    octets = kind.dtype == "u1" and (top or 0) >= 255 and array.ndim > 1
+    octets = _is_octets(kind)
     cells = list(range(len(flat)))
     few = cells if len(cells) <= CELLS else cells[:: -(-len(cells) // CELLS)]
     if octets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -45,25 +45,35 @@ def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
     grammar = study.grammar
     yield from _imagined(study, library)
     for (kind, nth), body in told.items():
-        for to in ("target", "all"):
-            by_field: dict[tuple[object, ...], list[Script]] = {}
-            for edit in grammar.proposals(kind, body):
-                one = Script((Move("rewrite", kind, nth, to, (edit,)),))
-                by_field.setdefault((edit.path, edit.how), []).append(one)
-            yield from by_field.values()
-        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
+        edits = list(grammar.proposals(kind, body))
+        yield from _by_field(
+            Script((Move("rewrite", kind, nth, to, (edit,)),))
+            for edit in edits
+            for to in ("target", "all")
+        )
         # Of two that differ, one is heeded.
-        yield [
+        yield from _by_field(
             Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
-            for edit in grammar.proposals(kind, body)
+            for edit in edits
             for before in (False, True)
-        ]
+        )
+        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
         yield [
             Script((Move("insert", kind, nth, before=before, says=source),))
             for source in _sources(study, library)
             for before in (True, False)
         ]
         yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+
+
+def _by_field(scripts: Iterable[Script]) -> list[list[Script]]:
+    """Scripts of one edit by the field that they are about, and by what they do with it."""
+    sorts: dict[tuple[object, ...], list[Script]] = {}
+    for script in scripts:
+        edit = script.moves[0].edits[0]
+        names = tuple(step for step in edit.path if isinstance(step, str))
+        sorts.setdefault((names, edit.how), []).append(script)
+    return list(sorts.values())
 
 
 def _sources(study: Study, library: Library) -> Iterator[Source]:
@@ -81,7 +91,9 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
     told = library.told[0].get(study.party, {})
     grammar = study.grammar
     for to in ("all", "target"):
-        sort: list[Script] = []
+        together: list[Script] = []
+        summed: list[Script] = []
+        single: list[Script] = []
         for world in range(1, len(library.told)):
             there = library.told[world].get(study.party, {})
             moves: list[Move] = []
@@ -106,12 +118,12 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
             if sums:
                 stacks = {move.of for move in sums}
                 others = [move for move in moves if move.of not in stacks]
-                sort.append(Script((*sums, *others)))
+                summed.append(Script((*sums, *others)))
             if moves:
-                sort.append(Script(tuple(moves)))
+                together.append(Script(tuple(moves)))
             if len(moves) > 1:
-                sort += [Script((move,)) for move in moves]
-        yield sort
+                single += [Script((move,)) for move in moves]
+        yield from (together, summed, single)
 
 
 def combined(corpus: Sequence[Script], singles: Sequence[Script], stream: Stream) -> Script:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from protocol.attack.active.charging import Worth, pilot
+from protocol.attack.active.charging import Ledgers, Worth, pilot
 from protocol.attack.active.moves import combined, sampled, single_moves, smaller
 from protocol.attack.active.script import HONEST, Script
 from protocol.attack.active.second_runs import Word, drawn_fields, repeated, words_of
@@ -81,7 +81,7 @@ class Outcome(msgspec.Struct, frozen=True):
         shown: what it has shown.
         excused: what differed and was charged.
         behaviours: digests of what the target did.
-        key: a digest of what the target heard and heeded of it.
+        key: a digest of what the target heeded, and of what it is charged.
         excess: what a pilot says of the charge; minus infinity if there was none.
         neighbour: the record that this is about.
     """
@@ -177,7 +177,9 @@ def _outcome(task: Task, script: Script) -> Outcome:
         if number == 0:
             own = conduct
             words = words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
-            key = _digest([word.after for word in words.values()])
+            ledgers = Ledgers(study, played.heard)
+            charges = [ledgers.charged(conduct, name) for name in study.records.survey.names]
+            key = _digest(([word.after for word in words.values()], charges))
             for kind, field in repeated(honest.first, words, honest.drawn):
                 what = (
                     f"{kind}.{field} is the same in a second run, where it follows from other words"
@@ -188,7 +190,7 @@ def _outcome(task: Task, script: Script) -> Outcome:
             behaviours[_digest(twin.behaviour)] = None
             found = compared(conduct, twin, attribute=neighbour.attribute)
             different, words_ = found.difference, neighbour.words
-            if different is not None and found.hidden:
+            if found.hidden and (different is not None or not _is_done(conduct)):
                 different = None if number else _exchanged(task, script, played, own, neighbour)
                 words_ = f"{words_}, exchanged with another respondent"
             if different is not None:
@@ -225,6 +227,10 @@ def _exchanged(
     records = setting.holdings[study.party]
     twin_conduct = conduct_of(study.machine(records), other.heard)
     return first_difference(own, twin_conduct, acts=alike)
+
+
+def _is_done(conduct: Conduct) -> bool:
+    return bool(conduct.acts) and conduct.acts[-1].ended != "failed"
 
 
 def _alike(study: Study, one: Heard, other: Heard) -> bool:

@@ -160,7 +160,8 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
         found = _act_differs(act, twin)
         if found is not None:
             in_clear = any(not excuse.hidden for excuse in excuses)
-            return Compared(None if in_clear else found, tuple(excuses), bool(excuses))
+            hidden = bool(excuses) and not in_clear
+            return Compared(None if in_clear else found, tuple(excuses), hidden)
         for envelope, twins, event in zip(act.said, twin.said, act.events, strict=True):
             if envelope.body == twins.body or envelope.kind == Head.kind():
                 continue
@@ -174,7 +175,7 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
                 return Compared(Difference(what, envelope.kind), tuple(excuses), bool(excuses))
             hidden = envelope.kind in (Upload.kind(), Partial.kind())
             excuses.append(Excuse(envelope.kind, event, loss, hidden))
-    return Compared(None, tuple(excuses))
+    return Compared(None, tuple(excuses), bool(excuses) and all(e.hidden for e in excuses))
 
 
 def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference | None:
