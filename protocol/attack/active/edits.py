@@ -122,6 +122,22 @@ class Grammar:
         """A field of a body."""
         return _decode(body)[self.fields(kind).index(name)]
 
+    def is_octets(self, kind: str, name: str) -> bool:
+        """Whether a field holds bytes or text: keys, boxes, hashes, names."""
+        field = next(one.type for one in self._schemas[kind].fields if one.name == name)
+        return isinstance(field, Octets | Text) or (
+            isinstance(field, Numbers) and _is_octets(field)
+        )
+
+    def made_up(self, kind: str) -> bytes | None:
+        """A body of a kind that nobody has said: the least of everything; None if none fits."""
+        try:
+            body = _encode([_least(field.type) for field in self._schemas[kind].fields])
+            self._codec.decode(kind, body)
+        except (RemoteProtocolError, *_MISFIT):
+            return None
+        return body
+
     def octets(self, kind: str, body: bytes) -> dict[str, bytes]:
         """The fields of a body that are octets or arrays, as bytes."""
         found = {}
@@ -143,6 +159,37 @@ _MISFIT = (
     StopIteration,
     msgspec.MsgspecError,
 )
+
+
+def _least(kind: Type) -> Plain:
+    """The least value of a type."""
+    match kind:
+        case Numbers():
+            shape = [low for low, _ in kind.shape]
+            array = np.full(shape, kind.low, np.dtype("<" + kind.dtype))
+            return _plain(array)
+        case Int():
+            return min(max(kind.low or 0, 0), kind.high if kind.high is not None else 0)
+        case Float():
+            return max(kind.low or 0.0, 0.0)
+        case Bool():
+            return False
+        case Text():
+            return "a" * kind.shortest
+        case Octets():
+            return bytes(kind.shortest)
+        case Enum():
+            return kind.values[0]
+        case Items():
+            return [_least(kind.of) for _ in range(kind.shortest)]
+        case Fields():
+            return [_least(field.type) for field in kind.fields]
+        case Map():
+            return {field.name: _least(field.type) for field in kind.fields}
+        case Union():
+            return _least(kind.types[0])
+        case _:
+            return None
 
 
 def _within(kind: Type, value: Plain, step: str | int) -> tuple[Any, Type]:
@@ -238,6 +285,7 @@ def _edited_array(value: Plain, kind: Numbers, edit: Edit, taken: Plain) -> Plai
     match edit.how:
         case "fill":
             flat[:] = edit.value
+            flat[list(edit.cells)] = kind.low
         case "set":
             flat[edit.cells[0]] = edit.value
         case "add":
@@ -427,7 +475,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
     top = max(high) if isinstance(high, tuple) else high
     if top is None:
         top = WORD - 1 if kind.dtype == "u8" else 255 if kind.dtype == "u1" else 1 << 20
-    for bound in dict.fromkeys((0, kind.low, top)):
+    for bound in dict.fromkeys((0, kind.low, min(top, 1), top)):
         yield Edit(path, "fill", value=bound)
     if array.ndim:
         for place in sorted({0, len(array) - 1} if len(array) else set()):
@@ -446,6 +494,7 @@ def _of_array(path: tuple[str | int, ...], value: Plain, kind: Numbers) -> Itera
         for at, beside in pairwise([*inside, *inside[:1]]):
             yield from _of_cells(path, flat, at, beside, kind)
     for at in few:
+        yield Edit(path, "fill", cells=(at,), value=top)
         for bound in dict.fromkeys((kind.low, top)):
             yield Edit(path, "set", cells=(at,), value=bound)
         yield Edit(path, "add", cells=(at,), value=1)

@@ -29,61 +29,101 @@ def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> lis
     """So many scripts of single moves: of every sort some, drawn where there are more."""
     sorts = [list(dict.fromkeys(sort)) for sort in _sorts(study, library)]
     shuffled = []
-    for number, sort in enumerate(sorts):
+    for number in stream.derive("sorts").permutation(len(sorts)).tolist():
+        sort = sorts[number]
         order = stream.derive(f"sort {number}").permutation(len(sort)).tolist()
         shuffled.append([sort[place] for place in order])
-    found: list[Script] = []
-    turn = 0
-    while len(found) < most and any(turn < len(sort) for sort in shuffled):
-        found += [sort[turn] for sort in shuffled if turn < len(sort)]
-        turn += 1
-    return list(dict.fromkeys(found))[:most]
+    found: dict[Script, None] = {}
+    for turn in range(max(map(len, shuffled), default=0)):
+        found.update(dict.fromkeys(sort[turn] for sort in shuffled if turn < len(sort)))
+        if len(found) >= most:
+            break
+    return list(found)[:most]
 
 
 def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
     told = library.told[0].get(study.party, {})
     grammar = study.grammar
     yield from _imagined(study, library)
+    sources = list(_sources(study, library))
     for (kind, nth), body in told.items():
         edits = list(grammar.proposals(kind, body))
         yield from _by_field(
-            Script((Move("rewrite", kind, nth, to, (edit,)),))
-            for edit in edits
-            for to in ("target", "all")
+            study,
+            kind,
+            (
+                Script((Move("rewrite", kind, nth, to, (edit,)),))
+                for edit in edits
+                for to in ("target", "all")
+            ),
         )
+        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
         # Of two that differ, one is heeded.
-        yield from _by_field(
+        yield [
             Script((Move("repeat", kind, nth, edits=(edit,), before=before),))
             for edit in edits
             for before in (False, True)
-        )
-        yield [Script((Move(does, kind, nth, to),)) for does in ("drop", "hold") for to in SCOPES]
-        yield [
-            Script((Move("insert", kind, nth, before=before, says=source),))
-            for source in _sources(study, library)
-            for before in (True, False)
         ]
         yield [Script((Move("restart", kind, nth),)), Script((Move("repeat", kind, nth),))]
+        for before in (True, False):
+            yield [
+                Script((Move("insert", kind, nth, before=before, says=source),))
+                for source in sources
+            ]
+    anchors = dict.fromkeys(list(told)[:1] + list(told)[-1:])
+    for number, source in enumerate(sources):
+        said = library.of(study.party).any_body(0, source.kind, source.nth)
+        for (kind, nth), before in zip(anchors, (True, False), strict=False):
+            yield [Script((Move("insert", kind, nth, before=before, says=source),))]
+        if said is None or not anchors or source.kind in _KERNEL:
+            continue
+        kind, nth = next(iter(anchors))
+        other = next(one for one in (*sources[number + 1 :], *sources) if one != source)
+        for way in (True, False):
+            edited = [
+                Move("insert", kind, nth, edits=(edit,), before=way, says=source)
+                for edit in grammar.proposals(source.kind, said)
+            ]
+            yield [Script((move,)) for move in edited]
+            # Where others wait already, there may be no room.
+            crowd = Move("insert", kind, nth, before=way, says=other)
+            yield from _by_field(
+                study, source.kind, (Script((crowd, move)) for move in edited if way)
+            )
 
 
-def _by_field(scripts: Iterable[Script]) -> list[list[Script]]:
+_KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
+
+
+def _by_field(study: Study, kind: str, scripts: Iterable[Script]) -> list[list[Script]]:
     """Scripts of one edit by the field that they are about, and by what they do with it."""
     sorts: dict[tuple[object, ...], list[Script]] = {}
     for script in scripts:
-        edit = script.moves[0].edits[0]
+        edit = script.moves[-1].edits[0]
         names = tuple(step for step in edit.path if isinstance(step, str))
-        sorts.setdefault((names, edit.how), []).append(script)
+        how = "" if study.grammar.is_octets(kind, names[0]) else edit.how
+        sorts.setdefault((names, how), []).append(script)
     return list(sorts.values())
 
 
 def _sources(study: Study, library: Library) -> Iterator[Source]:
-    for kind, nth in library.told[0].get(study.party, {}):
-        yield Source(kind, nth)
-    kernel = {kind.kind() for kind in KERNEL_KINDS}
-    told = {kind for kind, _ in library.told[0].get(study.party, {})}
-    for kind in library.said:
-        if kind not in told or kind in kernel:
-            yield Source(kind)
+    told = library.told[0].get(study.party, {})
+    kinds = {kind for kind, _ in told}
+    yield from (Source(kind) for kind in library.said if kind not in kinds)
+    yield from (Source(kind, nth) for kind, nth in told)
+
+
+def followed(script: Script, study: Study, library: Library, *, stream: Stream) -> list[Script]:
+    """A script that led somewhere, and after it one move of every sort."""
+    found = []
+    for number, sort in enumerate(_sorts(study, library)):
+        if not sort:
+            continue
+        pick = int(stream.derive(f"sort {number}").integers(len(sort)))
+        moves = tuple(dict.fromkeys((*script.moves, *sort[pick].moves)))
+        if len(moves) <= MOVES:
+            found.append(Script(moves))
+    return found
 
 
 def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:

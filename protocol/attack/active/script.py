@@ -56,9 +56,12 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         where = ".".join(map(str, self.path))
         cells = " and ".join(map(str, self.cells))
         match self.how:
-            case "set" | "fill":
+            case "set":
                 at = f" at {cells}" if cells else ""
                 return f"{where}{at} = {self.value}"
+            case "fill":
+                but = f", but the least at {cells}" if cells else ""
+                return f"all of {where} = {self.value}{but}"
             case "add":
                 return f"{where} + {self.value}"
             case "move" | "shift":
@@ -143,6 +146,12 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.moves)) or "nothing: the honest protocol"
+
+    @property
+    def worlds(self) -> frozenset[int]:
+        """The rehearsals that something is taken from."""
+        edits = {edit.world for move in self.moves for edit in move.edits}
+        return frozenset(edits | {move.says.world for move in self.moves if move.says is not None})
 
     def to_json(self) -> str:
         """As one line of JSON."""

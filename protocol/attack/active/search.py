@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from protocol.attack.active.charging import Ledgers, Worth, pilot
-from protocol.attack.active.moves import combined, sampled, single_moves, smaller
+from protocol.attack.active.moves import (
+    combined,
+    followed,
+    sampled,
+    single_moves,
+    smaller,
+)
 from protocol.attack.active.script import HONEST, Script
 from protocol.attack.active.second_runs import Word, drawn_fields, repeated, words_of
 from protocol.attack.active.twins import (
@@ -43,8 +49,17 @@ CHUNK = 6
 STREAMS = 3
 """With how many streams of the target each script is played; the first is the session's."""
 
-SHARE = 0.7
+MORE_STREAMS = 12
+"""The same of a script that makes the target do what it has not done before."""
+
+SHARE = 0.5
 """The share of scripts that are single moves; the rest is made of those that led somewhere."""
+
+FOLLOWED = 30
+"""How many moves are tried at first after a script that led somewhere."""
+
+STALE = 150
+"""After how many scripts that bring nothing new the search ends, once the plan is done."""
 
 SHRINKS = 300
 """The most scripts that are played to make one smaller."""
@@ -125,6 +140,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         honest: the honest run.
         scripts: what is tried.
         known: keys of outcomes that need no pilot.
+        behaviours: those that the target has shown before.
         piloting: whether any does.
     """
 
@@ -133,6 +149,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     honest: Honest
     scripts: tuple[Script, ...]
     known: frozenset[str] = frozenset()
+    behaviours: frozenset[str] = frozenset()
     piloting: bool = True
 
 
@@ -170,7 +187,12 @@ def _outcome(task: Task, script: Script) -> Outcome:
     excused: dict[tuple[str, str], Excused] = {}
     behaviours: dict[str, None] = {}
     key = ""
-    for number, stream in enumerate(streams_of(study, STREAMS)):
+    own: Conduct | None = None
+    for number, stream in enumerate(streams_of(study, MORE_STREAMS)):
+        if number == 1 and own and not _goes_on(study, played.heard, stream, own):
+            break  # What was heard was for the session's stream.
+        if number >= STREAMS and behaviours.keys() <= task.behaviours:
+            break
         machine = study.machine(study.record(None), stream)
         conduct = conduct_of(machine, played.heard)
         behaviours[_digest(conduct.behaviour)] = None
@@ -191,7 +213,9 @@ def _outcome(task: Task, script: Script) -> Outcome:
             found = compared(conduct, twin, attribute=neighbour.attribute)
             different, words_ = found.difference, neighbour.words
             if found.hidden and (different is not None or not _is_done(conduct)):
-                different = None if number else _exchanged(task, script, played, own, neighbour)
+                different = None
+                if number == 0:
+                    different = _exchanged(task, script, played, conduct, neighbour)
                 words_ = f"{words_}, exchanged with another respondent"
             if different is not None:
                 shown.setdefault(
@@ -206,6 +230,12 @@ def _outcome(task: Task, script: Script) -> Outcome:
     return Outcome(tuple(shown.values()), tuple(excused.values()), tuple(behaviours), key)
 
 
+def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
+    """Whether the target says as much with another stream."""
+    conduct = conduct_of(study.machine(study.record(None), stream), heard)
+    return len(conduct.said) >= len(own.said)
+
+
 def _exchanged(
     task: Task, script: Script, played: Played, own: Conduct, neighbour: Neighbour
 ) -> Difference | None:
@@ -214,18 +244,17 @@ def _exchanged(
     All sums are as they were, so nothing follows from these. What is compared are whole sessions,
     as long as the target hears the same in both, or what sums to the same.
     """
-    study = task.study
-    setting = study.exchanged(neighbour)
-    if setting is None:
+    study, beside = task.study, task.study.exchanged(neighbour)
+    if beside is None:
         return None
-    other = play(study, script, task.library, setting=setting)
+    # What is said of another world follows from what is said there.
+    other = play(beside, script, library_of(beside, script.worlds))
     alike = 0
     for one, twin in zip(played.heard, other.heard, strict=False):
         if not _alike(study, one, twin):
             break
         alike += 1
-    records = setting.holdings[study.party]
-    twin_conduct = conduct_of(study.machine(records), other.heard)
+    twin_conduct = conduct_of(beside.machine(beside.record(None)), other.heard)
     return first_difference(own, twin_conduct, acts=alike)
 
 
@@ -292,7 +321,8 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
     worth: list[tuple[float, Script, int]] = []
     known: set[str] = set()
     played: set[Script] = set()
-    tried = 0
+    following: list[list[Script]] = []
+    tried = stale = 0
     while tried < scripts and not found:
         batch: list[Script] = []
         turn = 0
@@ -300,6 +330,14 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
             turn += 1
             if plan:
                 script = plan.pop(0)
+            elif following:
+                # One after each of those that led somewhere, in turn.
+                scripts_after = following.pop(0)
+                script = scripts_after.pop(0)
+                if scripts_after:
+                    following.append(scripts_after)
+            elif stale >= STALE:
+                break
             else:
                 best = [one for _, one in sorted(corpus, key=lambda pair: -pair[0])]
                 script = combined(best, singles, drawn.derive(f"turn {tried} {turn}"))
@@ -309,7 +347,9 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
         if not batch:
             break
         for script, outcome in zip(
-            batch, _played(study, library, honest, batch, known, carried), strict=True
+            batch,
+            _played(study, library, honest, batch, known, behaviours, carried),
+            strict=True,
         ):
             tried += 1
             new = [one for one in outcome.behaviours if one not in behaviours]
@@ -317,8 +357,14 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
             known.add(outcome.key)
             if math.isfinite(outcome.excess):
                 worth.append((outcome.excess, script, outcome.neighbour))
+            stale = 0 if new else stale + 1
             if new or outcome.excess > 0:
                 corpus.append((max(outcome.excess, 0.0), script))
+                turns = drawn.derive(f"after {tried}")
+                after = followed(script, study, library, stream=turns)
+                order = turns.permutation(len(after)).tolist()
+                if after:
+                    following.append([after[place] for place in order[:FOLLOWED]])
             for one in outcome.excused:
                 before = excused.get((one.kind, one.why))
                 if before is None or one.epsilon > before.epsilon:
@@ -341,6 +387,7 @@ def _played(
     honest: Honest,
     batch: Sequence[Script],
     known: set[str],
+    behaviours: Iterable[str],
     carried: Map,
 ) -> list[Outcome]:
     tasks = [
@@ -350,6 +397,7 @@ def _played(
             honest=honest,
             scripts=tuple(batch[part]),
             known=frozenset(known),
+            behaviours=frozenset(behaviours),
         )
         for part in chunks(len(batch), CHUNK)
     ]

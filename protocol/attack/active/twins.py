@@ -17,7 +17,7 @@ from protocol.accounting.events import (
 )
 from protocol.attack.active.worlds import Heard
 from protocol.errors import ProtocolError
-from protocol.messages import Envelope, Head
+from protocol.messages import Declined, Envelope, Head
 from protocol.session.machine import Machine
 from protocol.session.variant import event_of
 from protocol.sharing.messages import Partial, Upload
@@ -45,10 +45,12 @@ class Conduct(NamedTuple):
     Args:
         acts: on every occasion.
         places: where its role stood after each of them.
+        waits: the kind and the round of what it waited for, and of how many it came.
     """
 
     acts: tuple[Act, ...]
     places: tuple[tuple[str, ...], ...]
+    waits: tuple[tuple[str, int, int], ...]
 
     @property
     def said(self) -> tuple[Envelope, ...]:
@@ -60,7 +62,7 @@ class Conduct(NamedTuple):
         """What tells one conduct from another: the ways that the role took, and what it said."""
         kinds = tuple(envelope.kind for envelope in self.said)
         ways = tuple(dict.fromkeys(self.places))
-        return ways, kinds, self.acts[-1].ended if self.acts else ""
+        return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""
 
 
 def conduct_of(machine: Machine, heard: Sequence[Heard]) -> Conduct:
@@ -80,7 +82,8 @@ def conduct_of(machine: Machine, heard: Sequence[Heard]) -> Conduct:
         events = tuple(_event(machine, envelope) for envelope in said)
         acts.append(Act(said, events, machine.finished, _ending(machine)))
         places.append(machine.place)
-    return Conduct(tuple(acts), tuple(places))
+    waits = tuple((wait.kind, wait.round, len(wait.heard)) for wait in machine.waits)
+    return Conduct(tuple(acts), tuple(places), waits)
 
 
 def _event(machine: Machine, envelope: Envelope) -> PrivacyEvent | None:
@@ -147,7 +150,8 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
 
     Everything that others see must be equal. Bytes of one length may differ where their event
     costs something for the attribute. Once such bytes have gone out in clear, what comes after
-    may follow from them, and is theirs: it is compared no further.
+    may follow from them: it is compared no further, and other streams show it, with which the
+    bytes are the same.
 
     Args:
         attribute: in which the records differ.
@@ -157,25 +161,25 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
     if len(one.acts) != len(other.acts):
         return Compared(Difference("it hears something or not"), ())
     for act, twin in zip(one.acts, other.acts, strict=True):
-        found = _act_differs(act, twin)
-        if found is not None:
-            in_clear = any(not excuse.hidden for excuse in excuses)
-            hidden = bool(excuses) and not in_clear
-            return Compared(None if in_clear else found, tuple(excuses), hidden)
-        for envelope, twins, event in zip(act.said, twin.said, act.events, strict=True):
+        different = _act_differs(act, twin)
+        for envelope, twins, event in zip(act.said, twin.said, act.events, strict=False):
             if envelope.body == twins.body or envelope.kind == Head.kind():
                 continue
+            if _envelope_differs(envelope, twins) is not None:
+                break  # It is what ``different`` says.
             loss = None
             if event is not None:
                 loss = accountant.judge(event).attributes.get(attribute, 0.0)
             if not loss or event is None:
-                if any(not excuse.hidden for excuse in excuses):
-                    return Compared(None, tuple(excuses))
                 what = f"the bytes of {envelope.kind} differ, which is charged nothing"
                 return Compared(Difference(what, envelope.kind), tuple(excuses), bool(excuses))
             hidden = envelope.kind in (Upload.kind(), Partial.kind())
             excuses.append(Excuse(envelope.kind, event, loss, hidden))
-    return Compared(None, tuple(excuses), bool(excuses) and all(e.hidden for e in excuses))
+            if not hidden:
+                return Compared(None, tuple(excuses))
+        if different is not None:
+            return Compared(different, tuple(excuses), bool(excuses))
+    return Compared(None, tuple(excuses), bool(excuses))
 
 
 def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference | None:
@@ -194,17 +198,27 @@ def _act_differs(act: Act, twin: Act) -> Difference | None:
         said, instead = (_listed(names) for names in (kinds, others))
         return Difference(f"it says {said} with one record and {instead} with the other")
     for envelope, other in zip(act.said, twin.said, strict=True):
-        kind = envelope.kind
-        if kind == "Declined" and envelope.body != other.body:
-            return Difference("it declines for different reasons", kind)
-        if envelope.recipient != other.recipient:
-            return Difference(f"{kind} goes to different members", kind)
-        if len(envelope.body) != len(other.body):
-            return Difference(f"the length of {kind} differs", kind)
+        found = _envelope_differs(envelope, other)
+        if found is not None:
+            return found
     if act.over != twin.over:
         return Difference("its link ends with one record and not with the other")
     if act.ended != twin.ended:
         return Difference(f"it ends differently: {act.ended} or {twin.ended}")
+    return None
+
+
+def _envelope_differs(one: Envelope, other: Envelope) -> Difference | None:
+    """What others see of an envelope, the bytes of its message aside."""
+    kind = one.kind
+    if kind != other.kind:
+        return Difference(f"it says {kind} with one record and {other.kind} with the other")
+    if kind == Declined.kind() and one.body != other.body:
+        return Difference("it declines for different reasons", kind)
+    if one.recipient != other.recipient:
+        return Difference(f"{kind} goes to different members", kind)
+    if len(one.body) != len(other.body):
+        return Difference(f"the length of {kind} differs", kind)
     return None
 
 

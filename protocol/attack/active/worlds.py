@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.attack.active.edits import Bodies, Grammar
 from protocol.attack.active.script import HONEST, Move, Script
@@ -65,12 +64,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         records: a respondent per party.
         target: whose record is at stake, from 0.
         seed: of the sessions.
+        pairs: by neighbour, the attribute's place and the two categories that the worlds are of;
+            by default as the target's record has them.
     """
 
     variant: Variant
     records: Records
     target: int
     seed: int
+    pairs: tuple[tuple[int, int, int], ...] | None = None
 
     @functools.cached_property
     def setting(self) -> Setting:
@@ -135,6 +137,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             identity=setting.identities[party],
         )
 
+    @property
+    def worlds(self) -> int:
+        """How many worlds there are."""
+        return 1 + 2 * len(self._pairs)
+
     def imagined(self, world: int) -> Setting:
         """The session of a world: 0 is the true one.
 
@@ -144,16 +151,26 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         if world == 0:
             return self.setting
-        neighbour = self.neighbours[(world - 1) // 2]
-        axis = self.records.survey.axes((neighbour.attribute,))[0]
+        axis, *pair = self._pairs[(world - 1) // 2]
         codes = self.records.codes.copy()
-        pair = int(codes[self.target, axis]), neighbour.code
         gone, instead = pair if world % 2 else pair[::-1]
         codes[codes[:, axis] == gone, axis] = instead
-        return self._setting(codes)
+        records = Records(self.records.survey, codes)
+        return setting_of(self.variant, records, seed=self.seed)
 
-    def exchanged(self, neighbour: Neighbour) -> Setting | None:
-        """The session in which the target and another party have exchanged their records.
+    @property
+    def _pairs(self) -> tuple[tuple[int, int, int], ...]:
+        if self.pairs is not None:
+            return self.pairs
+        survey, own = self.records.survey, self.records.codes[self.target]
+        places = [survey.axes((one.attribute,))[0] for one in self.neighbours]
+        return tuple(
+            (place, int(own[place]), one.code)
+            for place, one in zip(places, self.neighbours, strict=True)
+        )
+
+    def exchanged(self, neighbour: Neighbour) -> Study | None:
+        """The study in which the target and another party have exchanged their records.
 
         The other one has the neighbour's category; None if nobody has. Every sum is as it was.
         """
@@ -163,11 +180,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not others:
             return None
         codes[[self.target, others[0]]] = codes[[others[0], self.target]]
-        return self._setting(codes)
-
-    def _setting(self, codes: NDArray[np.integer[Any]]) -> Setting:
         records = Records(self.records.survey, codes)
-        return setting_of(self.variant, records, seed=self.seed)
+        return msgspec.structs.replace(self, records=records, pairs=self._pairs)
 
 
 class Library(msgspec.Struct, frozen=True):
@@ -175,7 +189,8 @@ class Library(msgspec.Struct, frozen=True):
 
     Args:
         told: by world, what the aggregator says to whom: (kind, nth) and body, in order.
-        said: of the true world, some bodies of every kind, whoever says it to whom.
+        said: of the true world, some bodies of every kind, whoever says it to whom; one that is
+            made up where nobody does.
     """
 
     told: tuple[dict[PartyId, dict[tuple[str, int], bytes]], ...]
@@ -212,10 +227,14 @@ EXAMPLES = 3
 """How many bodies of every kind a library keeps, whoever said them."""
 
 
-def library_of(study: Study) -> Library:
-    """Play the honest protocol in every world."""
-    told, said = [], dict[str, list[bytes]]()
-    for world in range(1 + 2 * len(study.neighbours)):
+def library_of(study: Study, worlds: Iterable[int] | None = None) -> Library:
+    """Play the honest protocol in every world, or in these; the true one is always among them."""
+    told: list[dict[PartyId, dict[tuple[str, int], bytes]]] = []
+    said: dict[str, list[bytes]] = {}
+    for world in range(study.worlds):
+        if worlds is not None and world not in (0, *worlds):
+            told.append({})
+            continue
         played = play(study, HONEST, Library((), {}), setting=study.imagined(world))
         heard: dict[PartyId, dict[tuple[str, int], bytes]] = {}
         counts: Counter[tuple[PartyId, str]] = Counter()
@@ -229,6 +248,10 @@ def library_of(study: Study) -> Library:
                 heard.setdefault(to[0], {})[to[1], counts[to]] = envelope.body
                 counts[to] += 1
         told.append(heard)
+    for kind in study.grammar.kinds:
+        body = study.grammar.made_up(kind)
+        if kind not in said and body is not None:
+            said[kind] = [body]
     return Library(tuple(told), said)
 
 
