@@ -386,12 +386,12 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
 
 
 def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Path]) -> None:
-    out = surveys[0]
-    path = out / "transcript.svt"
-    given = [("--member", keys / name, "--records", f"{name}={out / name}.csv") for name in WHO]
-    said = sottovoce("audit", path, "--member", keys / "aggregator", *given[0], *given[2])
-    assert said.code == 0, said.err
-    assert "2 of 2 parties whose keys and records are at hand said what follows" in said.out
+    for out in surveys:
+        path = out / "transcript.svt"
+        given = [("--member", keys / name, "--records", f"{name}={out / name}.csv") for name in WHO]
+        said = sottovoce("audit", path, "--member", keys / "aggregator", *given[0], *given[2])
+        assert said.code == 0, said.err
+        assert "2 of 2 parties whose keys and records are at hand said what follows" in said.out
     found = sottovoce("audit", path, *given[1], "--json").json
     assert (found["replay"]["parties"], found["replay"]["follow"]) == (1, 1)
 
