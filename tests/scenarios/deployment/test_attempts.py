@@ -7,11 +7,13 @@ import json
 import math
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR
@@ -23,12 +25,14 @@ from protocol.transcript.verification import Verification
 from scenarios.deployment.aggregating import aggregate_survey
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import ATTEMPTS, Counter, counting, paying
-from scenarios.deployment.members import read_member
+from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import sottovoce
-from tests.scenarios.survey_folders import ROWS, make_folders, table
+from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
+from transports.tcp import connect_tcp
+from transports.tls import client_context
 
 WHO = ("anna", "bert", "carl")
 Budgets = dict[str, float | None]
@@ -83,7 +87,7 @@ def hold(
         listening.set()
 
     with ThreadPoolExecutor(4) as pool:
-        aggregating = pool.submit(
+        holding = pool.submit(
             aggregate_survey,
             read_member(aggregator or keys / AGGREGATOR),
             host="127.0.0.1",
@@ -92,10 +96,10 @@ def hold(
             joining=60.0 if len(budgets) == len(WHO) else 1.0,
             listening=heard,
         )
-        aggregating.add_done_callback(lambda _: listening.set())
+        holding.add_done_callback(lambda _: listening.set())
         assert listening.wait(60)
         if not where:
-            aggregating.result(60)
+            holding.result(60)
         host, port = where[0].rsplit(":", 1)
         answering = {
             name: pool.submit(
@@ -109,7 +113,7 @@ def hold(
             for name, budget in budgets.items()
         }
         found = {name: answer.result(60) for name, answer in answering.items()}
-        aggregating.result(60)
+        holding.result(60)
     return found
 
 
@@ -152,6 +156,74 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
     assert len(second.signed_by) == 3
     assert signing.sizes > 20
     assert signing.contradictions == set()
+
+
+@contextmanager
+def silent(folder: Path, where: str) -> Generator[None]:
+    """A party that connects and says nothing."""
+    member, (host, port) = read_member(folder), where.rsplit(":", 1)
+    inside, over = threading.Event(), threading.Event()
+
+    async def listen() -> None:
+        async with connect_tcp(
+            host,
+            int(port),
+            charter=member.charter,
+            identity=member.identity,
+            tls=tls_context(folder, client_context),
+        ):
+            inside.set()
+            await trio.to_thread.run_sync(over.wait)
+
+    with ThreadPoolExecutor(1) as pool:
+        listening = pool.submit(trio.run, listen)
+        try:
+            assert inside.wait(60)
+            yield
+        finally:
+            over.set()
+            listening.result(60)
+
+
+@pytest.mark.slow
+def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -> None:
+    """Two have answered and one has not when it is killed; each is a program of its own."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    records = table(tmp_path / "records.csv", *ROWS)
+
+    def answering(where: str, **budgets: float | None) -> list[str]:
+        programs = [
+            start(
+                *("answer", keys / name, "--connect", where, "--records", records),
+                *(() if budget is None else ("--budget", budget)),
+            )
+            for name, budget in budgets.items()
+        ]
+        return [program.communicate(timeout=60)[0] for program in programs]
+
+    with aggregating(keys, one) as (aggregator, where, told):
+        assert told == ""
+        with silent(keys / "carl", where):
+            for said in answering(where, anna=None, bert=None):
+                assert said == "done; epsilon 2 spent per respondent\n"
+            aggregator.kill()
+            aggregator.wait(timeout=60)
+    assert verified(one / "transcript.svt.partial", 1).ending is None
+    with aggregating(keys, two) as (aggregator, where, told):
+        assert told.startswith("attempt 2: whoever answered an earlier one pays again, epsilon 2")
+        said = answering(where, anna=None, bert=4.1, carl=None)
+        assert aggregator.wait(timeout=60) == 0
+    assert said == [
+        "'Report' costs 2 per respondent; 0 of 0 is left; epsilon 0 spent per respondent in "
+        "attempt 2, 2 in earlier ones\n",
+        "done; epsilon 2 spent per respondent in attempt 2, 2 in earlier ones\n",
+        "done; epsilon 2 spent per respondent in attempt 2, 0 in earlier ones\n",
+    ]
+    assert verified(two / "transcript.svt", 2).intact
+    evidence = tmp_path / "evidence.json"
+    checkpoint = ("--checkpoint", two / "transcript.checkpoint", "--evidence", evidence)
+    assert sottovoce("verify", one / "transcript.svt.partial", *checkpoint).code == 1
+    assert not evidence.exists()
 
 
 def test_who_declined_may_consent_in_the_next_attempt(
@@ -251,8 +323,9 @@ def test_a_crash_while_a_number_is_written(cut: int, tmp_path: Path) -> None:
         counter.take(header("a"))
     path = tmp_path / ATTEMPTS
     path.write_bytes(path.read_bytes()[:-cut])
-    assert taken(tmp_path)[0] == 2
-    assert path.read_bytes().endswith(b"\n")
+    first = taken(tmp_path)
+    assert first[0] == 2
+    assert taken(tmp_path) == first
 
 
 def test_a_spoilt_file_is_not_guessed_at(tmp_path: Path) -> None:
