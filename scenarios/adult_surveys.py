@@ -145,9 +145,10 @@ def run_clusters(parameters: Adjustable, context: Context) -> Finished:
     records = adult_records(context, parameters)
     sums = made(SecureSum, parameters)
     variant = made(RRClusters, parameters, survey=records.survey, sums=sums)
-    if not variant.by_reports:
-        with parameters_checked():
-            sums.degree(parameters.parties or len(records))
+    with parameters_checked():
+        sums.degree(parameters.parties or len(records))
+        if not variant.by_reports:
+            sums.others(parameters.parties or len(records))
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     negotiated = variant.negotiated(outcome.result)
     shown = [" + ".join(names) for names in negotiated.clusters]
@@ -238,6 +239,7 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
     sums = made(SecureSum, parameters)
     with parameters_checked():
         degree = sums.degree(parameters.parties)
+        sums.others(parameters.parties)
     variant = made(MAKERS[parameters.counted], parameters, survey=records.survey, sums=sums)
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     return Finished(
@@ -251,8 +253,28 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
 
 
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
-NEGOTIATED = ("tv", "td", "dependence", "profile", "corrupt", "dropped", "security", "measure")
-SUMMED = ("counted", "p", "profile", "everyone", "corrupt", "dropped", "security", "parties")
+NEGOTIATED = (
+    "tv",
+    "td",
+    "dependence",
+    "profile",
+    "corrupt",
+    "dropped",
+    "crowd",
+    "security",
+    "measure",
+)
+SUMMED = (
+    "counted",
+    "p",
+    "profile",
+    "everyone",
+    "corrupt",
+    "dropped",
+    "crowd",
+    "security",
+    "parties",
+)
 
 SCENARIOS = (
     _reports(

@@ -29,6 +29,7 @@ from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.dealing import Received
 from protocol.sharing.meeting import Hood
+from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -107,7 +108,7 @@ LETTERS = "bcdghjkmnpqrstvw"
 CATEGORIES = tuple(first + second for first in LETTERS for second in LETTERS)
 SURVEY = Survey("Marks", (Attribute(name="mark", categories=CATEGORIES),))
 RECORDS = Records(SURVEY, np.full((2, 1), MARK, np.uint8))
-SETTING = setting_of(SecureSumVariant(survey=SURVEY), RECORDS, seed=MARK)
+SETTING = setting_of(SecureSumVariant(survey=SURVEY, sums=SecureSum(crowd=1)), RECORDS, seed=MARK)
 ANNA, BERT = SETTING.charter.roster.parties
 OCTETS = np.full((3, 2, 32), MARK, np.uint8)
 
@@ -125,6 +126,7 @@ def hood() -> Hood:
         there=np.array([True]),
         keys=OCTETS[0],
         mask_keys=OCTETS[0],
+        joined=2,
         respondents=2,
         context=b"context",
         stream=Stream(SECRET),

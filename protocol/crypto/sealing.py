@@ -2,16 +2,19 @@
 
 Two members agree on a secret by X25519 from their identity keys on the roster. From it HKDF (RFC
 5869; extracted with SHA-256, expanded with SHA-512) derives, for a session and an attempt, one key
-per direction, kind and salt, and each key seals one box with ChaCha20-Poly1305 (RFC 8439).
+per direction, kind and salt, and each key seals one box with ChaCha20-Poly1305 (RFC 8439). The salt
+follows from all that is sealed, as in SIV (RFC 5297): no key ever seals two contents.
 """
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from protocol.crypto.randomness import Stream
 from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
 
@@ -57,19 +60,13 @@ class Edge:
     def __repr__(self) -> str:
         return f"Edge({self._me.decode()!r}, {self._peer.decode()!r})"
 
-    def seal(
-        self, kind: str, content: bytes, *, salt: bytes, bound: bytes = b""
-    ) -> tuple[bytes, bytes]:
-        """Seal what is for the other member.
+    @property
+    def ends(self) -> tuple[bytes, bytes]:
+        """This member and the other, as bytes."""
+        return self._me, self._peer
 
-        Args:
-            kind: names what is inside.
-            salt: never used for another content of this kind, ``SALT_BYTES`` long.
-            bound: what the box is bound to: it opens only where the same is given.
-
-        Returns:
-            The box, and ``HIDDEN_BYTES`` that the other will know with it and nobody else.
-        """
+    def _seal(self, kind: str, content: bytes, *, salt: bytes, bound: bytes) -> tuple[bytes, bytes]:
+        """The box, and what is hidden with it; a salt must never be that of another content."""
         keys = self._derive(kind, self._me, self._peer, salt)
         return ChaCha20Poly1305(keys[:_KEY]).encrypt(_NONCE, content, bound), keys[_KEY:]
 
@@ -105,3 +102,29 @@ class Edge:
         # HKDF-Expand to one block of SHA-512. Ids hold no NUL, so the parts are kept apart.
         info = b"\0".join((purpose.encode(), sender, recipient, salt))
         return hmac.digest(self._key, info + b"\x01", "sha512")
+
+
+def seal(
+    stream: Stream, kind: str, letters: Sequence[tuple[Edge, bytes, bytes]]
+) -> tuple[bytes, list[bytes], list[bytes]]:
+    """Seal what one message holds for other members, one box for each.
+
+    Args:
+        stream: of the member that seals. The salt is keyed by it, however much was drawn from it,
+            so the same letters get the same boxes, and other letters get another salt.
+        kind: names what is inside.
+        letters: whom with, the content, and what the box is bound to: it opens only where the same
+            is given.
+
+    Returns:
+        The salt of all boxes, ``SALT_BYTES``; the boxes; and with each ``HIDDEN_BYTES`` that the
+        other will know with it and nobody else.
+    """
+    parts = [kind.encode()]
+    for edge, content, bound in letters:
+        parts += (*edge.ends, bound, content)
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    key = stream.derive("salts of boxes").bytes(_KEY)
+    salt = hmac.digest(key, framed, "sha256")[:SALT_BYTES]
+    sealed = [edge._seal(kind, content, salt=salt, bound=bound) for edge, content, bound in letters]
+    return salt, [box for box, _ in sealed], [hidden for _, hidden in sealed]

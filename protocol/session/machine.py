@@ -63,6 +63,8 @@ class Machine:
         records: what a party holds. The aggregator holds none.
         identity: this member's key, for roles that sign or seal, and for a party's head.
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
+        crowd: this party takes part in no secure sum whose terms promise it fewer others
+            (``SecureSum.crowd``).
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Machine:
         records: Records | None = None,
         identity: Identity | None = None,
         budget: float | None = None,
+        crowd: int = 0,
     ) -> None:
         self.charter = charter
         self.me = me
@@ -101,6 +104,7 @@ class Machine:
             identity=identity,
             afford=self._afford,
             notice=self._notices.append,
+            crowd=crowd,
         )
         self._role: Coroutine[Any, Any, Any] | None = None
         if budget is not None and not budget >= 0.0:

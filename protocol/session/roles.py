@@ -106,9 +106,10 @@ class Me:
         session: the session's id.
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
+        crowd: with how many others, at least, it demands to be added up in a secure sum.
     """
 
-    __slots__ = ("_afford", "_identity", "_notice", "id", "roster", "session", "stream")
+    __slots__ = ("_afford", "_identity", "_notice", "crowd", "id", "roster", "session", "stream")
 
     def __init__(
         self,
@@ -120,11 +121,13 @@ class Me:
         identity: Identity | None = None,
         afford: Callable[[PrivacyEvent], object] = lambda event: None,
         notice: Callable[[str], object] = lambda text: None,
+        crowd: int = 0,
     ) -> None:
         self.id = name
         self.roster = roster
         self.session = session
         self.stream = stream
+        self.crowd = crowd
         self._identity = identity
         self._afford = afford
         self._notice = notice

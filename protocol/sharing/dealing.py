@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES
+from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, seal
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
@@ -53,26 +53,30 @@ def _salts(hidden: bytes, parts: int) -> Bytes:
     return np.frombuffer(hidden, np.uint8).reshape(-1, SALT_BYTES)[:parts]
 
 
-async def deal(
-    me: Me, hood: Hood, shares: Bytes, *, own_key: bytes, salt: bytes, whole: bytes
-) -> None:
+async def deal(me: Me, hood: Hood, shares: Bytes, *, own_key: bytes, whole: bytes) -> None:
     """Seal every neighbour's shares, commit to them, and hand all to the aggregator.
 
     Args:
         shares: (k, parts, bytes), those of row c for neighbour c.
         own_key: this party's mask key; the box vouches for it.
-        salt: of this message alone, 16 bytes.
         whole: commits to what the shares are shares of, 32 bytes.
     """
     k, parts, length = shares.shape
     boxes = np.zeros((k, parts * length + SEAL_BYTES), np.uint8)
     salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
-    for row in hood.rows():
-        edge = hood.edge(row)
-        bound = hood.context + own_key + hood.mask_keys[row].tobytes()
-        box, hidden = edge.seal("Deal", shares[row].tobytes(), salt=salt, bound=bound)
-        boxes[row] = np.frombuffer(box, np.uint8)
-        salts[row] = _salts(hidden, parts)
+    rows = hood.rows()
+    letters = [
+        (
+            hood.edge(row),
+            shares[row].tobytes(),
+            hood.context + own_key + hood.mask_keys[row].tobytes(),
+        )
+        for row in rows
+    ]
+    salt, sealed, hidden = seal(me.stream, "Deal", letters)
+    for i, row in enumerate(rows):
+        boxes[row] = np.frombuffer(sealed[i], np.uint8)
+        salts[row] = _salts(hidden[i], parts)
     commitments = np.stack(
         [
             commit(salts[:, part], shares[:, part], context=commitment_context(me.session, part))

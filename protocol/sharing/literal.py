@@ -15,18 +15,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.sealing import SALT_BYTES
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.dealing import deal, deliver, receive
 from protocol.sharing.masks import sum_modulo, zero_shares
-from protocol.sharing.meeting import join, meet
+from protocol.sharing.meeting import NO_KEY, join, meet
 from protocol.sharing.messages import Begin, Deal, Join, Partial, Partials
 from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.arrays import smallest_dtype
-
-_NO_KEY = bytes(32)
 
 
 def _signed(context: bytes, values: NDArray[np.unsignedinteger]) -> bytes:
@@ -57,7 +54,7 @@ async def contribute(
             this party's broadcast was changed; it says who.
     """
     parties = len(me.roster) - 1
-    hood = await join(me, begin, respondents=respondents, mask_key=_NO_KEY, neighbours=parties - 1)
+    hood = await join(me, begin, respondents=respondents, mask_key=NO_KEY, neighbours=parties - 1)
     if not hood.there.all():
         raise RemoteProtocolError(
             "a party has not joined: the literal profile needs all of them", field="Graph"
@@ -77,11 +74,10 @@ async def contribute(
         me,
         hood,
         dealt.view(np.uint8).reshape(parties - 1, 1, -1),
-        own_key=_NO_KEY,
-        salt=stream.bytes(SALT_BYTES),
-        whole=_NO_KEY,
+        own_key=NO_KEY,
+        whole=NO_KEY,
     )
-    received = await receive(me, hood, own_key=_NO_KEY, parts=1)
+    received = await receive(me, hood, own_key=NO_KEY, parts=1)
     if not received.good.all():
         bad = [hood.names[row] for row in np.flatnonzero(~received.good).tolist()]
         raise RemoteProtocolError(f"invalid shares from {', '.join(bad[:5])}", field="Dealt.boxes")

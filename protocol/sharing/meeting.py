@@ -37,18 +37,21 @@ from protocol.sharing.messages import Begin, Graph, Join
 
 Bytes = NDArray[np.uint8]
 
+NO_KEY = bytes(KEY_BYTES)
+"""What a party that has no mask with anybody commits to in the place of a mask key."""
+
 _MANY = 2**32
 # Any secret will do: a key of low order is one for all of them.
 _PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
 
 
-def _context(me: Me, begin: Begin, root: bytes, respondents: int) -> bytes:
+def _context(me: Me, begin: Begin, root: bytes, joined: int, respondents: int) -> bytes:
     """What every key and every signature of this graph is for.
 
     Parties that are told different numbers of respondents would reduce by different moduli, and
     masks that do not cancel show something of what they hide: with this, no box opens between them.
     """
-    return _drawn(me, begin, root) + respondents.to_bytes(8, "big")
+    return _drawn(me, begin, root) + joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
 
 
 def _drawn(me: Me, begin: Begin, root: bytes) -> bytes:
@@ -66,9 +69,10 @@ class Hood:
         there: (k,) which of them take part, as far as is known.
         keys: (k, 32) what this party shares with each of them (``edge_key``).
         mask_keys: (k, 32) their public keys for masks, as the aggregator gave them.
+        joined: how many parties take part, as far as is known, this one among them.
         respondents: of all who joined.
         context: what every key and every signature among these neighbours is for; it holds the
-            root over all who joined, and for how many respondents they speak.
+            root over all who joined, how many they are and for how many respondents they speak.
         stream: this party's randomness for this graph: what it deals in one graph has nothing in
             common with what it deals in another.
     """
@@ -80,6 +84,7 @@ class Hood:
     there: NDArray[np.bool_]
     keys: Bytes
     mask_keys: Bytes
+    joined: int
     respondents: int
     context: bytes
     stream: Stream
@@ -102,7 +107,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
 
     Args:
         respondents: for how many this party speaks.
-        mask_key: this party's public key for masks, 32 bytes; zeros if it needs none.
+        mask_key: this party's public key for masks, 32 bytes; ``NO_KEY`` if it needs none.
         neighbours: how many everybody has.
 
     Raises:
@@ -110,7 +115,10 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     """
     await me.send(AGGREGATOR, Join(respondents, np.frombuffer(mask_key, np.uint8)))
     graph = await me.receive(Graph, AGGREGATOR)
-    if not (0 < graph.joined <= _MANY and 0 < graph.respondents <= _MANY):
+    parties = len(me.roster) - 1
+    # Every other party speaks for one respondent at least.
+    least = respondents + graph.joined - 1
+    if not (0 < graph.joined <= parties and least <= graph.respondents <= _MANY):
         raise RemoteProtocolError(
             f"{graph.joined} parties and {graph.respondents} respondents: out of range",
             field="Graph.respondents",
@@ -119,7 +127,6 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     leaf = _leaf(me.id, mask_key, respondents)
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
-    parties = len(me.roster) - 1
     place = me.roster.position[me.id] - 1
     coin = _coin(me, begin, graph.root)
     order = order_of(coin, parties)
@@ -133,7 +140,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     root = joint_root(leaves, count=parties + 1, path=proof)
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
-    context = _context(me, begin, graph.root, graph.respondents)
+    context = _context(me, begin, graph.root, graph.joined, graph.respondents)
     shared = np.zeros((neighbours, KEY_BYTES), np.uint8)
     for row in np.flatnonzero(graph.there).tolist():
         try:
@@ -153,6 +160,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
         keys=shared,
         # A copy, for the message is large.
         mask_keys=graph.mask_keys.copy(),
+        joined=graph.joined,
         respondents=graph.respondents,
         context=context,
         stream=me.stream_for(graph),
@@ -215,7 +223,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
                 mask_keys=mask_keys[hood],
             ),
         )
-    return Meeting(names, joins, hoods, _context(me, begin, root, respondents))
+    return Meeting(names, joins, hoods, _context(me, begin, root, len(joins), respondents))
 
 
 def is_mask_key(key: bytes) -> bool:

@@ -17,9 +17,6 @@ from protocol.sharing.masks import modulus_bits
 from protocol.wire.arrays import Array, ArraySpec, Bounds, Size, smallest_dtype
 from protocol.wire.codec import Kind
 
-PART_BYTES = 32
-"""How many bytes of a survivor set, one bit per place, are one leaf of its tree."""
-
 SECRET_BYTES = 32
 """The size of a secret that is shared in the sparse profile."""
 
@@ -125,21 +122,11 @@ class Upload(Message, frozen=True):
 
 
 class Survivors(Message, frozen=True):
-    """Who has uploaded.
+    """Who has uploaded, the same for everybody: a bitmap over the roster, as in a closing."""
 
-    Args:
-        survivors: how many.
-        root: the Merkle root over the set, in parts.
-        parts: those parts that the recipient and its neighbours are in.
-        path: that they are under the root.
-    """
+    scalar_bytes = "survivor bytes"
 
-    scalar_bytes = 64
-
-    survivors: int
-    root: Annotated[Array, _octets(HASH_BYTES)]
-    parts: Annotated[Array, _octets(Bounds(1, "survivor parts"), PART_BYTES)]
-    path: Annotated[Array, _octets(Bounds(0, "survivor path"), HASH_BYTES)]
+    uploaded: bytes
 
 
 class Unmask(Message, frozen=True):
@@ -209,7 +196,7 @@ def kinds_of(
         neighbours: of every party.
         literal: whether it is the literal profile; else it is the sparse one.
     """
-    counts, depth = respondents + 1, parties.bit_length()
+    counts = respondents + 1
     dealt = cells * smallest_dtype(counts).itemsize if literal else SHARED
     sizes = {
         "cells": cells,
@@ -219,13 +206,27 @@ def kinds_of(
         "k": neighbours,
         "parts": 1 if literal else 2,
         "box": dealt + SEAL_BYTES,
-        "joined path": depth + 1,
-        "roster path": (neighbours + 1) * (depth + 1),
-        "survivor parts": neighbours + 1,
-        "survivor path": (neighbours + 2) * depth,
-        "graph bytes": 256 + 66 * neighbours,
+        "survivor bytes": 64 + parties // 8,
         "unmask bytes": 256 + neighbours * REVEALED,
     }
     profile = (Partial, Partials) if literal else (Upload, Survivors, Unmask, Totals)
-    spoken = (Begin, Join, Graph, Deal, Dealt, Tags, Tagged, *profile)
+    summed = tuple(Kind.of(message, sizes.__getitem__) for message in (Deal, Dealt, *profile))
+    return *meeting_kinds_of(parties=parties, neighbours=neighbours), *summed
+
+
+def meeting_kinds_of(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
+    """The kinds of message with which neighbours meet and compare what they hold.
+
+    Args:
+        parties: how many the roster has.
+        neighbours: of every party.
+    """
+    depth = parties.bit_length()
+    sizes = {
+        "k": neighbours,
+        "joined path": depth + 1,
+        "roster path": (neighbours + 1) * (depth + 1),
+        "graph bytes": 256 + 66 * neighbours,
+    }
+    spoken = (Begin, Join, Graph, Tags, Tagged)
     return tuple(Kind.of(message, sizes.__getitem__) for message in spoken)

@@ -18,19 +18,17 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import opens
-from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
-from protocol.crypto.sealing import SALT_BYTES, Edge, edge_key
+from protocol.crypto.sealing import Edge, edge_key, seal
 from protocol.crypto.shamir import reconstruct, share
-from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.agreement import SURVIVORS, agree, carry
 from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
 from protocol.sharing.graph import Degree, mirror
 from protocol.sharing.masks import Bits, expand_mask, mask_seed, pair_mask
-from protocol.sharing.meeting import Hood, Meeting, join, meet, stacked
+from protocol.sharing.meeting import Hood, Meeting, join, meet
 from protocol.sharing.messages import (
-    PART_BYTES,
     REVEALED,
     SECRET_BYTES,
     Begin,
@@ -79,44 +77,31 @@ class Summed(NamedTuple):
     digest: bytes
 
 
-def _signed(context: bytes, root: bytes) -> bytes:
+def _signed(context: bytes, digest: bytes) -> bytes:
     """What a party signs: which survivor set it has helped to unmask."""
-    return context + b"unmasked" + root
+    return context + b"unmasked" + digest
 
 
-def _parts_of(uploaded: NDArray[np.bool_]) -> list[bytes]:
-    """A survivor set, one bit per place, as the leaves of its Merkle tree."""
-    bits = np.packbits(uploaded, bitorder="little").tobytes()
-    bits += bytes(-len(bits) % PART_BYTES)
-    return [bits[start : start + PART_BYTES] for start in range(0, len(bits), PART_BYTES)]
+def digest_of(survivors: Survivors) -> bytes:
+    """What parties compare, sign and bind their shares to: a hash of the survivor set."""
+    return hashlib.sha256(b"survivors\0" + survivors.uploaded).digest()
 
 
-def _among(places: NDArray[np.int64], message: Survivors, *, parties: int) -> NDArray[np.bool_]:
-    """Which of these places are among the survivors, by the parts that came.
+def survivors_among(uploaded: bytes, *, parties: int) -> NDArray[np.bool_]:
+    """Which of the roster's parties are in a survivor set, (n,).
 
     Raises:
-        RemoteProtocolError: the parts are not under the root.
+        RemoteProtocolError: there is another number of bits, or one is set that is no party's.
     """
-    numbers = sorted(set((places // (8 * PART_BYTES)).tolist()))
-    if len(numbers) != len(message.parts):
+    bits = np.unpackbits(np.frombuffer(uploaded, np.uint8), bitorder="little").astype(np.bool_)
+    members = parties + 1
+    # The aggregator is the roster's first member.
+    if len(uploaded) != (members + 7) // 8 or bits[0] or bits[members:].any():
         raise RemoteProtocolError(
-            f"expected Merkle parts {', '.join(map(str, numbers))}; got {len(message.parts)} parts",
-            field="Survivors.parts",
+            f"expected one bit for each of {members} members, and none set but those of parties",
+            field="Survivors.uploaded",
         )
-    hashes = {
-        number: leaf_hash(part.tobytes())
-        for number, part in zip(numbers, message.parts, strict=True)
-    }
-    count = -(-parties // (8 * PART_BYTES))
-    path = [vertex.tobytes() for vertex in message.path]
-    if joint_root(hashes, count=count, path=path) != message.root.tobytes():
-        raise RemoteProtocolError(
-            "the survivor set does not match its Merkle root", field="Survivors.path"
-        )
-    bits = np.unpackbits(message.parts, axis=1, bitorder="little")
-    rows = np.searchsorted(numbers, places // (8 * PART_BYTES))
-    there: NDArray[np.bool_] = bits[rows, places % (8 * PART_BYTES)].astype(np.bool_)
-    return there
+    return bits[1:members]
 
 
 async def contribute(
@@ -128,6 +113,7 @@ async def contribute(
     degree: Degree,
     bits: Bits,
     quorum: int,
+    others: int,
 ) -> Hood:
     """A party's side.
 
@@ -137,11 +123,13 @@ async def contribute(
         degree: how many neighbours everybody has, and how many of them can unmask.
         bits: of a cell under masks.
         quorum: with fewer survivors this party does not unmask.
+        others: with fewer others it neither uploads nor unmasks.
 
     Returns:
         The neighbours; those are there that have uploaded.
 
     Raises:
+        PrivacyError: there are too few others.
         RemoteProtocolError: others broke the rules so far that this party's values are at risk.
     """
     secret = me.stream_for(begin).bytes(SECRET_BYTES)
@@ -158,12 +146,15 @@ async def contribute(
         hood,
         shares.reshape(k, 2, SECRET_BYTES),
         own_key=mask_key,
-        salt=stream.bytes(SALT_BYTES),
         whole=hashlib.sha256(context + own_seed).digest(),
     )
     del shares
     received = await receive(me, hood, own_key=mask_key, parts=2)
     _check_dealt(received.dealt, received.good, hood, degree)
+    parties = len(me.roster) - 1
+    # Whoever has joined may still come; of the neighbours, only those whose box is good.
+    lost = int((hood.there & ~received.good).sum())
+    _check_crowd(min(hood.joined - 1 - lost, parties - 1 - k + int(received.good.sum())), others)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
     for row in np.flatnonzero(received.dealt).tolist():
@@ -173,27 +164,30 @@ async def contribute(
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     survivors = await me.receive(Survivors, AGGREGATOR)
-    among = _among(np.append(hood.places, hood.place), survivors, parties=len(me.roster) - 1)
-    uploaded, counted = among[:-1], bool(among[-1])
-    if not counted or (uploaded & ~received.dealt).any():
+    among = survivors_among(survivors.uploaded, parties=parties)
+    uploaded, survived = among[hood.places], int(among.sum())
+    if not among[hood.place] or (uploaded & ~received.dealt).any():
         raise RemoteProtocolError(
             "the survivors leave out this party, or include a neighbour that has not dealt",
-            field="Survivors.parts",
+            field="Survivors.uploaded",
+        )
+    if survived > hood.joined:
+        raise RemoteProtocolError(
+            f"{survived} survivors of {hood.joined} who joined", field="Survivors.uploaded"
         )
     # Masks that a neighbour does not vouch for hide nothing, so it does not count.
     vouched = int((uploaded & received.good).sum())
-    # Where all are neighbours nobody has to take the aggregator's word for the number.
-    complete = k == len(me.roster) - 2
-    said = min(survivors.survivors, vouched + 1) if complete else survivors.survivors
-    if said < quorum or vouched < degree.threshold:
+    counted = survived - int((uploaded & ~received.good).sum())
+    _check_crowd(counted - 1, others)
+    if counted < quorum or vouched < degree.threshold:
         raise RemoteProtocolError(
-            f"{said} survivors and {vouched} neighbours with valid shares among them: at least "
+            f"{counted} survivors and {vouched} neighbours with valid shares among them: at least "
             f"{quorum} and {degree.threshold} needed",
             field="Survivors",
         )
     # All must unmask one set: by shares for different ones, one party's values could be had.
-    hood, root = replace(hood, there=uploaded), survivors.root.tobytes()
-    await agree(me, hood, root, round=SURVIVORS, degree=degree)
+    hood, digest = replace(hood, there=uploaded, joined=survived), digest_of(survivors)
+    await agree(me, hood, digest, round=SURVIVORS, degree=degree)
     # One kind of share per neighbour, whatever the aggregator says later.
     kind = np.where(uploaded, OWN, PAIRWISE)
     rows = np.arange(k)
@@ -201,10 +195,17 @@ async def contribute(
     revealed[~received.good] = 0
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
-    salt = me.stream_for(survivors).bytes(SALT_BYTES)
-    box, _ = edge.seal("Unmask", revealed.tobytes(), salt=salt, bound=root)
-    await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, root)), salt, box))
+    salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
+    await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, digest)), salt, boxes[0]))
     return hood
+
+
+def _check_crowd(others: int, least: int) -> None:
+    """Refuse to be added up with too few others."""
+    if others < least:
+        raise PrivacyError(
+            f"a sum with {others} others, as far as this party can tell; at least {least} agreed to"
+        )
 
 
 def _check_dealt(
@@ -250,23 +251,9 @@ async def collect(
     places = {name: place for place, name in enumerate(meeting.names)}
     uploaded = np.zeros(len(meeting.names), np.bool_)
     uploaded[[places[name] for name in survivors]] = True
-    parts = _parts_of(uploaded)
-    tree = levels_of([leaf_hash(part) for part in parts])
-    root = tree[-1][0]
-    for name in survivors:
-        place = places[name]
-        about = np.append(meeting.hoods[place], place) // (8 * PART_BYTES)
-        numbers = sorted(set(about.tolist()))
-        needed = np.frombuffer(b"".join(parts[number] for number in numbers), np.uint8)
-        await me.send(
-            name,
-            Survivors(
-                len(survivors),
-                np.frombuffer(root, np.uint8),
-                needed.reshape(-1, PART_BYTES),
-                stacked(joint_path(tree, numbers)),
-            ),
-        )
+    told = Survivors(me.roster.bitmap(survivors))
+    digest = digest_of(told)
+    await me.broadcast(survivors, told)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
     accused = {
@@ -277,7 +264,7 @@ async def collect(
     k = degree.neighbours
     revealed = np.zeros((len(meeting.names), k, REVEALED), np.uint8)
     for name, unmask in unmasks.items():
-        rows = _revealed(me, name, unmask, neighbours=k, context=context, root=root)
+        rows = _revealed(me, name, unmask, neighbours=k, context=context, digest=digest)
         if rows is None:
             accused.add(name)
         else:
@@ -329,15 +316,15 @@ def _cancel(
 
 
 def _revealed(
-    me: Me, name: PartyId, unmask: Unmask, *, neighbours: int, context: bytes, root: bytes
+    me: Me, name: PartyId, unmask: Unmask, *, neighbours: int, context: bytes, digest: bytes
 ) -> NDArray[np.uint8] | None:
     """What a party reveals, (k, bytes), a row for each neighbour; None if it does not hold."""
-    if not me.roster.verify(name, unmask.signature, _signed(context, root)):
+    if not me.roster.verify(name, unmask.signature, _signed(context, digest)):
         return None
     try:
         secret = me.agree(me.roster.key(name))
         edge = Edge(me.id, name, edge_key(secret, context=context))
-        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=root)
+        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=digest)
     except (RemoteProtocolError, ValueError):
         return None
     rows = np.frombuffer(content, np.uint8)

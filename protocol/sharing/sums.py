@@ -1,8 +1,9 @@
 """Secure sums: a vector of counts of every party goes in, and only the exact total comes out.
 
 One dialogue for both profiles. Roles await ``contribute`` and ``collect``, and ``agree`` and
-``carry`` where every party is to hold the total. All messages of the dialogue come once in a
-session: a party contributes to one attempt, and no later one is ever answered.
+``carry`` where every party is to hold the total. ``join`` and ``meet`` are for parties that sum
+nothing and hold a total of another origin. All messages of the dialogue come once in a session: a
+party contributes to one attempt, and no later one is ever answered.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from protocol.crypto.shamir import MAX_SHARES
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me
-from protocol.sharing import agreement, literal, sparse
+from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
 from protocol.sharing.graph import Bound, Degree, degree_of
 from protocol.sharing.masks import modulus_bits
-from protocol.sharing.meeting import is_mask_key
+from protocol.sharing.meeting import Hood, Meeting, is_mask_key
 from protocol.sharing.messages import (
     Begin,
     Deal,
@@ -41,6 +42,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
     kinds_of,
+    meeting_kinds_of,
 )
 from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.codec import Kind
@@ -75,6 +77,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         security: bits of the bound. The chance that the graph protects somebody too little is at
             most two to the minus this.
         correctness: the same for the chance that the sum cannot be unmasked.
+        crowd: with how many others, besides as many as may be corrupt, a party's values are added
+            up at least. A party counts parties, not respondents, and refuses a sum with fewer.
         attempt: tells a second try from the first; its masks are fresh.
     """
 
@@ -83,6 +87,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dropped: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     security: Annotated[int, Meta(ge=2, le=256)] = 40
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
+    crowd: Annotated[int, Meta(ge=1, lt=2**32)] = 2
     attempt: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
     @property
@@ -98,12 +103,31 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         return _degree(self, parties)
 
+    def others(self, parties: int) -> int:
+        """With how many others, corrupt or not, a party's values are added up at least.
+
+        Raises:
+            ValueError: there are not so many others.
+        """
+        corrupt = _bound(self).corrupt_of(parties)
+        least = self.crowd + corrupt
+        if parties <= least:
+            raise ValueError(
+                f"{parties} parties: expected at least {least + 1}, for a crowd of {self.crowd} "
+                f"others and {corrupt} more who may be corrupt"
+            )
+        return least
+
     def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
         """The messages of a sum.
 
         Args:
             respondents: the most that there can be.
+
+        Raises:
+            ValueError: among so few parties the bound cannot be kept, or there is no crowd.
         """
+        self.others(parties)
         return kinds_of(
             cells=cells,
             parties=parties,
@@ -111,6 +135,18 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             neighbours=self.degree(parties).neighbours,
             literal=self.profile == "literal",
         )
+
+    def meeting_kinds(self, parties: int) -> tuple[Kind, ...]:
+        """The messages of ``join``, ``meet``, ``agree`` and ``carry``.
+
+        Raises:
+            ValueError: among so few parties the bound cannot be kept.
+        """
+        return meeting_kinds_of(parties=parties, neighbours=self.degree(parties).neighbours)
+
+    def needed(self, parties: int, quorum: int) -> int:
+        """How many must answer a round: all in the literal profile, else the quorum."""
+        return parties if self.profile == "literal" else quorum
 
     async def begun(self, me: Me, *, survey: bytes, event: PrivacyEvent) -> Begin:
         """A party's side: wait until the sum begins, and consent.
@@ -130,6 +166,40 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise PrivacyError(f"asked for attempt {begin.attempt}, agreed to {self.attempt}")
         me.afford(event)
         return begin
+
+    async def join(self, me: Me, begin: Begin, *, respondents: int) -> Hood:
+        """A party's side: meet the neighbours, with nothing to sum.
+
+        Args:
+            begin: what ``begun`` returned.
+            respondents: for how many this party speaks.
+
+        Raises:
+            RemoteProtocolError: the neighbours are not those that the coin gives.
+        """
+        neighbours = self.degree(len(me.roster) - 1).neighbours
+        return await meeting.join(
+            me, begin, respondents=respondents, mask_key=meeting.NO_KEY, neighbours=neighbours
+        )
+
+    async def meet(
+        self, me: Me, *, survey: bytes, max_records: int, within: float | None, quorum: int
+    ) -> Meeting:
+        """The aggregator's side of ``join``; the arguments are those of ``collect``.
+
+        Raises:
+            QuorumError: too few answered; it says who is missing.
+        """
+        parties = me.roster.parties
+        begin = Begin(self.attempt, survey)
+        await me.broadcast(parties, begin)
+        needed = self.needed(len(parties), quorum)
+        joins = await me.gather(Join, parties, within=within, at_least=needed)
+        fit = {name: j for name, j in joins.items() if 1 <= j.respondents <= max_records}
+        if len(fit) < needed:
+            unfit = ", ".join([name for name in joins if name not in fit][:5])
+            raise ProtocolError(f"invalid number of respondents from {unfit}")
+        return await meeting.meet(me, begin, fit, neighbours=self.degree(len(parties)).neighbours)
 
     async def contribute(
         self,
@@ -161,8 +231,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             The total, if this party gets it.
 
         Raises:
+            PrivacyError: the sum is not among as many others as agreed, or others have agreed to a
+                smaller crowd than this party demands.
             RemoteProtocolError: others broke the rules; it says who, where that can be told.
         """
+        if me.crowd > self.crowd:
+            # Those who unmask this party's values go by what all have agreed to.
+            raise PrivacyError(
+                f"asked for a sum with a crowd of {self.crowd}; this party demands {me.crowd}"
+            )
         if self.profile == "literal":
             summed = await literal.contribute(me, begin, values, respondents=respondents, most=most)
             check_totals(summed.totals, summed.respondents, groups, least=respondents)
@@ -177,12 +254,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             degree=degree,
             bits=modulus_bits(most),
             quorum=quorum,
+            others=self.others(len(me.roster) - 1),
         )
         if not everyone:
             return None
         published = await me.receive(Totals, AGGREGATOR)
         totals = published.totals.astype(np.int64)
-        check_totals(totals, published.respondents, groups, least=respondents)
+        # Every other party speaks for one respondent at least.
+        least = respondents + hood.joined - 1
+        check_totals(totals, published.respondents, groups, least=least, most=hood.respondents)
         _compare(me, totals, values)
         return Summed(totals, published.respondents, hood, digest_of(totals, published.respondents))
 
@@ -221,9 +301,10 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ProtocolError: the sum failed; it says why.
         """
         parties = me.roster.parties
+        quorum = max(quorum, self.others(len(parties)) + 1)
         begin = Begin(self.attempt, survey)
         await me.broadcast(parties, begin)
-        needed = len(parties) if self.profile == "literal" else quorum
+        needed = self.needed(len(parties), quorum)
         joins = await me.gather(Join, parties, within=within, at_least=needed)
         fit = {name: join for name, join in joins.items() if self._fits(join, max_records)}
         unfit = tuple(name for name in joins if name not in fit)
@@ -262,7 +343,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         self, me: Me, summed: Sum, *, within: float | None, quorum: int
     ) -> tuple[PartyId, ...]:
         """The aggregator's side of ``agree``; returns who gave their word."""
-        needed = len(summed.survivors) if self.profile == "literal" else quorum
+        needed = self.needed(len(summed.survivors), quorum)
         return await agreement.carry(
             me, summed.survivors, summed.hoods, round=TOTALS, within=within, quorum=needed
         )
@@ -305,13 +386,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
                 "deals to all others; use the sparse profile"
             )
         return Degree(neighbours=parties - 1, threshold=parties - 1)
-    bound = Bound(
-        corrupt=sums.corrupt,
-        dropped=sums.dropped,
-        security=sums.security,
-        correctness=sums.correctness,
-    )
-    degree = degree_of(parties, bound)
+    degree = degree_of(parties, _bound(sums))
     if degree.neighbours > MAX_SHARES:
         raise ValueError(
             f"{parties} parties: this bound needs {degree.neighbours} neighbours each, at most "
@@ -320,17 +395,28 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     return degree
 
 
+def _bound(sums: SecureSum) -> Bound:
+    return Bound(
+        corrupt=sums.corrupt,
+        dropped=sums.dropped,
+        security=sums.security,
+        correctness=sums.correctness,
+    )
+
+
 def check_totals(
     totals: NDArray[np.int64],
     respondents: int,
     groups: Groups,
     *,
     least: int = 1,
+    most: int | None = None,
 ) -> None:
     """Refuse what cannot be counts: every respondent is in one cell of every table.
 
     Args:
         least: the fewest respondents that there can be.
+        most: the most; None if nobody can say.
 
     Raises:
         RemoteProtocolError: says which table.
@@ -338,6 +424,10 @@ def check_totals(
     if respondents < least:
         raise RemoteProtocolError(
             f"{respondents} respondents, expected at least {least}", field="totals"
+        )
+    if most is not None and respondents > most:
+        raise RemoteProtocolError(
+            f"{respondents} respondents, expected at most {most}", field="totals"
         )
     start = 0
     for place, cells in enumerate(groups):

@@ -35,7 +35,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE
+from protocol.sharing.sparse import OWN, PAIRWISE, digest_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope
@@ -78,6 +78,7 @@ class Eavesdropper:
             + charter.session
             + attempt.to_bytes(8, "big")
             + graph.root
+            + graph.joined.to_bytes(8, "big")
             + graph.respondents.to_bytes(8, "big")
         )
         self.respondents = graph.respondents
@@ -170,10 +171,10 @@ class Eavesdropper:
             shares.setdefault((dealer, PAIRWISE), {})[row] = content[SECRET_BYTES:]
         for (party, kind), message in self.seen.items():
             if kind is Unmask and AGGREGATOR in self.keys:
-                root = self.public[party, Survivors].root.tobytes()
+                digest = digest_of(self.public[party, Survivors])
                 secret = self.keys[AGGREGATOR].agree(self.charter.roster.key(party))
                 edge = Edge(AGGREGATOR, party, edge_key(secret, context=self.context))
-                content, _ = edge.open("Unmask", message.box, salt=message.salt, bound=root)
+                content, _ = edge.open("Unmask", message.box, salt=message.salt, bound=digest)
                 for i, dealer in enumerate(self.hood(party)):
                     share = content[i * (SECRET_BYTES + 16) :][:SECRET_BYTES]
                     # Of those whose box was no good there are zeros.
@@ -194,11 +195,8 @@ class Eavesdropper:
         return found
 
     def _survives(self, party: PartyId) -> bool:
-        bits = np.unpackbits(
-            next(m for (_, kind), m in self.public.items() if kind is Survivors).parts[0],
-            bitorder="little",
-        )
-        return bool(bits[self.place(party) - 1])
+        told = next(m for (_, kind), m in self.public.items() if kind is Survivors)
+        return party in self.charter.roster.members_in(told.uploaded)
 
     def contributions(self) -> dict[PartyId, NDArray[np.int64]]:
         """What is seen of them, under masks."""

@@ -104,12 +104,21 @@ def machine_of(
     me: str,
     *,
     budget: float | None = None,
+    crowd: int = 0,
 ) -> Machine:
     """A machine of a member; a party holds one record."""
     name = PartyId(me)
     records = None if name == AGGREGATOR else answers(charter.variant.survey, 1)
     stream = STREAMS.stream(name, ROLE_STREAM)
-    return Machine(charter, name, stream, records=records, identity=_identity(name), budget=budget)
+    return Machine(
+        charter,
+        name,
+        stream,
+        records=records,
+        identity=_identity(name),
+        budget=budget,
+        crowd=crowd,
+    )
 
 
 def words_of(machine: Machine) -> list[Envelope]:

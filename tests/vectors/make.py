@@ -1425,6 +1425,31 @@ def sealing() -> Iterator[Case]:
         ("another key", {"key": flipped(key)}),
     ):
         yield bad(f"a box, {name}", "open", "does not open", **{**about, "box": box, **change})
+    ends = (("party-1", "party-2"), ("party-1", "aggregator"))
+    for about_, contents, bounds in (
+        ("no letter", [], []),
+        ("two letters", [b"a share", b""], [bound, b""]),
+        ("two letters, cut elsewhere", [b"a shar", b"e"], [bound, b""]),
+    ):
+        rows = list(zip(ends, contents, bounds, strict=False))
+        parts = [b"Deal"]
+        for (sender, recipient), content, bound_ in rows:
+            parts += [sender.encode(), recipient.encode(), bound_, content]
+        framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        secret = keystream(child_of(key, "salts of boxes"), 32)
+        made = hmac.digest(secret, framed, "sha256")[:16]
+        boxes = [
+            ChaCha20Poly1305(box_keys(key, "Deal", *names, made)[:32]).encrypt(
+                bytes(12), content, bound_
+            )
+            for names, content, bound_ in rows
+        ]
+        letters = [
+            {"key": key, "sender": a, "recipient": b, "content": content, "bound": bound_}
+            for (a, b), content, bound_ in rows
+        ]
+        output = {"salt": made, "boxes": boxes}
+        yield good(about_, "seal letters", output, stream=key, kind="Deal", letters=letters)
     digest = sha256(b"survivors")
     tag = box_keys(key, "tag", "party-1", "party-2", digest)[:16]
     yield good("a tag", "tag", {"tag": tag}, **edge, content=digest)
@@ -1586,6 +1611,9 @@ FILES: dict[str, tuple[str, dict[str, Any], Callable[[], Iterable[Case]]]] = {
             "derived": "HKDF-Expand-SHA512, 64 bytes, info kind 00 sender 00 recipient 00 salt",
             "seal": "ChaCha20-Poly1305, key derived[:32], nonce zero, associated data bound",
             "hidden": "derived[32:]",
+            "seal letters": "the salt of all is HMAC-SHA256, 16 bytes, under the first 32 bytes of "
+            "the stream's child 'salts of boxes', of the kind and, for each letter, sender, "
+            "recipient, bound and content, each after its length in 8 bytes, big-endian",
             "tag": "derived[:16] of kind 'tag', with the content as the salt",
             "commit": "SHA-256(context salt share), its first 16 bytes",
         },

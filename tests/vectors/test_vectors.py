@@ -18,6 +18,7 @@ from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
 from protocol.crypto.randomness import Stream, Streams, expand, nonce_of, secret_of
 from protocol.crypto.sealing import Edge, edge_key
+from protocol.crypto.sealing import seal as seal_letters
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, Message, PartyId
 from protocol.randomizers import (
@@ -470,8 +471,19 @@ def edge_of(given: Given, me: str, peer: str) -> Edge:
 def seal(given: Given) -> Any:
     content, salt, bound = raw(given, "content", "salt", "bound")
     edge = edge_of(given, "sender", "recipient")
-    box, hidden = edge.seal(given["kind"], content, salt=salt, bound=bound)
+    box, hidden = edge._seal(given["kind"], content, salt=salt, bound=bound)
     return {"box": box.hex(), "hidden": hidden.hex()}
+
+
+def seal_all(given: Given) -> Any:
+    (key,) = raw(given, "stream")
+    letters = [
+        (edge_of(letter, "sender", "recipient"), content, bound)
+        for letter in given["letters"]
+        for content, bound in [raw(letter, "content", "bound")]
+    ]
+    salt, boxes, _ = seal_letters(Stream(key), given["kind"], letters)
+    return {"salt": salt.hex(), "boxes": [box.hex() for box in boxes]}
 
 
 def open_box(given: Given) -> Any:
@@ -568,6 +580,7 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
             "key": edge_key(*raw(g, "secret"), context=bytes.fromhex(g["context"])).hex()
         },
         "seal": seal,
+        "seal letters": seal_all,
         "open": open_box,
         "tag": lambda g: {"tag": edge_of(g, "sender", "recipient").tag(*raw(g, "content")).hex()},
         "is tag": lambda g: edge_of(g, "recipient", "sender").is_tag(*raw(g, "tag", "content")),

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.mask_graph import NOBODY, SumRecord
 from protocol.audit.walk import Step
+from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.messages import (
-    PART_BYTES,
     Deal,
     Dealt,
     Graph,
@@ -31,6 +31,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
+from protocol.sharing.sparse import survivors_among
 from protocol.sharing.sums import Profile, SecureSum
 from protocol.transcript.entries import Sent
 
@@ -300,7 +301,7 @@ class SumReader:
             case Dealt():
                 return (message.dealt.astype(np.bool_),)
             case Survivors():
-                return (_survivors_among(record.hoods[place], place, message.parts),)
+                return (_survivors_among(record.hoods[place], message, parties=record.parties),)
             case _:
                 return None
 
@@ -388,19 +389,11 @@ def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:
 
 
 def _survivors_among(
-    hood: NDArray[np.int32], place: int, parts: NDArray[np.uint8]
+    hood: NDArray[np.int32], message: Survivors, *, parties: int
 ) -> NDArray[np.bool_]:
-    """Which neighbours a party was told have uploaded; none if that is not said.
-
-    Whether it is under the root that was signed is for that party to check before it unmasks.
-    """
-    there = hood >= 0
-    number, bit = np.divmod(hood[there], 8 * PART_BYTES)
-    own = place // (8 * PART_BYTES)
-    sent = np.zeros(max(own, int(number.max(initial=0))) + 1, np.bool_)
-    sent[number] = sent[own] = True
-    row = np.cumsum(sent) - 1
-    among = np.zeros(len(hood), np.bool_)
-    if row[-1] + 1 == len(parts):
-        among[there] = np.unpackbits(parts, axis=1, bitorder="little")[row[number], bit]
-    return among
+    """Which neighbours a party was told have uploaded; none if that is no set of parties."""
+    try:
+        among: NDArray[np.bool_] = survivors_among(message.uploaded, parties=parties)[hood]
+    except RemoteProtocolError:
+        return np.zeros(len(hood), np.bool_)
+    return among & (hood >= 0)

@@ -21,7 +21,7 @@ from protocol.estimators.joint import Block, JointEstimate
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Claim, Probability, Variant
-from protocol.sharing.sums import SecureSum, check_totals
+from protocol.sharing.sums import SecureSum, Sum, Summed, check_totals, digest_of
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import Clusters
@@ -94,10 +94,11 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     """RR-Clusters of Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response.
 
     Dependences are learned in one of three ways (4.1, 4.2, 4.3), Algorithm 1 makes clusters of
-    them, and every cluster is randomized as one at the matched epsilon (6.3.2, corrected). With
-    4.2 and 4.3 every party computes the clusters by itself, and goes on only if its neighbours
-    hold the same totals and clusters. With 4.1 the aggregator proposes them and publishes what they
-    follow from; a party checks that, and that its own report is in it.
+    them, and every cluster is randomized as one at the matched epsilon (6.3.2, corrected). Every
+    party computes the clusters by itself, and goes on only if its neighbours hold the same totals
+    and clusters. With 4.2 and 4.3 the totals are those of a sum. With 4.1 the aggregator says what
+    they are and proposes clusters; a party checks that these follow, and that its own report is in
+    the totals.
 
     Args:
         p: probability of keeping an attribute by itself. It is that of a pair too, where pairs are
@@ -106,7 +107,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         td: T_d: least dependence of clusters that are merged.
         dependence: learned by rr, rr-debiased, secure-sum or pair-rr.
         measure: of dependence: auto, cramers-v, pearson or covariance.
-        sums: the profile of the secure sum and its bounds.
+        sums: the profile of the secure sum and its bounds; with 4.1, which sums nothing, those of
+            the neighbours who compare.
     """
 
     name = "rr-clusters"
@@ -176,6 +178,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         await me.send(AGGREGATOR, Report(codes.astype(self._report_dtype)))
 
     async def _by_reports(self, me: Me, records: Records) -> Negotiated:
+        sums, event = self.sums, event_of(self.negotiation.pilot)
+        begin = await sums.begun(me, survey=self.survey.digest, event=event)
+        hood = await sums.join(me, begin, respondents=len(records))
         pilot = await me.receive(Pilot, AGGREGATOR)
         if (pilot.survey, pilot.blocks) != (self.survey.digest, self.negotiation.pilot):
             raise PrivacyError("asked with another survey or other randomizers than agreed")
@@ -183,13 +188,16 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         await me.send(AGGREGATOR, PilotReport(codes))
         proposal = await me.receive(Proposal, AGGREGATOR)
         totals = proposal.totals.astype(np.int64)
-        check_totals(totals, proposal.respondents, self.negotiation.layout.groups)
+        respondents, groups = proposal.respondents, self.negotiation.layout.groups
+        check_totals(totals, respondents, groups, least=len(records), most=hood.respondents)
         # The aggregator has these reports, so a refusal tells it nothing about them.
         if (totals < self._pairs_of(codes)).any():
             raise RemoteProtocolError("smaller than this party's own counts", field="totals")
         negotiated = self._negotiated(totals)
         if negotiated.clusters != proposal.clusters:
             raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
+        summed = Summed(totals, respondents, hood, digest_of(totals, respondents))
+        await sums.agree(me, summed, negotiated.digest)
         return negotiated
 
     def _pairs_of(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.uint32]:
@@ -236,13 +244,31 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """Learn the dependences, ask by cluster, pool."""
         accused, quorum = set[PartyId](), self.quorum_of(len(parties))
         if self.by_reports:
-            await me.broadcast(parties, Pilot(self.survey.digest, self.negotiation.pilot))
-            answers = await me.gather(PilotReport, parties, within=self.patience, at_least=quorum)
-            reported = np.concatenate([answer.codes for answer in answers.values()])
-            willing, learned = tuple(answers), len(reported)
+            meeting = await self.sums.meet(
+                me,
+                survey=self.survey.digest,
+                max_records=self.max_records,
+                within=self.patience,
+                quorum=quorum,
+            )
+            joined, needed = tuple(meeting.joins), self.sums.needed(len(parties), quorum)
+            await me.broadcast(joined, Pilot(self.survey.digest, self.negotiation.pilot))
+            answers = await me.gather(PilotReport, joined, within=self.patience, at_least=needed)
+            # Everybody has been told for how many each speaks.
+            fit_pilots = {
+                name: answer.codes
+                for name, answer in answers.items()
+                if len(answer.codes) == meeting.joins[name].respondents
+            }
+            accused.update(name for name in answers if name not in fit_pilots)
+            if len(fit_pilots) < needed:
+                raise ProtocolError(f"{len(fit_pilots)} pilot reports fit, {needed} needed")
+            reported = np.concatenate(list(fit_pilots.values()))
+            willing, learned = tuple(fit_pilots), len(reported)
             totals = self._pairs_of(reported)
             negotiated = self.negotiation.from_totals(totals)
             await me.broadcast(willing, Proposal(negotiated.clusters, learned, totals))
+            summed = Sum(totals.astype(np.int64), willing, learned, (), meeting.hoods)
         else:
             summed = await self.sums.collect(
                 me,
@@ -259,7 +285,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 negotiated = self.negotiation.from_totals(totals)
             except ValueError as error:
                 raise ProtocolError(f"the totals are not counts: {error}") from error
-            willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
+        willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
         await me.broadcast(willing, Ask(self.survey.digest, negotiated.blocks))
         reports = await me.gather(Report, willing, within=self.patience, at_least=quorum)
         fit = {name: r.codes for name, r in reports.items() if fits(r.codes, negotiated.blocks)}
@@ -329,7 +355,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         sizes, respondents = self.survey.sizes, parties * self.max_records
         cells, everybody = self.negotiation.layout.cells, (Bounds(0, respondents),)
         *ways, ask = super().kinds(parties)
-        if not self.by_reports:
+        if self.by_reports:
+            ways += self.sums.meeting_kinds(parties)
+        else:
             ways = [*self.sums.kinds(cells=cells, parties=parties, respondents=respondents)]
         # How many columns a report has is negotiated, and so is what each may hold.
         columns = (Bounds(1, self.max_records), Bounds(1, len(sizes)))

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, Edge, edge_key
+from protocol.crypto.randomness import Stream
+from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, Edge, edge_key, seal
 from protocol.crypto.shamir import share
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
@@ -35,7 +36,6 @@ from tests.recorded.runs import Run
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 KEY = bytes(range(32))
-SALT = bytes(range(SALT_BYTES))
 CONTEXT = b"a sum"
 
 
@@ -44,10 +44,11 @@ def edges(first: PartyId = ONE, second: PartyId = TWO, key: bytes = KEY) -> tupl
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.binary(max_size=100), st.binary(max_size=40), st.binary(min_size=16, max_size=16))
-def test_what_one_seals_the_other_opens(content: bytes, bound: bytes, salt: bytes) -> None:
+@given(st.binary(max_size=100), st.binary(max_size=40), st.binary(min_size=32, max_size=32))
+def test_what_one_seals_the_other_opens(content: bytes, bound: bytes, key: bytes) -> None:
     mine, yours = edges()
-    box, hidden = mine.seal("Deal", content, salt=salt, bound=bound)
+    salt, [box], [hidden] = seal(Stream(key), "Deal", [(mine, content, bound)])
+    assert len(salt) == SALT_BYTES
     assert len(box) == len(content) + SEAL_BYTES
     assert yours.open("Deal", box, salt=salt, bound=bound) == (content, hidden)
     with pytest.raises(RemoteProtocolError, match="box: the Deal of party-2 does not open"):
@@ -58,10 +59,44 @@ def test_what_one_seals_the_other_opens(content: bytes, bound: bytes, salt: byte
 @given(st.integers(0, 8 * (20 + SEAL_BYTES) - 1))
 def test_a_flipped_bit_does_not_open(bit: int) -> None:
     mine, yours = edges()
-    box = bytearray(mine.seal("Deal", bytes(20), salt=SALT)[0])
+    salt, [sealed], _ = seal(Stream(KEY), "Deal", [(mine, bytes(20), b"")])
+    box = bytearray(sealed)
     box[bit // 8] ^= 1 << bit % 8
     with pytest.raises(RemoteProtocolError):
-        yours.open("Deal", bytes(box), salt=SALT)
+        yours.open("Deal", bytes(box), salt=salt)
+
+
+Letters = list[tuple[str, str, bytes, bytes]]
+"""Sender, recipient, content and what it is bound to, of each box of a message."""
+
+names = st.sampled_from(["a", "ab", "b", "bc", "c"])
+letters = st.lists(
+    st.tuples(names, names, st.binary(max_size=3), st.binary(max_size=3)), max_size=3
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.tuples(st.sampled_from(["Deal", "Unmask"]), letters), st.data())
+def test_one_salt_never_meets_two_contents(first: tuple[str, Letters], data: st.DataObject) -> None:
+    """Whatever a party is asked, and however often it starts anew."""
+    second = data.draw(
+        st.one_of(st.just(first), st.tuples(st.sampled_from(["Deal", "Unmask"]), letters))
+    )
+    one, other = (sealed_by(KEY, *message) for message in (first, second))
+    assert (one == other) == (first == second)
+    assert (one[0] == other[0]) == (first == second)
+    # It is a secret's, so that nobody can test guesses of a content by it.
+    assert sealed_by(bytes(32), *first)[0] != one[0]
+
+
+def sealed_by(key: bytes, kind: str, said: Letters) -> tuple[bytes, list[bytes]]:
+    stream = Stream(key)
+    edges_ = [(Edge(PartyId(a), PartyId(b), KEY), content, bound) for a, b, content, bound in said]
+    salt, boxes, _ = seal(stream, kind, edges_)
+    stream.words(3)
+    # However much was drawn in between.
+    assert seal(stream, kind, edges_)[:2] == (salt, boxes)
+    return salt, boxes
 
 
 def test_an_edge_shows_no_key() -> None:

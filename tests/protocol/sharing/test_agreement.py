@@ -68,10 +68,10 @@ def test_other_totals_for_half_are_refused_by_all() -> None:
     [
         ({"totals": flipped()}, r"table 0 sums to \d, expected 8"),
         ({"totals": row(3, 0)}, r"table 1 sums to \d, expected 8"),
-        ({"respondents": 7}, "table 0 sums to 8, expected 7"),
-        ({"respondents": 0}, "totals: 0 respondents, expected at least 1"),
-        ({"respondents": -8}, "totals: -8 respondents, expected at least 1"),
-        ({"respondents": 0, "totals": lambda old: old * 0}, "0 respondents, expected at least 1"),
+        ({"respondents": 7}, "totals: 7 respondents, expected at least 8"),
+        ({"respondents": 9}, "totals: 9 respondents, expected at most 8"),
+        ({"respondents": -8}, "totals: -8 respondents, expected at least 8"),
+        ({"respondents": 0, "totals": lambda old: old * 0}, "0 respondents, expected at least 8"),
     ],
 )
 def test_totals_that_do_not_add_up_are_refused_at_once(fields: dict[str, Any], says: str) -> None:
@@ -270,7 +270,7 @@ def test_a_digest_is_of_one_sum_and_its_broadcasts() -> None:
     assert digest != _digest_of(b"another sum", partials)
 
 
-@pytest.mark.parametrize("told", [7, 9, 16])
+@pytest.mark.parametrize("told", [9, 16])
 @pytest.mark.parametrize("sums", [SPARSE, LITERAL], ids=["sparse", "literal"])
 def test_no_box_opens_between_parties_told_different_numbers(sums: SecureSum, told: int) -> None:
     """In the literal profile masks made by one modulus and taken off by another would show."""

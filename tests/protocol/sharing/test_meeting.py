@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -44,7 +45,7 @@ def graphs(trial: Run) -> dict[PartyId, Graph]:
 
 
 @pytest.mark.parametrize(
-    ("parties", "sums"), [(2, SPARSE), (9, SPARSE), (26, SPARSE), (5, LITERAL)]
+    ("parties", "sums"), [(3, SPARSE), (9, SPARSE), (26, SPARSE), (5, LITERAL)]
 )
 def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: SecureSum) -> None:
     """The coin, the tree and the graph, from their definitions."""
@@ -92,7 +93,9 @@ def test_another_key_makes_another_graph() -> None:
     [
         ({"root": flipped()}, "this party is not among those who joined"),
         ({"index": flipped()}, "this party is not among those who joined"),
-        ({"joined": 9}, "this party is not among those who joined"),
+        ({"joined": 4}, "this party is not among those who joined"),
+        ({"joined": 9}, "9 parties and 8 respondents: out of range"),
+        ({"respondents": 7}, "8 parties and 7 respondents: out of range"),
         ({"joined": 0}, "0 parties and 8 respondents: out of range"),
         ({"respondents": 2**33}, "8589934592 respondents: out of range"),
         ({"keys": flipped()}, "the neighbours are not on the roster"),
@@ -124,7 +127,7 @@ def test_boxes_of_another_graph_do_not_open() -> None:
         root = tree_hash([leaf])
         return change("Graph", root=root, index=0, joined=1, path=message.path[:0])(item, message)
 
-    trial, _ = attacked(rewrite, LITERAL, parties=2)
+    trial, _ = attacked(rewrite, msgspec.structs.replace(LITERAL, crowd=1), parties=2)
     # Among two there is one order, so this party accepts its neighbour; but no box opens.
     assert set(trial.refusals()) == set(PARTIES[:2])
     for why in trial.refusals().values():
@@ -162,6 +165,7 @@ def test_a_hood_shows_no_keys() -> None:
         there=np.ones(1, np.bool_),
         keys=shared,
         mask_keys=shared,
+        joined=2,
         respondents=2,
         context=CONTEXT,
         stream=Stream(bytes(32)),

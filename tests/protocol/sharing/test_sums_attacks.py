@@ -23,7 +23,6 @@ from protocol.wire.codec import Codec
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
 from tests.protocol.sharing.test_sums import LITERAL, exact
 from tests.recorded.runs import Run
-from tests.vectors.make import tree_hash
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
 ONE, TWO, THREE = PARTIES[:3]
@@ -34,7 +33,9 @@ WARY = SecureSum(corrupt=0.25, dropped=0.0)
 def context_of(session: bytes, graph: Graph) -> bytes:
     """What the keys and signatures of a sum are for."""
     context = b"sottovoce sum 1\0" + session + bytes(8)
-    return context + graph.root + graph.respondents.to_bytes(8, "big")
+    return b"".join(
+        (context, graph.root, graph.joined.to_bytes(8, "big"), graph.respondents.to_bytes(8, "big"))
+    )
 
 
 Rewrite = Callable[[Envelope, Message], Message | None]
@@ -121,13 +122,10 @@ def moved(old: Any) -> Any:
     return old
 
 
-def surviving(old: Survivors, uploaded: Sequence[bool]) -> Survivors:
-    """Another survivor set, by place, with all that proves it; up to 256 parties are one part."""
-    part = np.zeros(32, np.uint8)
-    bits = np.packbits(np.array(uploaded, np.bool_), bitorder="little")
-    part[: len(bits)] = bits
-    root = np.frombuffer(tree_hash([part.tobytes()]), np.uint8)
-    return Survivors(old.survivors, root, part[None], old.path[:0])
+def surviving(uploaded: Sequence[bool]) -> Survivors:
+    """A survivor set, by place: one bit for each member of the roster, the aggregator first."""
+    bits = np.packbits(np.array([False, *uploaded]), bitorder="little")
+    return Survivors(bits.tobytes())
 
 
 def named(trial: Run, field: str = "accused") -> list[PartyId]:
@@ -140,7 +138,7 @@ FIELDS = {
     "Deal": "salt whole boxes commitments",
     "Dealt": "dealt salts boxes commitments",
     "Upload": "values rejected",
-    "Survivors": "root survivors parts",
+    "Survivors": "uploaded",
     "Unmask": "signature salt box",
     "Totals": "totals respondents",
     "Partial": "signature",
@@ -250,7 +248,7 @@ def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> 
         if isinstance(message, Graph):
             last.append(message.names[6])
         if later and isinstance(message, Survivors):
-            return surviving(message, [name not in last for name in PARTIES])
+            return surviving([name not in last for name in PARTIES])
         return by(item, message)
 
     fields = {"boxes": spoilt} if later else {"boxes": spoilt, "dealt": few}
@@ -286,7 +284,7 @@ def test_what_no_check_sees_counts_that_are_false_but_add_up() -> None:
 def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
     by = change("Graph", respondents=respondents)
     # Among two parties there is one order of neighbours, so that only the number is wrong.
-    trial, _ = attacked(by, LITERAL, parties=2)
+    trial, _ = attacked(by, msgspec.structs.replace(LITERAL, crowd=1), parties=2)
     assert set(trial.refusals()) == set(PARTIES[:2])
     for why in trial.refusals().values():
         assert "respondents, at most " in why

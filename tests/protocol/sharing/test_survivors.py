@@ -11,15 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocol.crypto.merkle import joint_path, leaf_hash, levels_of
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, Message, PartyId
-from protocol.sharing.meeting import stacked
-from protocol.sharing.messages import PART_BYTES, Survivors, Unmask
-from protocol.sharing.sparse import _among, _parts_of
+from protocol.sharing.messages import Survivors, Unmask
+from protocol.sharing.sparse import digest_of, survivors_among
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
+from tests.protocol.sessions import (
+    SURVEY,
+    answers,
+    charter_of,
+    holdings_of,
+    rehearsed,
+    roster_of,
+)
 from tests.protocol.sharing.test_sums import SPARSE, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
@@ -28,98 +33,72 @@ from tests.protocol.sharing.test_sums_attacks import (
     WARY,
     attacked,
     change,
-    flipped,
     named,
+    rewriting,
     row,
     surviving,
 )
-from tests.vectors.make import tree_hash
-
-WHOLE = 8 * PART_BYTES
-"""How many places a part of a survivor set has."""
-
-
-def proven(uploaded: NDArray[np.bool_], places: NDArray[np.int64]) -> Survivors:
-    """What an honest aggregator tells a party that asks about these places."""
-    parts = _parts_of(uploaded)
-    tree = levels_of([leaf_hash(part) for part in parts])
-    numbers = sorted(set((places // WHOLE).tolist()))
-    needed = np.frombuffer(b"".join(parts[number] for number in numbers), np.uint8)
-    return Survivors(
-        int(uploaded.sum()),
-        np.frombuffer(tree[-1][0], np.uint8),
-        needed.reshape(-1, PART_BYTES),
-        stacked(joint_path(tree, numbers)),
-    )
 
 
 @st.composite
-def sets(draw: st.DrawFn) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Who has uploaded, and about whom a party asks."""
-    n = draw(st.one_of(st.integers(1, 4 * WHOLE), st.sampled_from([WHOLE, WHOLE + 1, 3 * WHOLE])))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    places = rng.choice(n, draw(st.integers(1, min(n, 30))), replace=False)
-    return rng.random(n) < 0.7, places.astype(np.int64)
+def sets(draw: st.DrawFn) -> NDArray[np.bool_]:
+    """Who has uploaded, of one to some hundred parties."""
+    n = draw(st.one_of(st.integers(1, 300), st.sampled_from([7, 8, 15, 255])))
+    return np.random.default_rng(draw(st.integers(0, 2**32))).random(n) < 0.7
 
 
 @settings(deadline=None, max_examples=60)
 @given(sets())
-def test_a_survivor_set_is_read_from_its_parts(
-    case: tuple[NDArray[np.bool_], NDArray[np.int64]],
-) -> None:
-    uploaded, places = case
+def test_a_survivor_set_is_a_bitmap_over_the_roster(uploaded: NDArray[np.bool_]) -> None:
     n = len(uploaded)
-    message = proven(uploaded, places)
-    # By definition: one bit per place, the lowest first, in leaves of 32 bytes.
-    whole = sum(1 << place for place in np.flatnonzero(uploaded).tolist())
-    leaves = whole.to_bytes(-(-n // WHOLE) * PART_BYTES, "little")
-    cut = [leaves[i : i + PART_BYTES] for i in range(0, len(leaves), PART_BYTES)]
-    assert message.root.tobytes() == tree_hash(cut)
-    assert len(message.parts) == len(set((places // WHOLE).tolist()))
-    assert _among(places, message, parties=n).tolist() == uploaded[places].tolist()
+    roster = roster_of(n)
+    names = [name for name, there in zip(roster.parties, uploaded, strict=True) if there]
+    assert surviving(uploaded.tolist()).uploaded == roster.bitmap(names)
+    assert survivors_among(roster.bitmap(names), parties=n).tolist() == uploaded.tolist()
 
 
 @settings(deadline=None, max_examples=60)
-@given(sets(), st.sampled_from(["root", "parts", "path"]), st.integers(0, 2**16), st.integers(0, 7))
-def test_what_is_not_under_the_root_is_refused(
-    case: tuple[NDArray[np.bool_], NDArray[np.int64]], field: str, place: int, bit: int
+@given(sets(), st.data())
+def test_a_bitmap_that_is_none_of_this_roster_is_refused(
+    uploaded: NDArray[np.bool_], data: st.DataObject
 ) -> None:
-    uploaded, places = case
-    message = proven(uploaded, places)
-    old = getattr(message, field)
-    forged = [
-        msgspec.structs.replace(message, path=np.concatenate([message.path, message.root[None]])),
-        msgspec.structs.replace(message, parts=np.concatenate([message.parts, message.parts])),
-        msgspec.structs.replace(message, parts=message.parts[:0]),
-    ]
-    if len(message.path):
-        forged.append(msgspec.structs.replace(message, path=message.path[1:]))
-    if old.size:
-        forged.append(
-            msgspec.structs.replace(message, **{field: flipped(place, 1 << bit)(old.copy())})
-        )
-    for other in forged:
-        with pytest.raises(RemoteProtocolError, match=r"^Survivors\.(path|parts): "):
-            _among(places, other, parties=len(uploaded))
+    n = len(uploaded)
+    fine = surviving(uploaded.tolist()).uploaded
+    beyond = [0, *range(n + 1, 8 * len(fine))]
+    bit = data.draw(st.sampled_from(beyond))
+    set_ = bytearray(fine)
+    set_[bit // 8] |= 1 << bit % 8
+    for forged in (bytes(set_), fine + b"\0", fine[:-1], b""):
+        with pytest.raises(RemoteProtocolError, match=r"^Survivors\.uploaded: expected one bit "):
+            survivors_among(forged, parties=n)
 
 
-def test_a_set_of_several_parts_is_agreed_on() -> None:
-    """Among more parties than a part has places, some of them gone."""
-    n = WHOLE + 8
-    charter = charter_of(SecureSumVariant(survey=SURVEY, quorum=n - 8), n)
+def test_sets_that_differ_in_a_bit_have_other_digests() -> None:
+    fine = surviving([True] * 8).uploaded
+    digests = {
+        digest_of(Survivors(bytes([*fine[:i], fine[i] ^ 1 << bit, *fine[i + 1 :]])))
+        for i in range(len(fine))
+        for bit in range(8)
+    }
+    assert len(digests | {digest_of(Survivors(fine))}) == 8 * len(fine) + 1
+
+
+def test_all_are_told_one_set_once() -> None:
+    """Among more parties than are neighbours, some of them gone."""
+    n = 60
+    charter = charter_of(SecureSumVariant(survey=SURVEY, quorum=n - 4), n)
     holdings = holdings_of(charter, answers(SURVEY, n))
     names = charter.roster.parties
     gone = dict.fromkeys([*names[:2], *names[-2:]], "Upload")
     trial = rehearsed(charter, holdings, fate=vanishing(gone))
     exact(trial, holdings, [name for name in names if name not in gone])
-    told = [m for m in trial.messages("Survivors") if isinstance(m, Survivors)]
-    assert {len(m.parts) for m in told} == {1, 2}
-    assert len({m.root.tobytes() for m in told}) == 1
+    [told] = {m.uploaded for m in trial.messages("Survivors") if isinstance(m, Survivors)}
+    assert told == trial.published.survivors
 
 
 def without(*names: PartyId) -> Callable[[Survivors], Survivors]:
-    """A survivor set that lacks some of eight parties, well proven."""
-    return lambda old: surviving(old, [name not in names for name in PARTIES])
+    """A survivor set that lacks some of eight parties."""
+    return lambda old: surviving([name not in names for name in PARTIES])
 
 
 def telling(
@@ -157,14 +136,19 @@ def test_two_camps_with_two_survivor_sets_reveal_nothing() -> None:
     assert trial.failure is not None
 
 
-@pytest.mark.parametrize("field", ["root", "parts"])
-def test_survivors_that_are_not_under_their_root_are_refused(field: str) -> None:
-    """The set that others hold, with another bit for one: its tag would be the same."""
-    trial, holdings = attacked(change("Survivors", None, TWO, **{field: flipped()}))
-    says = "Survivors.path: the survivor set does not match its Merkle root"
-    assert trial.refusals() == {TWO: says}
-    assert (trial.messages("Tags", TWO), trial.messages("Unmask", TWO)) == ([], [])
-    exact(trial, holdings, PARTIES)
+@pytest.mark.parametrize("bit", [0, 9, 15], ids=["aggregator's", "first beyond", "last beyond"])
+@pytest.mark.parametrize("to", [[TWO], PARTIES], ids=["one", "all"])
+def test_a_bit_that_is_no_partys_is_refused(bit: int, to: Collection[PartyId]) -> None:
+    """Also where all are told the same: it would count as somebody in the crowd."""
+
+    def other(old: Survivors) -> Survivors:
+        return Survivors((int.from_bytes(old.uploaded, "little") | 1 << bit).to_bytes(2, "little"))
+
+    trial, _ = attacked(telling(to, other))
+    assert set(trial.refusals()) == set(to)
+    for name, why in trial.refusals().items():
+        assert why.startswith("Survivors.uploaded: expected one bit for each of 9 members")
+        assert (trial.messages("Tags", name), trial.messages("Unmask", name)) == ([], [])
 
 
 def test_who_is_not_among_the_survivors_itself_refuses() -> None:
@@ -176,12 +160,31 @@ def test_who_is_not_among_the_survivors_itself_refuses() -> None:
 
 
 def test_fewer_survivors_than_agreed_are_told_to_their_face() -> None:
-    trial, _ = attacked(change("Survivors", None, TWO, survivors=6), quorum=7)
-    assert (
-        "6 survivors and 7 neighbours with valid shares among them: at least 7 and 5"
-        in trial.refusals()[TWO]
-    )
+    trial, _ = attacked(telling([TWO], without(THREE, PARTIES[7])), quorum=7)
+    says = "6 survivors and 5 neighbours with valid shares among them: at least 7 and 5"
+    assert says in trial.refusals()[TWO]
     assert trial.messages("Unmask", TWO) == []
+
+
+def test_more_survivors_than_have_joined_are_refused_by_all() -> None:
+    """Also by those who are no neighbours of the one that never came."""
+    charter = charter_of(SecureSumVariant(survey=SURVEY), 60)
+    holdings = holdings_of(charter, answers(SURVEY, 60))
+    names = charter.roster.parties
+    rewrite = telling(names, lambda old: surviving([True] * 60))
+    trial = rehearsed(
+        charter,
+        holdings,
+        fate=vanishing({names[7]: "Join"}),
+        exchange=rewriting(charter.codec, rewrite),
+    )
+    whys = list(trial.refusals().values())
+    assert len(whys) == 59
+    beside = [why for why in whys if "include a neighbour that has not dealt" in why]
+    others = [why for why in whys if "60 survivors of 59 who joined" in why]
+    assert (len(beside), len(others)) == (SPARSE.degree(60).neighbours, 59 - len(beside))
+    assert others
+    assert trial.messages("Unmask") == []
 
 
 def test_survivors_that_have_dealt_nothing_are_refused() -> None:

@@ -59,7 +59,7 @@ test_secure_sum = contract(
     SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE
 )
 test_secure_sum_in_cohorts = contract(
-    SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE, parties=2
+    SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE, parties=3
 )
 test_secure_sum_for_everyone = contract(
     SecureSumVariant(survey=SURVEY, everyone=True), RECORDS, executors=EXECUTORS, parties=4
@@ -175,6 +175,8 @@ def test_pairs_take_two_attributes() -> None:
 def test_a_sum_of_one_is_no_secret() -> None:
     for sums in (SPARSE, LITERAL):
         with pytest.raises(ValueError, match="a sum over one party shows its values"):
+            sums.degree(1)
+        with pytest.raises(ValueError, match="1 parties: expected at least 3, for a crowd of 2"):
             SecureSumVariant(survey=SURVEY, sums=sums).kinds(1)
     with pytest.raises(ValueError, match="no threshold withstands both"):
         SecureSumVariant(survey=SURVEY, sums=SecureSum(dropped=0.5)).kinds(10)

@@ -187,7 +187,7 @@ def with_decoys(charter: Charter, entries: Sequence[Entry], kind: type[Message])
                 told: Callable[[Any], dict[str, Any]] = {
                     Graph: lambda m: {"there": 1 - m.there, "mask_keys": m.mask_keys ^ 1},
                     Dealt: lambda m: {"dealt": 1 - m.dealt},
-                    Survivors: lambda m: {"parts": m.parts * 0},
+                    Survivors: lambda m: {"uploaded": bytes(len(m.uploaded))},
                     Closed: lambda m: dict.fromkeys(
                         ("awaited", "counted"), charter.roster.bitmap(PARTIES[:7])
                     ),

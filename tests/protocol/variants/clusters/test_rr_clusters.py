@@ -83,7 +83,7 @@ test_by_exact_counts_as_printed = contract(
 )
 test_by_randomized_pairs = contract(variant_of("pair-rr"), RECORDS, executors=EXECUTORS, parties=4)
 test_by_randomized_pairs_as_printed = contract(
-    variant_of("pair-rr", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=2
+    variant_of("pair-rr", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=3
 )
 
 
