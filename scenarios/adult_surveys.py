@@ -253,28 +253,9 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
 
 
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
-NEGOTIATED = (
-    "tv",
-    "td",
-    "dependence",
-    "profile",
-    "corrupt",
-    "dropped",
-    "crowd",
-    "security",
-    "measure",
-)
-SUMMED = (
-    "counted",
-    "p",
-    "profile",
-    "everyone",
-    "corrupt",
-    "dropped",
-    "crowd",
-    "security",
-    "parties",
-)
+OF_SUMS = ("profile", "corrupt", "dropped", "crowd", "security")
+NEGOTIATED = ("tv", "td", "dependence", *OF_SUMS, "measure")
+SUMMED = ("counted", "p", "everyone", *OF_SUMS, "parties")
 
 SCENARIOS = (
     _reports(

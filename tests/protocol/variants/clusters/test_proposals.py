@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import debiased_dependences, raw_dependences
 from protocol.estimators.joint import JointEstimate
+from protocol.messages import Envelope, Message, PartyId
+from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.clusters.negotiation import Dependence
+from protocol.variants.clusters.rr_clusters import Proposal, RRClusters
+from protocol.variants.reports.reports import Ask
 from protocol.variants.sums.tallies import all_pairs
-from tests.protocol.sessions import answers
-from tests.protocol.sharing.test_sums_attacks import change
+from tests.protocol.sessions import answers, charter_of
+from tests.protocol.sharing.test_sums import LITERAL, SPARSE
+from tests.protocol.sharing.test_sums_attacks import WARY, Rewrite, change
 from tests.protocol.variants.clusters.test_rr_clusters import (
     ONE,
     SURE,
+    THREE,
     THREEFOLD,
     TWO,
     WAYS,
@@ -116,3 +124,93 @@ def test_a_pilot_that_was_not_agreed_to_is_refused(fields: dict[str, Any]) -> No
     trial = session(variant_of("rr"), rewrite=change("Pilot", None, TWO, **fields))
     assert "other randomizers than agreed" in trial.refusals()[TWO]
     assert trial.messages("PilotReport", TWO) == []
+
+
+FITTING = tuple(PartyId(f"party-{i}") for i in (1, 4, 5, 8))
+"""Of eight, those whose reports are in the other tables too."""
+FOUR = FITTING[1]
+
+
+def others() -> NDArray[np.uint32]:
+    """Tables of as many reports in which b follows from c, not from a."""
+    codes = dependent(8).codes.copy()
+    codes[:, 1] = 2 * codes[:, 2]
+    records = Records(THREEFOLD, codes)
+    tables = [records.counts(pair).reshape(-1) for pair in all_pairs(THREEFOLD)]
+    return np.concatenate(tables).astype(np.uint32)
+
+
+def proposing(variant: RRClusters, to: Collection[PartyId]) -> Rewrite:
+    """An aggregator that proposes other clusters to some, by tables from which they follow."""
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if item.recipient not in to:
+            return None
+        if isinstance(message, Proposal):
+            totals = others()
+            clusters = variant.negotiation.from_totals(totals).clusters
+            assert clusters == (("a",), ("b", "c"))
+            return Proposal(clusters, message.respondents, totals)
+        if isinstance(message, Ask):
+            blocks = matched_blocks(THREEFOLD, (("a",), ("b", "c")), p=SURE)
+            return Ask(message.survey, blocks)
+        return None
+
+    return rewrite
+
+
+@pytest.mark.parametrize("sums", [WARY, SPARSE, LITERAL], ids=["tolerant", "strict", "literal"])
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_who_alone_is_shown_other_tables_does_not_report(way: Dependence, sums: SecureSum) -> None:
+    """Whatever follows from them, and though its own report is in them."""
+    variant = variant_of(way, p=SURE, sums=sums)
+    trial = session(variant, rewrite=proposing(variant, [FOUR]))
+    why = trial.refusals()[FOUR]
+    assert why.startswith("Tagged.tags: ")
+    assert [m.why for m in trial.messages("Declined", FOUR)] == ["message"]
+    assert trial.messages("Report", FOUR) == []
+    if sums is WARY:
+        # The others take it for one of the two that may be corrupt.
+        assert set(trial.refusals()) == {FOUR}
+        assert result_of(trial).counts.sum() == 7
+    else:
+        assert trial.messages("Report") == []
+
+
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_two_camps_with_two_proposals_report_nothing(way: Dependence) -> None:
+    variant = variant_of(way, p=SURE, sums=WARY)
+    names = charter_of(variant, 8).roster.parties
+    trial = session(variant, rewrite=proposing(variant, FITTING))
+    assert set(trial.refusals()) == set(names)
+    assert trial.messages("Report") == []
+    assert trial.failure is not None
+
+
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_whoever_hears_one_proposal_reports(way: Dependence) -> None:
+    """Nobody else is hurt by those who vanish, as many as may."""
+    gone = {TWO: "PilotReport", THREE: "Tags"}
+    trial = session(variant_of(way, p=SURE), gone=gone)
+    assert trial.refusals() == {}
+    assert result_of(trial).learned == 7
+    assert result_of(trial).counts.sum() == 6
+
+
+def test_who_reports_for_others_than_it_said_is_left_out() -> None:
+    """For how many each speaks everybody has been told, and totals are held against it."""
+    variant = variant_of("rr", p=SURE, max_records=2)
+    twice = change("PilotReport", TWO, codes=lambda old: np.vstack([old, old]))
+    trial = session(variant, rewrite=twice)
+    assert trial.names(result_of(trial).accused) == [TWO]
+    assert result_of(trial).learned == 7
+    assert trial.refusals() == {}
+
+
+@pytest.mark.parametrize(
+    ("respondents", "says"), [(0, "respondents, expected at least 1"), (9, "at most 8")]
+)
+def test_tables_of_more_than_joined_are_refused(respondents: int, says: str) -> None:
+    by = change("Proposal", None, ONE, respondents=respondents)
+    trial = session(variant_of("rr", p=SURE, sums=WARY), rewrite=by)
+    assert says in trial.refusals()[ONE]
