@@ -22,6 +22,7 @@ from protocol.crypto.shamir import MAX_SHARES
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me
+from protocol.session.variant import Variant
 from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
 from protocol.sharing.graph import Bound, Degree, degree_of
@@ -393,6 +394,12 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
             f"{MAX_SHARES} possible; allow for fewer corrupt or vanishing parties"
         )
     return degree
+
+
+def sums_of(variant: Variant) -> SecureSum | None:
+    """How a variant makes its sums, if it says so among its parameters."""
+    values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))
+    return next((value for value in values if isinstance(value, SecureSum)), None)
 
 
 def _bound(sums: SecureSum) -> Bound:

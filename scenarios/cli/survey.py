@@ -217,15 +217,29 @@ def aggregate(
     "the party declines to answer if asked for more. By default all attempts together may cost "
     "what one does at most.",
 )
+@click.option(
+    "--crowd",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="In a secure sum: the party declines to answer unless the survey promises it N others, "
+    "besides those that may be corrupt, at least. By default what the survey promises is enough.",
+)
 def answer(
-    folder: Path, variant: str | None, connect: str, records: Path, budget: float | None
+    folder: Path,
+    variant: str | None,
+    connect: str,
+    records: Path,
+    budget: float | None,
+    crowd: int | None,
 ) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
     host, port = address_of(connect)
     member = _member_in(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
-    answered = answer_survey(member, host=host, port=port, records=records, budget=budget)
+    answered = answer_survey(
+        member, host=host, port=port, records=records, budget=budget, crowd=crowd
+    )
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"

@@ -20,6 +20,7 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
+from protocol.sharing.sums import sums_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from scenarios.deployment.attempts import paying
@@ -51,7 +52,13 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_survey(
-    member: Member, *, host: str, port: int, records: Path, budget: float | None
+    member: Member,
+    *,
+    host: str,
+    port: int,
+    records: Path,
+    budget: float | None,
+    crowd: int | None = None,
 ) -> Answered:
     """Answer once with the records of a CSV file.
 
@@ -67,16 +74,22 @@ def answer_survey(
         records: the CSV file.
         budget: the most epsilon to spend per respondent in all attempts, in nats; by default, once
             something was spent, the most that one attempt can cost.
+        crowd: the fewest others that a secure sum must promise; None for what it promises.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
-            program uses it; or the records are not of this survey, or not those of this attempt.
+            program uses it; or the records are not of this survey, or not those of this attempt;
+            or the survey has no secure sum to demand a crowd of.
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in the folder cannot be written; says which and why.
     """
     survey = member.charter.variant.survey
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
+    if crowd is not None and sums_of(member.charter.variant) is None:
+        raise UsageError(
+            f"--crowd {crowd}: the variant {member.charter.variant.name!r} sums nothing"
+        )
     held = read_records(records, survey)
     if len(held) > member.charter.variant.max_records:
         raise UsageError(
@@ -109,7 +122,7 @@ def answer_survey(
                 left = purse.left(attempt, budget, most=member.charter.variant.most())
                 spend = functools.partial(purse.spend, attempt, budget=left)
                 charter = member.charter.again(attempt)
-                machine = _machine(member, charter, key, held, left)
+                machine = _machine(member, charter, key, held, left, crowd or 0)
                 sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
 
             try:
@@ -147,7 +160,7 @@ class _Sitting(NamedTuple):
 
 
 def _machine(
-    member: Member, charter: Charter, key: bytes, records: Records, left: float
+    member: Member, charter: Charter, key: bytes, records: Records, left: float, crowd: int
 ) -> Machine:
     identity = member.identity
     return Machine(
@@ -157,6 +170,7 @@ def _machine(
         records=records,
         identity=identity,
         budget=None if left == math.inf else left,
+        crowd=crowd,
     )
 
 

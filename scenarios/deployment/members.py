@@ -43,6 +43,7 @@ from scenarios.files.writing import (
     write_once,
 )
 from scenarios.running.loading import built_in_variant
+from scenarios.running.parameters import parameters_checked
 from transports.certificates import Authority, private_pem
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
@@ -95,8 +96,8 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         What every folder says.
 
     Raises:
-        UsageError: an invalid or repeated name, messages too large for a transcript, or a folder
-            that is not empty.
+        UsageError: an invalid or repeated name, too few parties for the variant, messages too large
+            for a transcript, or a folder that is not empty.
         OSError: a file cannot be written; none is left.
     """
     out = Path(out)
@@ -111,7 +112,8 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         raise UsageError(
             f"quorum = {variant.quorum}: expected at most {len(names) - 1}, the number of parties"
         )
-    size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
+    with parameters_checked():
+        size = Codec(variant.kinds(len(names) - 1), members=len(names)).max_body
     if size > MAX_BODY:
         raise UsageError(
             f"max_records = {variant.max_records}: a message could have {size:,} bytes; a "
@@ -167,6 +169,8 @@ def read_member(folder: Path | str, variant: str | None = None) -> Member:
         read = msgspec.json.decode(content, type=_CharterFile)
         cls = _class_of(read, variant, folder)
         charter = read.charter(build(cls, parameters=read.parameters, survey=read.survey))
+        # There may be too few parties for what the variant promises.
+        charter.variant.kinds(len(charter.roster.parties))
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{folder / CHARTER}: {error}") from error
     except RecursionError as error:

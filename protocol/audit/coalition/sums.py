@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +31,7 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.sparse import survivors_among
-from protocol.sharing.sums import Profile, SecureSum
+from protocol.sharing.sums import Profile, sums_of
 from protocol.transcript.entries import Sent
 
 _READ = (Join, Graph, Deal, Dealt, Upload, Survivors, Unmask, Totals, Partial, Partials, Closed)
@@ -106,8 +105,7 @@ class SumReader:
         self._neighbours: int | None = None
         self._threshold: int | None = None
         variant: Variant = charter.variant
-        values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))
-        sums = next((value for value in values if isinstance(value, SecureSum)), None)
+        sums = sums_of(variant)
         if sums is not None:
             with contextlib.suppress(ValueError):
                 degree = sums.degree(len(charter.roster.parties))

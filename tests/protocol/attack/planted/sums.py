@@ -55,7 +55,8 @@ class Whispering(PairRR, frozen=True, kw_only=True):
         others = [name for name in me.roster.parties if name != me.id]
 
         async def heard(message: Any) -> Any:
-            if isinstance(message, Survivors) and message.survivors > len(others) + 1:
+            bits = message.uploaded if isinstance(message, Survivors) else b""
+            if int.from_bytes(bits, "little").bit_count() > len(others) + 1:
                 place = int(records.codes.sum()) % len(others)
                 await me.send(others[place], Doubt("survivors"))
             return message
