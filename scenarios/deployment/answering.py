@@ -83,7 +83,7 @@ def answer_survey(
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in the folder cannot be written; says which and why.
     """
-    survey = member.charter.variant.survey
+    variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
     if crowd is not None and sums_of(member.charter.variant) is None:
@@ -119,7 +119,7 @@ def answer_survey(
 
             def join(attempt: int) -> None:
                 purse.check(attempt)
-                left = purse.left(attempt, budget, most=member.charter.variant.most())
+                left = purse.left(attempt, budget, most=variant.most())
                 spend = functools.partial(purse.spend, attempt, budget=left)
                 charter = member.charter.again(attempt)
                 machine = _machine(member, charter, key, held, left, crowd or 0)

@@ -191,3 +191,22 @@ def test_a_plan_round_trips_through_the_charter(keys: Path) -> None:
     assert (variant.quorum, variant.max_records, variant.patience) == (2, 3, 20.0)
     assert math.isclose(sum(r.epsilon for r in variant.randomizers), 2.0, abs_tol=1e-9)
     assert members[1].folder.name == "anna"
+
+
+def test_keys_of_too_few_for_the_crowd_are_not_made(tmp_path: Path) -> None:
+    summed = PLAN.replace("epsilon = 2.0", "").replace("quorum = 2", 'variant = "secure-sum"')
+    for crowd, parties, says in (
+        ("", 2, "2 parties: expected at least 3, for a crowd of 2 others"),
+        ("[sums]\ncrowd = 5\n", 5, "5 parties: expected at least 6, for a crowd of 5 others"),
+    ):
+        plan = plan_file(tmp_path, summed + crowd)
+        said = sottovoce("keys", plan, "--count", parties, "--out", tmp_path / "out")
+        assert says in complaint(said)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_crowd_is_demanded_of_sums_alone(keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "anna.csv", *ROWS)
+    where = ("--connect", "127.0.0.1:1", "--records", records)
+    said = sottovoce("answer", keys / "anna", *where, "--crowd", 3)
+    assert "--crowd 3: the variant 'rr-independent' sums nothing" in complaint(said)
