@@ -86,15 +86,12 @@ def answer_survey(
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    if crowd is not None and sums_of(member.charter.variant) is None:
+    if crowd is not None and sums_of(variant) is None:
+        raise UsageError(f"--crowd {crowd}: the variant {variant.name!r} sums nothing")
+    held = read_records(records, variant.survey)
+    if len(held) > variant.max_records:
         raise UsageError(
-            f"--crowd {crowd}: the variant {member.charter.variant.name!r} sums nothing"
-        )
-    held = read_records(records, survey)
-    if len(held) > member.charter.variant.max_records:
-        raise UsageError(
-            f"{records}: {len(held)} records, at most {member.charter.variant.max_records} allowed "
-            "by the survey"
+            f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
         )
     key = answering_key(own_secret(member.folder), held)
     tls = tls_context(member.folder, client_context)

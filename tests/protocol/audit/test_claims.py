@@ -162,7 +162,6 @@ def test_a_record_without_signatures_does_not_look_as_if_it_kept_a_promise() -> 
     for variant in (
         RRBA(survey=BITS, k=2, p=P, block=4),
         RRIndependent.with_keep(BITS, P),
-        RRClusters(survey=BITS, p=P, tv=4, td=0.1, dependence="rr"),
     ):
         claim = Claim("somebody", "something", 0.5)
         run = recorded(variant, 8, parties=8)

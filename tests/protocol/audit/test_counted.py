@@ -73,7 +73,9 @@ def test_who_was_heard_of_dependences_alone_is_not_counted(dependence: str) -> N
     variant = RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence=dependence)
     found = completeness(run(variant, fate_of(Fate(Verdict.DROP), "party-3", "Report")))
     assert [(c.kind, c.awaited, c.counted) for c in found.closings] == [
+        ("Join", PARTIES, PARTIES),
         ("PilotReport", PARTIES, PARTIES),
+        ("Tags", PARTIES, PARTIES),
         ("Report", PARTIES, PARTIES - 1),
     ]
     assert found.counted == PARTIES - 1
