@@ -26,6 +26,7 @@ from protocol.transcript.entries import Header
 from protocol.variants.reports.oracle import Tallied
 from scenarios import EXECUTORS, Outcome
 from scenarios.cli import COMMANDS, main
+from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.report import sql
 from scenarios.report.sql import LOADED_BYTES
@@ -33,6 +34,8 @@ from scenarios.running.loading import find_scenario, find_variant
 from scenarios.running.scenario import Context
 from tests.scenarios.command import command_of
 from transports.base import Limits
+from transports.lasting.hub import KEPT_BYTES
+from transports.lasting.link import LATE, PATIENCE, SOON
 
 ROOT = Path(__file__).parents[1]
 PAGES = tuple(
@@ -258,10 +261,12 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:10] == [
+    assert stated[:12] == [
         limits.handshake,
         limits.frame,
         limits.idle,
+        SILENCE,
+        KEPT_BYTES >> 20,
         limits.goodbye,
         limits.stall,
         limits.envelopes,
@@ -270,6 +275,12 @@ def test_the_limits_are_the_defaults() -> None:
         int(limits.unproven),
         limits.silent,
     ]
+    real = {row[0]: row[1] for row in rows}
+    [alive] = [name for name in real if f"every {limits.alive:g} s" in name]
+    assert alive
+    [waiting] = [text for text in real.values() if "--waiting" in text]
+    bounds = [float(number) for number in re.findall(r"([\d.]+) s", waiting)]
+    assert bounds == [PATIENCE, SOON, LATE]
 
 
 def test_the_caps_on_files_are_those_of_the_code() -> None:

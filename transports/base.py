@@ -20,6 +20,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         handshake: from connecting to being welcome.
         frame: from the first byte of a frame to its last.
         idle: the longest silence of a connection between frames.
+        alive: after how much silence of its own an end of a lasting link says that it is there.
         stall: how long a member may leave its mail unread while others wait for room, or may take
             to read one write.
         goodbye: how long a party that has ended waits until the switch has read all it said.
@@ -34,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     handshake: float = 30.0
     frame: float = 30.0
     idle: float = 600.0
+    alive: float = 20.0
     stall: float = 30.0
     goodbye: float = 60.0
     mailbox: int = 256

@@ -18,6 +18,10 @@ from transports.tls import check_peer
 T = TypeVar("T")
 
 
+class TurnedAwayError(ConnectionError):
+    """The two ends do not accept each other: another try would not help."""
+
+
 async def dial(
     host: str,
     port: int,
@@ -36,8 +40,8 @@ async def dial(
         The connection, which is the caller's to close, and what ``enter`` returned.
 
     Raises:
-        ConnectionError: nobody answers, the connection breaks, or the hub (or this side) refuses
-            it; it says why in one line.
+        TurnedAwayError: the hub, or this side, refuses it; says why in one line.
+        ConnectionError: nobody answers, or the connection breaks; says why in one line.
     """
     wire: trio.abc.Stream | None = None
     try:
@@ -60,7 +64,11 @@ async def dial(
     ) as error:
         if wire is not None:
             await trio.aclose_forcefully(wire)
-        raise ConnectionError(_why_refused(error)) from error
+        refused = isinstance(error, RemoteProtocolError) or isinstance(
+            error.__cause__, ssl.SSLCertVerificationError
+        )
+        kind = TurnedAwayError if refused else ConnectionError
+        raise kind(_why_refused(error)) from error
     except BaseException:
         if wire is not None:
             await trio.aclose_forcefully(wire)

@@ -11,7 +11,6 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.exchange import Delivery, Exchange
 from transports.base import Limits
-from transports.lasting.commits import Commits
 from transports.mailbox import Mailbox
 
 
@@ -23,18 +22,11 @@ class Switch:
     Args:
         exchange: the rules, the record and the fates.
         limits: what members may do to each other.
-        commits: of the record, if what is relayed must wait until it is durable.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        limits: Limits | None = None,
-        commits: Commits | None = None,
-    ) -> None:
+    def __init__(self, exchange: Exchange, limits: Limits | None = None) -> None:
         self.exchange = exchange
         self.limits = limits or Limits()
-        self.commits = commits
         self._ports: dict[PartyId, Mailbox[Delivery]] = {}
         self._expected: dict[PartyId, Mailbox[Delivery]] = {}
         self._start = trio.current_time()
@@ -73,12 +65,20 @@ class Switch:
             early.close()
         if port is not None:
             port.close()
-            if not self._ports and self._empty is not None:
-                self._empty.set()
+            self._tell_emptied()
         now = self.now
         for notice in self.exchange.leave(member, reason, now=now):
             self._dispatch(notice, now)
         self._came(member)
+
+    def lose(self, member: PartyId) -> None:
+        """A member has lost its connection and may come back; its mail waits for it."""
+        self._expected[member] = self._ports.pop(member)
+        self._tell_emptied()
+
+    def rejoin(self, member: PartyId) -> None:
+        """A member that was lost is back."""
+        self._ports[member] = self._expected.pop(member)
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         """Wait until all are connected; who has not come by then is gone."""
@@ -201,6 +201,10 @@ class Switch:
         self._missing.discard(member)
         if not self._missing:
             self._all_here.set()
+
+    def _tell_emptied(self) -> None:
+        if not self._ports and self._empty is not None:
+            self._empty.set()
 
     def _deliver_due(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:

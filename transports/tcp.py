@@ -9,6 +9,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, LINK_CLOSED, PartyId
@@ -54,20 +55,7 @@ async def connect_tcp(
     limits = limits or Limits()
 
     async def enter(connection: Connection) -> None:
-        hello = handshake.Hello(
-            handshake.VERSION, charter.survey_id, identity.name, os.urandom(handshake.NONCE_BYTES)
-        )
-        await say(connection, hello)
-        challenge = handshake.decode(handshake.Challenge, await connection.receive())
-        handshake.check_challenge(charter.roster, hello, challenge)
-        if join is not None:
-            join(challenge.attempt)
-        elif challenge.attempt != charter.attempt:
-            said = f"{challenge.attempt}, expected {charter.attempt}"
-            raise RemoteProtocolError(said, field="attempt")
-        await say(connection, handshake.prove(identity, hello, challenge))
-        handshake.decode(handshake.Welcome, await connection.receive())
-        connection.raise_cap(charter.codec.max_envelope)
+        await introduce(connection, charter, identity, join=join)
 
     connection, _ = await dial(host, port, enter, tls=tls, limits=limits)
     link = TcpLink(connection, identity.name, limits)
@@ -77,11 +65,49 @@ async def connect_tcp(
         await link.aclose()
 
 
+async def introduce(
+    connection: Connection,
+    charter: Charter,
+    identity: Identity,
+    *,
+    version: str = handshake.VERSION,
+    join: Callable[[int], object] | None = None,
+) -> None:
+    """A party's part of the handshake, until it is welcome.
+
+    Args:
+        version: of the handshake.
+        join: as ``connect_tcp`` has it.
+
+    Raises:
+        RemoteProtocolError: either side refuses the other.
+        trio.BrokenResourceError, trio.EndOfChannel: the connection ended.
+    """
+    nonce = os.urandom(handshake.NONCE_BYTES)
+    hello = handshake.Hello(version, charter.survey_id, identity.name, nonce)
+    await say(connection, hello)
+    challenge = handshake.decode(handshake.Challenge, await connection.receive())
+    handshake.check_challenge(charter.roster, hello, challenge)
+    if join is not None:
+        join(challenge.attempt)
+    elif challenge.attempt != charter.attempt:
+        said = f"{challenge.attempt}, expected {charter.attempt}"
+        raise RemoteProtocolError(said, field="attempt")
+    await say(connection, handshake.prove(identity, hello, challenge))
+    handshake.decode(handshake.Welcome, await connection.receive())
+    connection.raise_cap(charter.codec.max_envelope)
+
+
 class TcpHub(ListeningHub):
     """The aggregator's side: a switch that parties reach over TCP or TLS.
 
     Use it in ``async with open_tcp(switch, identity) as (hub, port)``.
+
+    Attributes:
+        version: of the handshake.
     """
+
+    version: ClassVar[str] = handshake.VERSION
 
     def __init__(
         self, switch: Switch, identity: Identity, *, tls: ssl.SSLContext | None = None
@@ -93,7 +119,7 @@ class TcpHub(ListeningHub):
         charter = self._switch.exchange.charter
         roster = charter.roster
         hello = handshake.decode(handshake.Hello, await connection.receive())
-        handshake.check_hello(hello, charter.survey_id)
+        handshake.check_hello(hello, charter.survey_id, self.version)
         if hello.party not in roster or hello.party == AGGREGATOR:
             raise RemoteProtocolError(f"{hello.party!r:.80} is not on the roster", field="party")
         if secured is not None:
@@ -103,7 +129,11 @@ class TcpHub(ListeningHub):
         await connection.send([handshake.encode(challenge)])
         proof = handshake.decode(handshake.Proof, await connection.receive())
         handshake.check_proof(roster, hello, charter.attempt, nonce, proof)
-        return _Party(self._switch, hello.party)
+        return self._caller(hello.party)
+
+    def _caller(self, party: PartyId) -> Caller:
+        """The hub's end of a connection of this party, which has proved who it is."""
+        return _Party(self._switch, party)
 
 
 class _Party(Caller):
@@ -165,8 +195,6 @@ class _Party(Caller):
 
             # Said to be delivered before it is written: an answer must not come before its cause.
             self._switch.taken(port.take_until(enough))
-            if self._switch.commits is not None:
-                await self._switch.commits.caught_up()
             await connection.send(payloads)
 
 

@@ -159,13 +159,14 @@ class _Pusher:
             await trio.testing.wait_all_tasks_blocked(0.05)
 
 
-async def check_transport(open_hub: OpenHub) -> None:
+async def check_transport(open_hub: OpenHub, *, lasting: bool = False) -> None:
     """Check a transport against the contract. It takes some seconds.
 
     Args:
         open_hub: given a switch, opens a hub whose ``connect`` gives any member of the switch's
             charter its link; for transports that authenticate, ``identity_of`` has the keys. The
             block around the hub runs the switch. It is called once per check.
+        lasting: whether a member's second connection takes the place of its first.
 
     Raises:
         AssertionError: the first rule that is broken, in a sentence.
@@ -183,7 +184,8 @@ async def check_transport(open_hub: OpenHub) -> None:
         _check_stall,
         _check_cut,
         _check_refusals,
-        _check_connecting,
+        _check_taking_over if lasting else _check_connecting,
+        _check_leaving,
     ):
         with trio.move_on_after(HANGS) as scope:
             await check(open_hub)
@@ -502,9 +504,27 @@ async def _check_refusals(open_hub: OpenHub) -> None:
 
 async def _check_connecting(open_hub: OpenHub) -> None:
     post = Post(None)
-    async with open_hub(post.switch) as hub:
+    async with open_hub(post.switch) as hub, hub.connect(_A):
+        await _refused(hub, "a second connection of a member")
+
+
+async def _check_taking_over(open_hub: OpenHub) -> None:
+    post = Post(None)
+    parcels = post.parcels(_B, _A, range(2))
+    async with open_hub(post.switch) as hub, hub.connect(_B) as b, hub.connect(_A) as old:
+        await b.send(parcels[0])
+        await old.receive()
+        async with hub.connect(_A) as new:
+            await _ended(old)
+            await b.send(parcels[1])
+            received = await _receive(new, 2)
+    _require(received == parcels, "a member's second connection did not get all that was sent")
+
+
+async def _check_leaving(open_hub: OpenHub) -> None:
+    async with open_hub(Post(None).switch) as hub:
         async with hub.connect(_A):
-            await _refused(hub, "a second connection of a member")
+            pass
         await _refused(hub, "a connection of a member that has left")
 
 

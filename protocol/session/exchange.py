@@ -102,6 +102,14 @@ class Exchange:
         """Who has left, and why: a live view."""
         return self._left
 
+    def accepted(self, member: PartyId) -> int:
+        """How many envelopes of a member have been accepted: the number of its next."""
+        return self._next.get(member, 0)
+
+    def has_ended(self, member: PartyId) -> bool:
+        """Whether a member has said its last words: its head, or that it declines."""
+        return member in self._headed or member in self._declined
+
     def attach(self, member: PartyId) -> None:
         """A member is connected.
 

@@ -36,6 +36,7 @@ from scenarios.report.announced import described
 from scenarios.running.budget import reading
 from scenarios.running.outcomes import Outcome
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
+from transports.lasting.link import PATIENCE
 
 _folder = click.argument("folder", type=FOLDER)
 _variant = click.option(
@@ -224,6 +225,13 @@ def aggregate(
     help="In a secure sum: the party declines to answer unless the survey promises it N others, "
     "besides those that may be corrupt, at least. By default what the survey promises is enough.",
 )
+@click.option(
+    "--waiting",
+    type=Amount(min=0),
+    default=PATIENCE,
+    show_default=True,
+    help="Seconds to try to reach the aggregator, at first and whenever the connection is lost.",
+)
 def answer(
     folder: Path,
     variant: str | None,
@@ -231,14 +239,24 @@ def answer(
     records: Path,
     budget: float | None,
     crowd: int | None,
+    waiting: float,
 ) -> int:
-    """Answer, as the party whose keys are in FOLDER, with the records of a CSV file."""
+    """Answer, as the party whose keys are in FOLDER, with the records of a CSV file.
+
+    It is done once the aggregator has said that the whole answer is on its disk.
+    """
     host, port = address_of(connect)
     member = _member_in(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
     answered = answer_survey(
-        member, host=host, port=port, records=records, budget=budget, crowd=crowd
+        member,
+        host=host,
+        port=port,
+        records=records,
+        budget=budget,
+        crowd=crowd,
+        waiting=waiting,
     )
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:

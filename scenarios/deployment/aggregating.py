@@ -29,9 +29,9 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import allow_connections, program
 from transports.base import Limits
 from transports.lasting.commits import Commits
+from transports.lasting.hub import open_lasting
 from transports.recording import recording
 from transports.switch import Switch
-from transports.tcp import open_tcp
 from transports.tls import server_context
 
 
@@ -73,9 +73,8 @@ def aggregate_survey(
     check_aggregator(member)
     allow_connections(len(member.charter.roster))
     tls = tls_context(member.folder, server_context)
-    # A party that is early is silent until the others have come or answered.
-    silence = joining + (member.charter.variant.patience or SILENCE)
-    limits = Limits(idle=max(Limits().idle, silence))
+    # Who is waited for so long may be away for so long.
+    grace = min(joining, member.charter.variant.patience or joining)
     started = time.perf_counter()
 
     async def held(
@@ -88,8 +87,15 @@ def aggregate_survey(
         exchange = Exchange(charter, recorder=recorder)
         commits = Commits(recorder, record.sync)
         async with recording(recorder, commits):
-            switch = Switch(exchange, limits, commits)
-            opened = open_tcp(switch, member.identity, host=host, port=port, tls=tls)
+            opened = open_lasting(
+                Switch(exchange, Limits(idle=SILENCE)),
+                member.identity,
+                host=host,
+                port=port,
+                tls=tls,
+                commits=commits,
+                grace=grace,
+            )
             async with opened as (hub, bound):
                 # Nobody is heard before both are on disk.
                 counter.begin()
@@ -101,11 +107,13 @@ def aggregate_survey(
                     machine = await run_aggregator(
                         charter, link, streams=streams, identity=member.identity
                     )
+                lost = hub.give_up()
                 with trio.move_on_after(LINGER):
                     await hub.emptied()
             result = outcome_of(machine)
         record.finish(recorder.checkpoint)
-        gone = {name: why for name, why in machine.departed.items() if why != LINK_CLOSED}
+        departed = {**lost, **machine.departed}
+        gone = {name: why for name, why in departed.items() if why != LINK_CLOSED}
         return Outcome(
             charter=charter,
             result=result,

@@ -16,7 +16,7 @@ import trio
 from parties.actor import Channel, run_machine
 from protocol.crypto.randomness import Streams, expand
 from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, ROLE_STREAM
+from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
@@ -28,18 +28,24 @@ from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
 from scenarios.errors import UsageError
 from transports.base import Limits
-from transports.tcp import connect_tcp
+from transports.lasting.link import PATIENCE, connect_lasting
 from transports.tls import client_context
 
-SILENCE = 86_400.0
-"""How long a party waits for the aggregator's next message, in seconds."""
+SILENCE = 60.0
+"""After so many seconds without a sign of life a connection is taken to be lost."""
+
+NOT_ACKNOWLEDGED = (
+    "not acknowledged: run the same command again; in the same attempt you will say the same, "
+    "it costs nothing"
+)
+"""How a party ends that does not know whether all that it said is on the aggregator's disk."""
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """How a party's answer went.
 
     Args:
-        ending: how its role ended; ``"done"`` if all went well.
+        ending: how its role ended; ``"done"`` if all went well and is acknowledged.
         attempt: at the survey.
         spent: the epsilon spent per respondent in this attempt.
         before: that spent in earlier ones.
@@ -59,8 +65,12 @@ def answer_survey(
     records: Path,
     budget: float | None,
     crowd: int | None = None,
+    waiting: float = PATIENCE,
 ) -> Answered:
     """Answer once with the records of a CSV file.
+
+    It ends well once the aggregator has acknowledged that all it said is on disk. A connection that
+    is lost is made again; nothing is said twice, and nothing else than before.
 
     A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than
@@ -75,6 +85,8 @@ def answer_survey(
         budget: the most epsilon to spend per respondent in all attempts, in nats; by default, once
             something was spent, the most that one attempt can cost.
         crowd: the fewest others that a secure sum must promise; None for what it promises.
+        waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
+            seconds.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
@@ -97,19 +109,21 @@ def answer_survey(
     tls = tls_context(member.folder, client_context)
     sittings: list[_Sitting] = []
 
-    async def answered(join: Callable[[int], object]) -> None:
-        limits = Limits(idle=SILENCE)
-        async with connect_tcp(
+    async def answered(join: Callable[[int], object]) -> bool:
+        connected = connect_lasting(
             host,
             port,
             charter=member.charter,
             identity=member.identity,
             tls=tls,
-            limits=limits,
+            limits=Limits(idle=SILENCE),
+            patience=waiting,
             join=join,
-        ) as link:
+        )
+        async with connected as link:
             [sitting] = sittings
             await run_machine(sitting.machine, sitting.same_again(link))
+            return await link.acknowledged()
 
     try:
         with paying(member.folder) as purse, ExitStack() as kept:
@@ -123,15 +137,16 @@ def answer_survey(
                 sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
 
             try:
-                trio.run(answered, join)
+                acknowledged = trio.run(answered, join)
             finally:
                 # After the link is closed, and always: others must not see whether there was one.
                 for sitting in sittings:
                     sitting.note(sitting.machine.notices)
             [sitting] = sittings
             attempt = sitting.machine.charter.attempt
+            ending = ending_of(sitting.machine)
             return Answered(
-                ending=ending_of(sitting.machine),
+                ending=NOT_ACKNOWLEDGED if ending == DONE and not acknowledged else ending,
                 attempt=attempt,
                 spent=sitting.machine.spent.record,
                 before=purse.before(attempt),

@@ -31,6 +31,9 @@ LISTENING = "listening on "
 LINGER = 60.0
 """How long parties may take to end after the aggregator has, in seconds."""
 
+WAITING = 10.0
+"""How long parties try to reach the aggregator once it is gone, in seconds."""
+
 _POLL = 0.05
 
 
@@ -128,7 +131,7 @@ def rehearse(
 
         def answer(name: str) -> subprocess.Popen[str]:
             file = records / f"{name}.csv"
-            options = ("--connect", where, "--records", file, *own)
+            options = ("--connect", where, "--records", file, "--waiting", WAITING, *own)
             return _start(running, "answer", members / name, *options)
 
         parties = {name: answer(name) for name in held}

@@ -277,8 +277,6 @@ class _Worker(Caller):
 
             ready.take_until(enough)
             if payloads:
-                if self._switch.commits is not None:
-                    await self._switch.commits.caught_up()
                 await connection.send(payloads)
 
     def _write(self, member: _Member, payloads: list[bytes], most: int) -> int:

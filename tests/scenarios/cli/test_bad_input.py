@@ -417,7 +417,9 @@ def test_of_a_charter(tmp_path: Path) -> None:
         ("parameters", {**charter["parameters"], "max_records": 10**30}, "max_records"),
     ):
         (folder / "charter.json").write_text(json.dumps({**charter, field: value}))
-        said = sottovoce("answer", folder, "--connect", "localhost:1", "--records", records)
+        said = sottovoce(
+            "answer", folder, "--waiting", 0, "--connect", "localhost:1", "--records", records
+        )
         assert says in complaint(said)
 
 

@@ -173,6 +173,9 @@ class ScriptedLink:
             raise trio.EndOfChannel
         return [self._says.pop(0)]
 
+    async def acknowledged(self) -> bool:
+        return True
+
 
 AnswerTo: TypeAlias = Callable[..., tuple[Answered, list[Envelope]]]
 
@@ -196,7 +199,7 @@ def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             join(attempt)
             yield link
 
-        monkeypatch.setattr("scenarios.deployment.answering.connect_tcp", connected)
+        monkeypatch.setattr("scenarios.deployment.answering.connect_lasting", connected)
         member = read_member(anna)
         ended = answer_survey(member, host="h", port=1, records=records, budget=budget)
         return ended, link.said

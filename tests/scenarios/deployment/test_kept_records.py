@@ -95,9 +95,10 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def everybody_answers(keys: Path, where: str) -> None:
+    connect = ("--connect", where, "--waiting", 3)
     records = table(keys / "records.csv", *ROWS)
     for answering in [
-        start("answer", keys / name, "--connect", where, "--records", records, "--budget", 100)
+        start("answer", keys / name, *connect, "--records", records, "--budget", 100)
         for name in ("anna", "bert", "carl")
     ]:
         answering.communicate(timeout=60)
@@ -536,7 +537,15 @@ def test_a_full_disk_of_a_party_is_no_lost_connection(keys: Path, tmp_path: Path
         ignore=shutil.ignore_patterns("secret", "attempts", "heard-*", "said-*"),
     )
     before = contents(anna).keys()
-    answer = ("answer", anna, "--records", table(tmp_path / "r.csv", *ROWS), "--connect")
+    answer = (
+        "answer",
+        anna,
+        "--records",
+        table(tmp_path / "r.csv", *ROWS),
+        "--waiting",
+        0,
+        "--connect",
+    )
     with small_files(10):
         said = sottovoce(*answer, "127.0.0.1:1")
     assert complaint(said) == f"{anna / 'secret'}: File too large"

@@ -82,7 +82,14 @@ def test_what_was_announced_is_in_every_charter(tmp_path: Path) -> None:
             tables=(("smokes",), ("age", "smokes")), level=0.9, projection="clip"
         )
     # A party is told before it answers.
-    connect = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS))
+    connect = (
+        "--waiting",
+        0,
+        "--connect",
+        "127.0.0.1:1",
+        "--records",
+        table(tmp_path / "r.csv", *ROWS),
+    )
     told, _ = sottovoce("answer", keys / "anna", *connect).err.splitlines()
     assert told == (
         "announced: 2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
@@ -97,7 +104,14 @@ def test_a_charter_does_not_choose_its_session(tmp_path: Path) -> None:
     path.write_text(json.dumps({**charter, "analysis": None}))
     assert read_member(keys / "anna").charter.session != session
     path.write_text(json.dumps({**charter, "session": session.hex()}))
-    connect = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS))
+    connect = (
+        "--waiting",
+        0,
+        "--connect",
+        "127.0.0.1:1",
+        "--records",
+        table(tmp_path / "r.csv", *ROWS),
+    )
     assert "unknown field `session`" in complaint(sottovoce("answer", keys / "anna", *connect))
 
 
@@ -119,7 +133,14 @@ def test_keys_are_never_overwritten(keys: Path, tmp_path: Path) -> None:
 )
 def test_wrong_records(rows: tuple[str, ...], says: str, keys: Path, tmp_path: Path) -> None:
     before = sorted((keys / "anna").iterdir())
-    connect = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *rows))
+    connect = (
+        "--waiting",
+        0,
+        "--connect",
+        "127.0.0.1:1",
+        "--records",
+        table(tmp_path / "r.csv", *rows),
+    )
     assert says in complaint(sottovoce("answer", keys / "anna", *connect))
     assert sorted((keys / "anna").iterdir()) == before
 
@@ -144,7 +165,7 @@ def test_no_connection(where: str, says: str, keys: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("budget", ["-1", "nan", "much"])
 def test_no_budget(budget: str, keys: Path, tmp_path: Path) -> None:
     records = table(tmp_path / "r.csv", *ROWS)
-    connect = ("--connect", "127.0.0.1:1", "--records", records)
+    connect = ("--waiting", 0, "--connect", "127.0.0.1:1", "--records", records)
     complaint(sottovoce("answer", keys / "carl", *connect, "--budget", budget))
 
 
@@ -159,7 +180,7 @@ def test_the_folder_of_somebody_else(keys: Path, tmp_path: Path) -> None:
     listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "out")
     said = sottovoce("aggregate", keys / "anna", *listen)
     assert "is anna's, not the aggregator's" in complaint(said)
-    connect = ("--connect", "127.0.0.1:1", "--records", records)
+    connect = ("--waiting", 0, "--connect", "127.0.0.1:1", "--records", records)
     said = sottovoce("answer", keys / "aggregator", *connect)
     assert "is the aggregator's; expected a party's folder" in complaint(said)
     assert "no such file" in complaint(sottovoce("answer", tmp_path, *connect))
@@ -177,7 +198,9 @@ def test_a_broken_folder(file: str, lost: bool, keys: Path, tmp_path: Path) -> N
     if not lost:
         (folder / file).write_text("garbage")
     records = table(tmp_path / "r.csv", *ROWS)
-    said = sottovoce("answer", folder, "--connect", "127.0.0.1:1", "--records", records)
+    said = sottovoce(
+        "answer", folder, "--waiting", 0, "--connect", "127.0.0.1:1", "--records", records
+    )
     assert str(folder) in complaint(said)
     assert ("no such file" in said.err) == lost
 

@@ -106,7 +106,7 @@ def test_a_variant_of_ones_own_is_pinned(tmp_path: Path) -> None:
     own = f"{tmp_path / 'quiet.py'}:Quiet"
     assert read_member(keys / "party-1", own).charter.variant.name == "quiet"
 
-    answer = ("answer", keys / "party-1", "--connect", "127.0.0.1:1")
+    answer = ("answer", keys / "party-1", "--waiting", 0, "--connect", "127.0.0.1:1")
     records = ("--records", table(tmp_path / "r.csv", "no,young"))
     assert f"SHA-256 {digest}; expected --variant" in complaint(sottovoce(*answer, *records))
 
@@ -153,7 +153,7 @@ def test_a_built_in_variant_takes_no_file(tmp_path: Path) -> None:
     own_plan(tmp_path)
     keys = tmp_path / "keys"
     sottovoce("keys", plan_file(tmp_path, PLANS["smp"]), "--count", 6, "--out", keys)
-    answer = ("answer", keys / "party-1", "--connect", "127.0.0.1:1", "--records")
+    answer = ("answer", keys / "party-1", "--waiting", 0, "--connect", "127.0.0.1:1", "--records")
     own = ("--variant", f"{tmp_path / 'quiet.py'}:Quiet")
     said = sottovoce(*answer, table(tmp_path / "r.csv", *ROWS), *own)
     assert "its variant is smp, a built-in one" in complaint(said)

@@ -19,11 +19,11 @@ from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
-from tests.live import Sockets, sockets
+from tests.transports.lasting.hubs import Lasting, lasting
 from transports.lasting.commits import Commits
 from transports.recording import recording
 from transports.switch import Switch
-from transports.testing import Post, identity_of
+from transports.testing import Post
 
 A, B = PartyId("party-1"), PartyId("party-2")
 
@@ -67,16 +67,16 @@ class Disk:
 
 
 @asynccontextmanager
-async def durable_hub(disk: Disk) -> AsyncGenerator[tuple[Post, Sockets, Commits]]:
-    """A hub over TCP whose record is on this disk."""
+async def durable_hub(disk: Disk) -> AsyncGenerator[tuple[Post, Lasting, Commits]]:
+    """A hub whose record is on this disk."""
     post = Post(None)
     recorder = Recorder(
         disk.write, header_of(post.charter, transport="check"), secret=bytes(LOG_SECRET_BYTES)
     )
     commits = Commits(recorder, disk.sync)
     async with recording(recorder, commits):
-        post.switch = Switch(Exchange(post.charter, recorder=recorder), None, commits)
-        async with sockets(post.switch, identity_of) as hub:
+        post.switch = Switch(Exchange(post.charter, recorder=recorder))
+        async with lasting(post.switch, commits=commits) as hub:
             yield post, hub, commits
 
 
@@ -190,3 +190,24 @@ async def test_those_who_wait_share_a_sync() -> None:
         await commits.caught_up()
         nursery.cancel_scope.cancel()
     assert disk.syncs == 2
+
+
+async def test_what_is_acknowledged_is_durable() -> None:
+    disk = Disk(slow=True)
+    async with durable_hub(disk) as (post, hub, _), hub.connect(AGGREGATOR), hub.party(A) as says:
+        said = post.parcels(A, AGGREGATOR, range(20))
+        await says.send_many(said)
+        acknowledged = []
+
+        async def wait() -> None:
+            acknowledged.append(await says.acknowledged())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            while not acknowledged:
+                disk.go.release()
+                await trio.sleep(0.02)
+                durable = [entry for entry in disk.entries if isinstance(entry, Sent)]
+                assert not acknowledged or len(durable) == len(said)
+        disk.go.release(1_000_000)
+    assert acknowledged == [True]

@@ -1,0 +1,400 @@
+"""The aggregator's end of lasting links: they outlive their connections, and they acknowledge.
+
+What a party has said is acknowledged once it is on disk. A party that loses its connection has some
+time to come back; both sides go on where they were. Nothing of this is on record.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import trio
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import LINK_CLOSED, Envelope, PartyId
+from protocol.session.exchange import Delivery
+from protocol.session.roster import Identity
+from protocol.wire.codec import decode_envelope, encode_envelope
+from transports import handshake
+from transports.background import running
+from transports.connection import Connection
+from transports.lasting.commits import Commits
+from transports.lasting.frames import (
+    ACCEPTED,
+    ALIVE,
+    DURABLE,
+    GOODBYE,
+    RECEIVED,
+    REPLACED,
+    VERSION,
+    numbered,
+    numbers_of,
+)
+from transports.listening import Caller, first_end, listen
+from transports.mailbox import Mailbox
+from transports.switch import Switch
+from transports.tcp import TcpHub
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""How much of what was handed to parties is kept to be handed to them again."""
+
+GRACE = 60.0
+"""How long a party that has lost its connection may take to come back, in seconds."""
+
+_LAST_SECONDS = 1.0
+
+
+class LastingHub(TcpHub):
+    """A switch that parties reach over TCP or TLS by links that outlive a connection.
+
+    Use it in ``async with open_lasting(switch, identity) as (hub, port)``.
+
+    Args:
+        commits: of the record: deliveries and acknowledgements wait until all that was recorded is
+            durable. Without it they do not wait.
+        grace: how long a party may take to come back before it is given up, in seconds.
+    """
+
+    version = VERSION
+
+    def __init__(
+        self,
+        switch: Switch,
+        identity: Identity,
+        *,
+        tls: ssl.SSLContext | None = None,
+        commits: Commits | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        super().__init__(switch, identity, tls=tls)
+        self.commits = commits
+        self._grace = grace
+        self._lines: dict[PartyId, Line] = {}
+        self._lost: deque[tuple[float, Line, Visit]] = deque()
+        self._some_lost = trio.Event()
+        self._kept = 0
+
+    def _caller(self, party: PartyId) -> Caller:
+        line = self._lines.get(party)
+        if line is None:
+            line = self._lines[party] = Line(self, self._switch, party)
+        return Visit(line)
+
+    async def watch(self) -> None:
+        """Give up parties that do not come back, until cancelled."""
+        while True:
+            while self._lost:
+                await trio.sleep_until(self._lost[0][0])
+                if self._lost:
+                    _, line, visit = self._lost.popleft()
+                    line.give_up(visit)
+            self._some_lost = trio.Event()
+            await self._some_lost.wait()
+
+    def give_up(self) -> dict[PartyId, str]:
+        """Give up all parties that have lost their connection; who they are, and how."""
+        lost = [(line.name, line.give_up(visit)) for _, line, visit in self._lost]
+        self._lost.clear()
+        return {name: why for name, why in lost if why is not None}
+
+    def lose(self, line: Line, visit: Visit) -> None:
+        """A connection is lost; its party has some time to come back."""
+        self._lost.append((trio.current_time() + self._grace, line, visit))
+        self._some_lost.set()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more is kept than there is room for."""
+        return self._kept > KEPT_BYTES
+
+    def keep(self, size: int) -> None:
+        """So many bytes more are kept."""
+        self._kept += size
+
+
+class Line:
+    """What the hub knows of a party's link, whatever becomes of its connections.
+
+    Args:
+        hub: whose link it is.
+        switch: relays what comes.
+        name: the party.
+
+    Attributes:
+        visit: the connection that it has now, or had last.
+        port: what has come for the party and was not handed to it.
+        end: how many deliveries have been handed to it, the next one's number.
+    """
+
+    def __init__(self, hub: LastingHub, switch: Switch, name: PartyId) -> None:
+        self.hub = hub
+        self.switch = switch
+        self.name = name
+        self.visit: Visit | None = None
+        self.port: Mailbox[Delivery] = Mailbox(0)
+        self.end = 0
+        self._handed: deque[Envelope] = deque()
+        self._lost: str | None = None
+
+    @property
+    def accepted(self) -> int:
+        """How many envelopes of the party have been accepted."""
+        return self.switch.exchange.accepted(self.name)
+
+    @property
+    def departed(self) -> bool:
+        """Whether the party is gone for good, as far as the record goes."""
+        return self.name in self.switch.exchange.departed
+
+    async def committed(self) -> None:
+        """Wait until all that was recorded is durable."""
+        if self.hub.commits is not None:
+            await self.hub.commits.caught_up()
+
+    def begin(self, visit: Visit) -> None:
+        """A connection is let in; it takes the place of the one before.
+
+        Raises:
+            RemoteProtocolError: the party has left.
+        """
+        exchange = self.switch.exchange
+        before = self.visit
+        if self.departed and not (before is not None and exchange.has_ended(self.name)):
+            raise RemoteProtocolError(f"{self.name!r} has left this session", field="party")
+        if before is None:
+            self.port = self.switch.attach(self.name)
+            self.port.watcher = self.tell
+        elif self._lost is not None:
+            self.switch.rejoin(self.name)
+        else:
+            before.scope.cancel()
+        self._lost = None
+        visit.before = before
+        self.visit = visit
+
+    def lose(self, visit: Visit, why: str) -> None:
+        """A connection has ended without a goodbye. After its last words, that is an end."""
+        if self.visit is not visit or self.departed:
+            return
+        if self.switch.exchange.has_ended(self.name):
+            self.switch.detach(self.name, why)
+            return
+        self._lost = why
+        self.switch.lose(self.name)
+        self.hub.lose(self, visit)
+
+    def give_up(self, visit: Visit) -> str | None:
+        """Give up the party if it has not come back since this connection; how that was lost."""
+        if self.visit is not visit or self._lost is None:
+            return None
+        self.switch.detach(self.name, self._lost)
+        return self._lost
+
+    def tell(self) -> None:
+        """Have the connection look for news."""
+        if self.visit is not None:
+            self.visit.news.set()
+
+    def take(self, most: int) -> None:
+        """Hand over what has come: it is recorded, and kept."""
+        size = 0
+
+        def enough(delivery: Delivery) -> bool:
+            nonlocal size
+            size += len(delivery.encoded or delivery.envelope.body)
+            return size >= most
+
+        taken = self.port.take_until(enough)
+        # Said to be delivered before it is written: an answer must not come before its cause.
+        self.switch.taken(taken)
+        for delivery in taken:
+            self._handed.append(delivery.envelope)
+            self.hub.keep(len(delivery.envelope.body))
+        self.end += len(taken)
+
+    def forget(self, written: int) -> None:
+        """If there is no room, forget deliveries that were written long ago."""
+        most = self.switch.limits.mailbox
+        while self.hub.crowded and self.first() + most < written:
+            self.hub.keep(-len(self._handed.popleft().body))
+
+    def first(self) -> int:
+        """The number of the first delivery that is kept."""
+        return self.end - len(self._handed)
+
+    def payloads(self, start: int, most: int) -> list[bytes]:
+        """The encodings of deliveries from a number on, of little more than so many bytes."""
+        payloads: list[bytes] = []
+        size = 0
+        for place in range(start - self.first(), len(self._handed)):
+            payload = encode_envelope(self._handed[place])
+            payloads.append(payload)
+            size += len(payload)
+            if size >= most:
+                break
+        return payloads
+
+
+class Visit(Caller):
+    """One connection of a party, at the hub's end.
+
+    Attributes:
+        before: the connection whose place it takes.
+        scope: is cancelled when another takes its place.
+        over: set when nothing more is done for it.
+        news: set when there may be something to say.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self.before: Visit | None = None
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+        self.news = trio.Event()
+        self._line = line
+        self._written = 0
+        self._told = 0
+
+    def enter(self) -> tuple[bytes, int]:
+        line = self._line
+        line.begin(self)
+        cap = line.switch.exchange.charter.codec.max_envelope
+        return handshake.encode(handshake.Welcome(line.name)), cap
+
+    def leave(self, reason: str) -> None:
+        self.over.set()
+        self._line.lose(self, reason)
+
+    async def carry(self, connection: Connection) -> None:
+        line = self._line
+        why: str | None = None
+        try:
+            with self.scope:
+                why = await self._carried(connection)
+        finally:
+            self.over.set()
+        if line.visit is not self:
+            with suppress(trio.BrokenResourceError), trio.move_on_after(_LAST_SECONDS):
+                await connection.send([REPLACED])
+        elif why is None:
+            line.switch.detach(line.name, LINK_CLOSED)
+        else:
+            line.lose(self, why)
+        await connection.aclose()
+
+    async def _carried(self, connection: Connection) -> str | None:
+        """Relay both ways; why it ended, or None after a goodbye."""
+        line = self._line
+        while self.before is not None:
+            # What that one has taken in is counted, and what it still would is not.
+            await self.before.over.wait()
+            self.before = self.before.before
+        try:
+            await connection.send([numbered(ACCEPTED, line.accepted, line.end)])
+            [self._written] = numbers_of(RECEIVED, await connection.receive())
+            if self._written < line.first():
+                raise RemoteProtocolError("more was sent to it than is kept", field="link")
+        except RemoteProtocolError as error:
+            self._refuse(error)
+            return None
+        except (trio.BrokenResourceError, trio.EndOfChannel) as end:
+            return str(end) or "the connection ended"
+        return await first_end(
+            lambda: self._incoming(connection), lambda: self._outgoing(connection)
+        )
+
+    def _refuse(self, error: RemoteProtocolError) -> None:
+        """The party is gone for what it said, unless the exchange has seen to that."""
+        switch, name = self._line.switch, self._line.name
+        if not self._line.departed:
+            switch.exchange.refuse(name, str(error), now=switch.now)
+            switch.detach(name, f"refused: {error}")
+
+    async def _incoming(self, connection: Connection) -> None:
+        line = self._line
+        while True:
+            try:
+                while not len(connection):
+                    await connection.fill()
+                for payload in connection.take():
+                    if payload == GOODBYE:
+                        return
+                    await self._take(payload)
+            except RemoteProtocolError as error:
+                self._refuse(error)
+            except trio.BrokenResourceError:
+                if not line.departed:
+                    raise
+            if line.departed or line.visit is not self:
+                # Nothing more is taken in; the other direction says goodbye, or it is cancelled.
+                await trio.sleep_forever()
+
+    async def _take(self, payload: bytes) -> None:
+        line = self._line
+        if payload == ALIVE or line.departed or line.visit is not self:
+            return
+        envelope = decode_envelope(payload)
+        if line.switch.relay_nowait(line.name, envelope, payload) is not None:
+            await line.switch.relay(line.name, envelope, payload)
+        self.news.set()
+
+    async def _outgoing(self, connection: Connection) -> None:
+        line = self._line
+        limits = line.switch.limits
+        while True:
+            accepted = line.accepted
+            if len(line.port) and line.visit is self:
+                line.take(limits.write)
+            payloads = line.payloads(self._written, limits.write)
+            ended = line.port.closed and self._written + len(payloads) == line.end
+            self._written += len(payloads)
+            line.forget(self._written)
+            if accepted > self._told:
+                payloads.append(numbered(DURABLE, accepted))
+                self._told = accepted
+            if ended:
+                payloads.append(GOODBYE)
+            if payloads:
+                await line.committed()
+                await connection.send(payloads)
+                if ended:
+                    return
+                continue
+            self.news = trio.Event()
+            with trio.move_on_after(limits.alive) as quiet:
+                await self.news.wait()
+            if quiet.cancelled_caught:
+                await connection.send([ALIVE])
+
+
+@asynccontextmanager
+async def open_lasting(
+    switch: Switch,
+    identity: Identity,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    commits: Commits | None = None,
+    grace: float = GRACE,
+) -> AsyncGenerator[tuple[LastingHub, int]]:
+    """Run a switch and let parties connect to it by lasting links.
+
+    Args:
+        identity: the aggregator's.
+        port: where to listen; 0 lets the system choose.
+        tls: for TLS, a context of ``transports.tls.server_context``.
+        commits: of the record: nothing leaves before all that was recorded is durable.
+        grace: how long a party that has lost its connection may take to come back, in seconds.
+
+    Yields:
+        The hub and the port it listens at.
+
+    Raises:
+        OSError: one cannot listen there; it says where.
+    """
+    hub = LastingHub(switch, identity, tls=tls, commits=commits, grace=grace)
+    async with running(hub.watch), listen(hub, switch.run, host=host, port=port) as opened:
+        yield opened

@@ -1,0 +1,327 @@
+"""A party's end of a lasting link: it connects again, and knows what of its words is on disk."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import Envelope, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity
+from protocol.wire.codec import decode_envelope, encode_envelope
+from transports.background import running
+from transports.base import Limits
+from transports.connection import Connection
+from transports.dialing import TurnedAwayError, dial
+from transports.lasting.frames import (
+    ACCEPTED,
+    ALIVE,
+    DURABLE,
+    GOODBYE,
+    RECEIVED,
+    REPLACED,
+    VERSION,
+    is_numbered,
+    numbered,
+    numbers_of,
+)
+from transports.listening import first_end
+from transports.mailbox import Mailbox, MailboxLink
+from transports.tcp import introduce
+
+PATIENCE = 300.0
+"""How long a party tries to reach the hub, at first and whenever it has lost it, in seconds."""
+
+SOON, LATE = 0.1, 10.0
+"""The longest pause before a second try, and before any: they double, and the pause is drawn."""
+
+WINDOW = 4 * 1024 * 1024
+"""How many bytes may wait to be written before the sender waits."""
+
+Dial = Callable[[], Awaitable[Connection]]
+
+
+class LastingLink(MailboxLink[Envelope]):
+    """A party's link that outlives its connections.
+
+    Args:
+        dial: connects and introduces the party.
+        member: the party.
+        limits: the deadlines.
+        patience: how long to try after a connection is lost, in seconds.
+
+    Attributes:
+        why: why the link is over for good; None while it is not; empty if the hub ended it.
+    """
+
+    def __init__(self, dial: Dial, member: PartyId, limits: Limits, patience: float) -> None:
+        super().__init__(member, Mailbox(limits.mailbox))
+        self.why: str | None = None
+        self._dial = dial
+        self._limits = limits
+        self._patience = patience
+        # What was said and is not acknowledged; the first has the number ``_durable``.
+        self._said: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._durable = 0
+        # How many the hub has said are durable: more than were said, if an earlier program did.
+        self._acknowledged = 0
+        self._written = 0
+        self._received = 0
+        self._leaving = False
+        self._news = trio.Event()
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
+        self._check_open()
+        sent = 0
+        for envelope in envelopes:
+            if self._waiting_bytes >= WINDOW:
+                break
+            payload = encode_envelope(envelope)
+            self._said.append(payload)
+            if self._durable + len(self._said) > self._written:
+                self._waiting_bytes += len(payload)
+            sent += 1
+        self._forget()
+        self._news.set()
+        return sent
+
+    async def send_many(self, envelopes: Sequence[Envelope]) -> None:
+        self._check_open()
+        await trio.lowlevel.checkpoint()
+        while envelopes := envelopes[self.send_nowait(envelopes) :]:
+            await self._waiting.park()
+
+    async def acknowledged(self) -> bool:
+        """Wait until all that was said is on the hub's disk, or the link is over.
+
+        What comes meanwhile is dropped.
+
+        Returns:
+            Whether all of it is.
+        """
+        self.mail.close()
+        while self._said and self.why is None:
+            await self._waiting.park()
+        return not self._said
+
+    async def aclose(self) -> None:
+        """Wait until all that was said is acknowledged, for a while; then say goodbye."""
+        if self._closed:
+            await trio.lowlevel.checkpoint()
+            return
+        self._closed = True
+        with trio.move_on_after(self._limits.goodbye):
+            await self.acknowledged()
+            self._leaving = True
+            self._news.set()
+            while self.why is None:
+                await self._waiting.park()
+
+    def close(self) -> None:
+        """Close at once: what was not written is lost."""
+        self._closed = True
+        self._end("closed")
+
+    async def run(self, connection: Connection) -> None:
+        """Carry what is said and heard over this connection, and over others when it is lost."""
+        while True:
+            try:
+                why = await self._carry(connection)
+            finally:
+                await connection.aclose()
+            if why is None or self._leaving:
+                self._end("")
+            if self.why is not None:
+                return
+            try:
+                connection = await patiently(self._dial, self._patience)
+            except ConnectionError as error:
+                lost = "" if isinstance(error, TurnedAwayError) else f"{why}; "
+                self._end(f"{lost}{error}")
+                return
+
+    async def _carry(self, connection: Connection) -> str | None:
+        """Both ways over one connection; why it ended, or None if the hub has said goodbye."""
+        try:
+            await connection.send([numbered(RECEIVED, self._received)])
+            self._resume(*numbers_of(ACCEPTED, await connection.receive(), 2))
+        except RemoteProtocolError as error:
+            return str(error)
+        except (trio.BrokenResourceError, trio.EndOfChannel) as end:
+            return str(end) or "the connection ended"
+        return await first_end(
+            lambda: self._incoming(connection), lambda: self._outgoing(connection)
+        )
+
+    def _resume(self, accepted: int, handed: int) -> None:
+        """Go on after what the hub has accepted."""
+        if accepted < self._acknowledged or handed < self._received:
+            self._end("the aggregator has begun anew")
+            raise trio.EndOfChannel
+        self._written = accepted
+        waiting = range(accepted - self._durable, len(self._said))
+        self._waiting_bytes = sum(len(self._said[place]) for place in waiting)
+
+    async def _incoming(self, connection: Connection) -> None:
+        mail = self.mail
+        while True:
+            while not len(connection):
+                await connection.fill()
+            for payload in connection.take():
+                if payload == GOODBYE:
+                    return
+                if payload == REPLACED:
+                    self._end("another program has connected as this party")
+                    return
+                if payload == ALIVE:
+                    continue
+                if is_numbered(DURABLE, payload):
+                    [self._acknowledged] = numbers_of(DURABLE, payload)
+                    self._forget()
+                    self._waiting.unpark_all()
+                    continue
+                envelope = decode_envelope(payload)
+                if mail.full:
+                    await mail.room()
+                self._received += 1
+                mail.put(envelope)
+
+    async def _outgoing(self, connection: Connection) -> None:
+        limits = self._limits
+        while True:
+            payloads: list[bytes] = []
+            size = 0
+            for place in range(self._written - self._durable, len(self._said)):
+                payloads.append(self._said[place])
+                size += len(payloads[-1])
+                if size >= limits.write:
+                    break
+            if payloads:
+                self._written += len(payloads)
+                self._waiting_bytes -= size
+                self._waiting.unpark_all()
+            elif self._leaving:
+                await connection.send([GOODBYE])
+                await trio.sleep_forever()  # Until the hub has read it.
+            else:
+                self._news = trio.Event()
+                with trio.move_on_after(limits.alive) as quiet:
+                    await self._news.wait()
+                if not quiet.cancelled_caught:
+                    continue
+                payloads.append(ALIVE)
+            await connection.send(payloads)
+
+    def _forget(self) -> None:
+        """Keep what is acknowledged no longer."""
+        while self._said and self._durable < self._acknowledged:
+            self._said.popleft()
+            self._durable += 1
+
+    def _end(self, why: str) -> None:
+        if self.why is None:
+            self.why = why
+            self.mail.end()
+            self._waiting.unpark_all()
+
+    def _take(self, most: int | None) -> list[Envelope]:
+        return self.mail.take_nowait(most)
+
+    async def _wait(self) -> None:
+        try:
+            await super()._wait()
+        except trio.EndOfChannel:
+            if self.why:
+                raise trio.BrokenResourceError(self.why) from None
+            raise
+
+    def _check_open(self) -> None:
+        self._check()
+        if self.why is not None:
+            raise trio.BrokenResourceError(self.why or "the hub has ended the link")
+
+
+async def patiently(dial: Dial, patience: float) -> Connection:
+    """Connect, trying again with growing pauses until that has taken too long.
+
+    Raises:
+        TurnedAwayError: the two ends do not accept each other.
+        ConnectionError: the last try's.
+    """
+    until = trio.current_time() + patience
+    pause = SOON
+    while True:
+        try:
+            return await dial()
+        except TurnedAwayError:
+            raise
+        except ConnectionError:
+            if trio.current_time() >= until:
+                raise
+            # Drawn, so that those who lost the hub together do not come back together.
+            drawn = pause * random.uniform(0.5, 1.0)
+            await trio.sleep(min(drawn, until - trio.current_time()))
+            pause = min(2 * pause, LATE)
+
+
+@asynccontextmanager
+async def connect_lasting(
+    host: str,
+    port: int,
+    *,
+    charter: Charter,
+    identity: Identity,
+    tls: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
+    patience: float = PATIENCE,
+    join: Callable[[int], object] | None = None,
+) -> AsyncGenerator[LastingLink]:
+    """A party's link to the aggregator's switch, over as many connections as it takes.
+
+    Args:
+        identity: the party and its key; the roster holds the public part.
+        tls: for TLS, a context of ``transports.tls.client_context``.
+        patience: how long to try to reach the hub, at first and whenever it is lost, in seconds.
+        join: as ``connect_tcp`` has it; called once. The link stays with that attempt.
+
+    Raises:
+        TurnedAwayError: the two ends do not accept each other.
+        ConnectionError: the hub was out of reach for so long; says why in one line.
+    """
+    limits = limits or Limits()
+    joined: list[int] = [] if join is not None else [charter.attempt]
+
+    def rejoin(attempt: int) -> None:
+        if join is not None and not joined:
+            join(attempt)
+            joined.append(attempt)
+        elif attempt != joined[0]:
+            said = f"the aggregator is at attempt {attempt}, this party at {joined[0]}"
+            raise RemoteProtocolError(said, field="attempt")
+
+    async def enter(connection: Connection) -> None:
+        await introduce(connection, charter, identity, version=VERSION, join=rejoin)
+
+    async def dialed() -> Connection:
+        connection, _ = await dial(host, port, enter, tls=tls, limits=limits)
+        return connection
+
+    first = await patiently(dialed, patience)
+    link = LastingLink(dialed, identity.name, limits, patience)
+
+    async def carried() -> None:
+        await link.run(first)
+
+    async with running(carried):
+        try:
+            yield link
+        finally:
+            await link.aclose()
