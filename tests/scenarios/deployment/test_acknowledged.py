@@ -17,8 +17,7 @@ from protocol.wire.codec import decode_envelope
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import read_member
 from tests.scenarios.command import sottovoce
-from tests.scenarios.deployment.test_deployment import aggregating
-from tests.scenarios.survey_folders import ROWS, plan_file, table
+from tests.scenarios.survey_folders import ROWS, aggregating, plan_file, table
 
 TRIES = 0.3
 """How long parties try to reach an aggregator that is gone, in seconds."""
@@ -81,7 +80,7 @@ def trial(folder: Path, parties: int, share: float, whole: int) -> tuple[int, in
     folder.mkdir()
     keys, out = folders(folder, parties), folder / "out"
     with (
-        aggregating(keys / "aggregator", out, "--joining", 60) as (aggregator, where),
+        aggregating(keys, out, "--joining", 60) as (aggregator, where, _),
         ThreadPoolExecutor(1) as killer,
     ):
         begun = (out / "transcript.svt.partial").stat().st_size
@@ -99,7 +98,7 @@ def trial(folder: Path, parties: int, share: float, whole: int) -> tuple[int, in
 def undisturbed(folder: Path, parties: int) -> int:
     """The size of a record of that many parties, who are all done."""
     keys, out = folders(folder, parties), folder / "out"
-    with aggregating(keys / "aggregator", out) as (aggregator, where):
+    with aggregating(keys, out) as (aggregator, where, _):
         endings = everybody(keys, where)
         assert aggregator.wait(timeout=60) == 0
     assert set(endings.values()) == {DONE}

@@ -158,7 +158,8 @@ def test_wrong_records(rows: tuple[str, ...], says: str, keys: Path, tmp_path: P
 )
 def test_no_connection(where: str, says: str, keys: Path, tmp_path: Path) -> None:
     records = table(tmp_path / "r.csv", *ROWS)
-    said = sottovoce("answer", keys / "carl", "--connect", where, "--records", records)
+    answer = ("answer", keys / "carl", "--waiting", 0, "--records", records)
+    said = sottovoce(*answer, "--connect", where)
     assert says in complaint(said)
 
 
