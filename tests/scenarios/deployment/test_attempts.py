@@ -364,7 +364,7 @@ def test_a_party_that_dies_before_its_answer_leaves_has_paid(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("transports.tcp_link.TcpLink.send_nowait", crash)
+        patched.setattr("transports.lasting.link.LastingLink.send_nowait", crash)
         with pytest.raises(CrashedError):
             hold(keys, tmp_path / "one", {"anna": None})
     two = hold(keys, tmp_path / "two", {"anna": None, "bert": None, "carl": None})
