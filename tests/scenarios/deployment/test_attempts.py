@@ -31,7 +31,7 @@ from scenarios.files.kept_records import GrowingTranscript
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import sottovoce
 from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
-from transports.tcp import connect_tcp
+from transports.lasting.link import connect_lasting
 from transports.tls import client_context
 
 WHO = ("anna", "bert", "carl")
@@ -165,12 +165,13 @@ def silent(folder: Path, where: str) -> Generator[None]:
     inside, over = threading.Event(), threading.Event()
 
     async def listen() -> None:
-        async with connect_tcp(
+        async with connect_lasting(
             host,
             int(port),
             charter=member.charter,
             identity=member.identity,
             tls=tls_context(folder, client_context),
+            patience=0.0,
         ):
             inside.set()
             await trio.to_thread.run_sync(over.wait)
