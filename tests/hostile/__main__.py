@@ -37,7 +37,7 @@ def main() -> int:
             ended += some
     wrong = [each for each in ended if each.wrong]
     for each in wrong[:40]:
-        print(f"\n{each.case}: {each.what}\n  {' '.join(each.command)}\n  {each.wrong}")
+        print(f"\n{each.case}: {each.what}\n  {' '.join(each.command)}\n  {each.wrong[-500:]}")
     slow = sorted(ended, key=lambda each: -each.seconds)[:5]
     for each in slow:
         print(f"slow: {each.case}: {each.seconds:.2f} s {each.what}: {' '.join(each.command)}")

@@ -150,7 +150,7 @@ def _charter(random: Random, true: Path) -> Case:
 def _plan(random: Random, true: Path) -> Case:
     text = (PLAN + (ANALYSIS if random.random() < 0.5 else "")).encode()
     content = _text(text, random)
-    return "plan", {"plan.toml": content}, ("keys", "@/plan.toml", "--count", "1", "--out", "@/k")
+    return "plan", {"plan.toml": content}, ("keys", "@/plan.toml", "--count", "3", "--out", "@/k")
 
 
 def _survey(random: Random, true: Path) -> Case:

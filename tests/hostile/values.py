@@ -129,7 +129,7 @@ def _number(value: float, random: Random) -> Any:
         value / 2,
         value * 1e9,
         1 - value,
-        int(value) if value == value else 0,
+        int(value) if math.isfinite(value) else 0,
     )
     return random.choice((*near, random.choice(FLOATS), random.choice(FLOATS)))
 
