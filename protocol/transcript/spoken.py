@@ -51,21 +51,19 @@ class Words:
 
     def put(self, seq: int, hashed: bytes, recipient: int, kind: int) -> None:
         """Note an envelope; of two with one number, the later one is found."""
-        place, before = len(self._words) // _WORD.size, self._start(seq)
-        fate = 0 if before is None else self._words[before + _FATE] & _HANDED
+        place, fate = len(self._words) // _WORD.size, 0
         if seq == place == self._dense:
             self._dense += 1
         else:
+            before = self._start(seq)
+            fate = 0 if before is None else self._words[before + _FATE] & _HANDED
             self._odd[seq] = place
         self._words += _WORD.pack(hashed, recipient, kind, fate)
 
     def get(self, seq: int) -> Word | None:
         """The envelope of a number; None if there is none."""
         start = self._start(seq)
-        if start is None:
-            return None
-        hashed, recipient, kind, fate = _WORD.unpack_from(self._words, start)
-        return Word(hashed, recipient, kind, bool(fate & _DELIVERED))
+        return None if start is None else self._word(start)
 
     def deliver(self, seq: int) -> None:
         """Note that an envelope was delivered."""
@@ -76,15 +74,20 @@ class Words:
     def hand(self, seq: int) -> Word | None:
         """Note that an envelope was handed to somebody, rightly or not; as ``get``."""
         start = self._start(seq)
-        if start is not None:
-            self._words[start + _FATE] |= _HANDED
-        return self.get(seq)
+        if start is None:
+            return None
+        self._words[start + _FATE] |= _HANDED
+        return self._word(start)
 
     def handed(self) -> tuple[bytes, frozenset[int]]:
         """Which envelopes were handed on: of the first so many a byte each, and other numbers."""
         fates = self._words[_FATE :: _WORD.size]
         odd = (seq for seq, place in self._odd.items() if fates[place] & _HANDED)
         return bytes(fates[: self._dense]), frozenset(odd)
+
+    def _word(self, start: int) -> Word:
+        hashed, recipient, kind, fate = _WORD.unpack_from(self._words, start)
+        return Word(hashed, recipient, kind, fate & _DELIVERED == _DELIVERED)
 
     def _start(self, seq: int) -> int | None:
         place = self._odd.get(seq, seq)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -34,11 +35,18 @@ _MEGABYTE = 2**20
 _TICK = 0.02
 """Seconds between two checks; what is allocated in between may exceed the budget."""
 
+_AGAIN = 1.0
+"""Seconds until it is raised again that the budget is spent, if something has swallowed that."""
+
 _MARGIN = 96
 """How many megabytes beyond the budget the system allows: C code may crash where one is refused."""
 
 _MARGIN_PER_CORE = 12
 """How many more for every core: libraries for matrices reserve memory for a thread on each."""
+
+
+_AROUND = (__file__, contextlib.__file__)
+"""Where code runs that is not the block's."""
 
 
 class _OverBudget(BaseException):
@@ -90,11 +98,21 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
     out_of_memory = f"{what}could not finish with {megabytes:,} MB of memory{memory_hint}"
     end, most = time.monotonic() + seconds, before.resident + megabytes * _MEGABYTE
 
+    quiet = 0.0
+
     def look(number: int, frame: FrameType | None) -> None:
-        if time.monotonic() >= end:
-            raise _OverBudget(out_of_time)
-        if (now := _memory()) is not None and now.resident > most:
-            raise _OverBudget(out_of_memory)
+        # Raised while the block is entered or left, it would go past the ``except`` below.
+        nonlocal quiet
+        time_now, over = time.monotonic(), ""
+        if time_now < quiet or frame is None or frame.f_code.co_filename in _AROUND:
+            return
+        if time_now >= end:
+            over = out_of_time
+        elif (now := _memory()) is not None and now.resident > most:
+            over = out_of_memory
+        if over:
+            quiet = time_now + _AGAIN
+            raise _OverBudget(over)
 
     handler = signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, min(seconds, _TICK), _TICK)

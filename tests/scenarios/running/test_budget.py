@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import signal
 from pathlib import Path
@@ -20,6 +21,7 @@ from scenarios.running.budget import (
     SMALL,
     reading,
     usual_budget,
+    within_budget,
 )
 from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
@@ -83,6 +85,38 @@ def test_the_usual_budget_grows_with_the_files(tmp_path: Path) -> None:
     assert usual_budget([]) == usual_budget([tmp_path / "missing"]) == (SECONDS, MEGABYTES)
     assert usual_budget([path]) == (SECONDS + 200, MEGABYTES)
     assert usual_budget([larger])[1] == MEGABYTES + 2 * BYTES_PER_BYTE
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_budget_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is looked at, nothing is raised while the block is left, or after it."""
+    monkeypatch.setattr(scenarios.running.budget, "_TICK", 1e-5)
+    monkeypatch.setattr(scenarios.running.budget, "_AGAIN", 0.02)
+
+    def forever() -> None:
+        with within_budget(1e-4, 1000):
+            while True:
+                pass
+
+    for _ in range(100):
+        with pytest.raises(CannotFinishError):
+            forever()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_budget_holds_where_something_swallows_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios.running.budget, "_AGAIN", 0.05)
+
+    def careless() -> None:
+        with within_budget(1e-3, 1000):
+            with contextlib.suppress(BaseException):
+                while True:
+                    pass
+            while True:
+                pass
+
+    with pytest.raises(CannotFinishError):
+        careless()
 
 
 def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
