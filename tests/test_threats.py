@@ -13,6 +13,7 @@ import pytest
 from protocol.session.exchange import STRANGERS
 from protocol.session.inbox import KEPT
 from protocol.session.roles import EARLY_PER_SENDER
+from protocol.session.terms import MOST_ATTEMPTS
 from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
@@ -233,6 +234,8 @@ def test_neighbours_and_thresholds_are_those_of_the_code() -> None:
 def test_caps_on_messages_are_those_of_the_code() -> None:
     rows = rows_of("docs/threats/networks.md", "Denial of service")
     assert rows["a frame before the welcome"] == [MAX_BYTES]
+    attempts = "attempts at a survey, of each of which a party keeps some files"
+    assert rows[attempts] == [MOST_ATTEMPTS]
     assert rows["a frame after it"] == [ENVELOPE_BYTES]
     waiting = "messages of one kind and sender that wait for a role that does not await them yet"
     assert rows[waiting] == [EARLY_PER_SENDER]
