@@ -17,6 +17,7 @@ from protocol.session.terms import MOST_ATTEMPTS
 from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
+from scenarios.running.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
 from transports.handshake import MAX_BYTES
 
 ROOT = Path(__file__).parents[1]
@@ -242,3 +243,15 @@ def test_caps_on_messages_are_those_of_the_code() -> None:
     assert rows["refused messages kept in full by a role"] == [KEPT]
     assert STRANGERS == 1_000
     assert "the first thousand tries go on record" in text_of("docs/threats/networks.md")
+
+
+def test_budgets_are_those_of_the_code() -> None:
+    text = text_of("docs/threats/files.md")
+    [line] = [line for line in text.splitlines() if "keep to a budget" in line]
+    numbers = [int(n.replace(",", "")) for n in re.findall(r"\b\d[\d,]*", line)]
+    beginning = [50, 70]
+    assert numbers == [
+        *(SECONDS, BYTES_PER_SECOND, MEGABYTES),
+        *beginning,
+        *(BYTES_PER_BYTE, SMALL >> 20),
+    ]
