@@ -49,9 +49,11 @@ MODULES = (
 )
 
 PUBLIC = {
+    "Asked": "what a plan asks",
     "Bound": "a bound of the graph",
     "Degree": "how many neighbours there are",
     "Delivered": "commitments, and who has dealt",
+    "Key": "a key that a plan asks about",
     "Meeting": "what parties joined with, as the aggregator was told it",
     "Plan": "a survey's plan",
     "Roster": "names and public keys",
@@ -60,6 +62,7 @@ PUBLIC = {
     "Sum": "a total, as it is published",
     "Summed": "a total, as every party is told it",
     "_CharterFile": "a charter",
+    "_Planned": "a survey's plan",
     "_Tail": "a law",
 }
 """Classes of which everything is known to the aggregator anyway; messages are too."""

@@ -350,6 +350,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
     charter = setting.charter
     written = _CharterFile(
         charter.variant.name,
+        None,
         parameters_of(charter.variant),
         msgspec.to_builtins(charter.variant.survey),
         charter.analysis,
