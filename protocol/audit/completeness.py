@@ -20,7 +20,8 @@ REASONS = 1_000
 OTHER_REASONS = "other reasons"
 """The reason under which all further refusals are counted."""
 
-_BYTES_PER_NAME = 8
+_BYTES_PER_NAME = 64
+"""What a name takes that is listed as missing, once it is put into words."""
 
 
 class Closing(msgspec.Struct, frozen=True):

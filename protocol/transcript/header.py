@@ -40,6 +40,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         )
         # Made here, for hostile parameters may not fit together.
         codec = charter.codec
+        charter.variant.claims()
     except SurveyError:
         raise
     except (ProtocolError, ValueError) as error:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.hostile.bombs import bombs
 from tests.hostile.corpus import OTHERS, Corpus
 from tests.hostile.judging import Ended, judge_apart, judge_here, wrong_with
-from tests.scenarios.command import Said
+from tests.recorded.hostile import asked, header, write
+from tests.scenarios.command import Said, complaint, sottovoce
 
 BOMBS = (
     "^header of empty lists ",
@@ -46,6 +48,12 @@ def test_a_sample_ends_in_a_verdict_or_one_line(corpus: Corpus) -> None:
 
 def test_a_file_of_the_corpus_follows_from_seed_and_number(corpus: Corpus) -> None:
     assert corpus.case(3) == corpus.case(3) != corpus.case(4)
+
+
+def test_parameters_that_fail_only_when_they_are_used(tmp_path: Path) -> None:
+    """What a variant makes of its parameters later is made when the header is read."""
+    path = write(tmp_path / "t.svt", header("rrba", asked(3), {"p": 1e-300, "k": 2}))
+    assert "rounds to 0 or 1" in complaint(sottovoce("audit", path))
 
 
 @pytest.mark.slow
