@@ -78,6 +78,18 @@ class _Lines(Generic[L]):
         self.lines.append(line)
 
 
+def _read(content: bytes, kind: type[L], path: Path) -> list[L]:
+    try:
+        return [msgspec.json.decode(line, type=kind) for line in content.splitlines()]
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}; what was begun or spent is not known") from error
+
+
+def _whole(content: bytes) -> bytes:
+    """The whole lines: half a line is left by a program that died before it acted on it."""
+    return content[: content.rfind(b"\n") + 1]
+
+
 @contextmanager
 def _lines(folder: Path, kind: type[L]) -> Generator[_Lines[L]]:
     path = folder / ATTEMPTS
@@ -85,15 +97,10 @@ def _lines(folder: Path, kind: type[L]) -> Generator[_Lines[L]]:
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         lock(descriptor, path, f"{folder}: another program is taking part from this folder")
         with naming(path):
-            content = file.read()
-            # Half a line is left by a program that died before it acted on it.
-            whole = content.rpartition(b"\n")[0] + b"\n" if b"\n" in content else b""
+            whole = _whole(file.read())
             file.truncate(len(whole))
             file.seek(0, os.SEEK_END)
-        try:
-            lines = [msgspec.json.decode(line, type=kind) for line in whole.splitlines()]
-        except (msgspec.DecodeError, ValueError) as error:
-            raise UsageError(f"{path}: {error}; what was begun or spent is not known") from error
+        lines = _read(whole, kind, path)
         growing = GrowingFile(descriptor, path)
         growing.sync()
         sync_folder(folder)
@@ -255,6 +262,18 @@ def paying(folder: Path) -> Generator[Purse]:
     """
     with _lines(folder, Spent) as lines:
         yield Purse(lines)
+
+
+def spent_from(folder: Path) -> dict[int, float]:
+    """What a party has spent in each attempt, per respondent, in nats; nothing is written.
+
+    Raises:
+        UsageError: the file is malformed.
+        OSError: it cannot be read.
+    """
+    path = folder / ATTEMPTS
+    lines = _read(_whole(path.read_bytes()), Spent, path) if path.exists() else []
+    return {line.attempt: _number(line.epsilon) for line in lines}
 
 
 def _hashed(content: bytes) -> str:

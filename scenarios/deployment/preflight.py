@@ -14,6 +14,7 @@ from cryptography import x509
 from protocol.messages import AGGREGATOR
 from protocol.session.variant import Variant, parameters_of
 from scenarios.deployment.answering import read_records
+from scenarios.deployment.attempts import spent_from
 from scenarios.deployment.members import CERTIFICATE, Member, read_member, tls_context
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
@@ -103,6 +104,13 @@ def _member(member: Member) -> Iterator[Fact]:
     charter, name = member.charter, member.identity.name
     others = count(len(charter.roster.parties), "party", "parties")
     yield Fact("member", f"{name}, in a survey of {others}.")
+    spent = {} if name == AGGREGATOR else spent_from(member.folder)
+    if spent:
+        tried = count(len(spent), "attempt")
+        total = epsilon(math.fsum(spent.values()))
+        yield Fact(
+            "spent", f"\N{GREEK SMALL LETTER EPSILON} {total} for each respondent, in {tried}."
+        )
     make = server_context if name == AGGREGATOR else client_context
     try:
         tls_context(member.folder, make)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from protocol.variants import BUILT_IN
+from scenarios.deployment.attempts import paying
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
 from tests.scenarios.survey_folders import (
@@ -75,6 +76,22 @@ def test_a_members_folder(tmp_path: Path) -> None:
     assert f"{where} cannot be connected to: " in said.out
     assert sorted((keys / "anna").iterdir()) == before
     assert sottovoce("check", keys / "aggregator").out.startswith("member       aggregator, in")
+
+
+def test_what_a_party_has_spent(tmp_path: Path) -> None:
+    anna = make_folders(tmp_path) / "anna"
+    for attempt in (1, 2):
+        with paying(anna) as purse:
+            purse.spend(attempt, budget=5.0, epsilon=0.5)
+            purse.spend(attempt, budget=5.0, epsilon=2.0)
+    # Half a line is of what was never said, and stays.
+    with (anna / "attempts").open("ab") as file:
+        file.write(b'{"attempt":3')
+    before = (anna / "attempts").read_bytes()
+    assert "spent        ε 4 for each respondent, in 2 attempts." in sottovoce("check", anna).out
+    assert (anna / "attempts").read_bytes() == before
+    (anna / "attempts").write_bytes(b"nothing\n")
+    assert "what was begun or spent is not known" in complaint(sottovoce("check", anna))
 
 
 def test_a_certificate_that_is_not_ones_own(tmp_path: Path) -> None:
