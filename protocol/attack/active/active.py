@@ -13,9 +13,18 @@ No variant needs code of its own for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from protocol.attack.active.charging import tried as charge_tried
+from protocol.attack.active.charging import (
+    MORE_PILOTS,
+    TRIALS,
+    Worth,
+    pilot,
+    tried,
+)
+from protocol.attack.active.moves import smaller
 from protocol.attack.active.script import Script
 from protocol.attack.active.search import (
     Excused,
@@ -37,12 +46,17 @@ from protocol.surveys.records import Records
 SCRIPTS = 400
 """How many scripts are tried by default."""
 
-PROBES = 3
-"""For how many scripts the charge is tried, those that are worth most by a pilot."""
+PILOTED = 8
+"""For how many scripts the charge is looked at more closely, those worth most by a first look."""
 
+PROBES = 2
+"""For how many of them it is tried."""
 
 PROMISING = -0.25
-"""By how much a pilot's rough estimate must exceed the charge at least."""
+"""By how much a first look's rough estimate must exceed the charge at least."""
+
+SHRINKS = 24
+"""The most scripts that are played to make one smaller that tells more than is charged."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,20 +174,15 @@ def replay_script(
 ) -> tuple[Finding, ...]:
     """Play one script again, as ``attack_actively`` did; what it shows.
 
-    The arguments are those of ``attack_actively``. What a script shows of the charge is tried for
-    every neighbouring record.
+    The arguments are those of ``attack_actively``.
     """
     study = _study(variant, records, target, seed)
     library = library_of(study)
     shown = [_finding(Found(script, one)) for one in shown_by(study, library, script)]
     if shown:
         return tuple(shown)
-    worth = tuple((0.0, script, place) for place in range(len(study.neighbours)))
-    return tuple(
-        _overcharged(
-            study, library, worth, trials=trials, alpha=alpha, probes=len(worth), shrinking=False
-        )
-    )
+    worth = [(0.0, script)]
+    return tuple(_overcharged(study, library, worth, trials=trials, alpha=alpha, shrinking=False))
 
 
 def _study(variant: Variant, records: Records, target: int, seed: int) -> Study:
@@ -199,42 +208,62 @@ def _charged(one: Excused) -> Charged:
 def _overcharged(
     study: Study,
     library: Library,
-    worth: tuple[tuple[float, Script, int], ...],
+    worth: Sequence[tuple[float, Script]],
     *,
     trials: int | None,
     alpha: float,
-    probes: int = PROBES,
     shrinking: bool = True,
 ) -> list[Finding]:
-    """Scripts that make the target tell more than the ledger charges."""
-    findings = []
-    promising = [one for one in worth if one[0] > PROMISING]
-    for number, (_, script, place) in enumerate(promising[:probes]):
-        neighbour = study.neighbours[place]
-        heard = play(study, script, library).heard
-        probe = charge_tried(
+    """A script that makes the target tell more than the ledger charges, if one is found."""
+    promising = [script for excess, script in worth if excess > PROMISING][:PILOTED]
+    piloted = [(script, _worth(study, library, script)) for script in promising]
+    piloted.sort(key=lambda one: -one[1].excess)
+    for number, (script, rough) in enumerate(piloted[:PROBES]):
+        if rough.excess <= 0.0:
+            break
+        smallest = _smallest(study, library, script, rough) if shrinking else script
+        neighbour = study.neighbours[rough.neighbour]
+        probe = tried(
             study,
-            heard,
+            play(study, smallest, library).heard,
             neighbour,
             purpose=str(number),
-            level=alpha / (2 * probes),
-            trials=trials,
+            level=alpha / (2 * PROBES),
+            trials=trials or TRIALS,
         )
-        if not probe.accused:
-            continue
-        what = (
-            f"{neighbour.words}: what it does tells at least epsilon {probe.lower:.3f}, and the "
-            f"ledger charges {probe.bound:.3f}: {probe.right} of {probe.guesses} guesses were "
-            f"right that went by {probe.event}"
-        )
-        findings.append(
-            Finding(
-                rule="charge",
-                attributes=(neighbour.attribute,),
-                what=what,
-                script=script,
-                probe=probe,
+        if probe.accused:
+            what = (
+                f"{neighbour.words}: what it does tells at least epsilon {probe.lower:.3f}, and "
+                f"the ledger charges {probe.bound:.3f}: {probe.right} of {probe.guesses} guesses "
+                f"were right that went by {probe.event}"
             )
-        )
-        break
-    return findings
+            return [
+                Finding(
+                    rule="charge",
+                    attributes=(neighbour.attribute,),
+                    what=what,
+                    script=smallest,
+                    probe=probe,
+                )
+            ]
+    return []
+
+
+def _worth(study: Study, library: Library, script: Script) -> Worth:
+    return pilot(study, play(study, script, library).heard, MORE_PILOTS)
+
+
+def _smallest(study: Study, library: Library, script: Script, rough: Worth) -> Script:
+    """A smaller script that seems to tell about as much beyond the charge."""
+    best, left = script, SHRINKS
+    while left > 0:
+        for smaller_one in smaller(best):
+            left -= 1
+            if _worth(study, library, smaller_one).excess > rough.excess / 2:
+                best = smaller_one
+                break
+            if left <= 0:
+                break
+        else:
+            return best
+    return best

@@ -19,7 +19,6 @@ from protocol.accounting.accountants import NOTHING, Loss
 from protocol.accounting.events import Derived, Public
 from protocol.attack.active.twins import Conduct, conduct_of
 from protocol.attack.active.worlds import Heard, Neighbour, Study, ledger_of
-from protocol.attack.bounds import trials_to_exceed
 from protocol.attack.columns import View, columns_of, facts_of, matrices_of, view_of
 from protocol.attack.observer import Observation
 from protocol.attack.probes import Probe, probe_of
@@ -28,13 +27,16 @@ from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, Head, Message
 
-PILOTS = 32
+PILOTS = 48
 """How often each record is tried first, to see which script is worth more trials."""
 
-LEAST, MOST = 2_000, 8_000
-"""Fewest and most trials of a script."""
+MORE_PILOTS = 400
+"""The same of the few scripts that are worth it."""
 
-_SLACK = 1.2
+_CAUTION = 1.0
+
+TRIALS = 8_000
+"""How often a script is played that seems to tell more than is charged."""
 
 
 class Worth(NamedTuple):
@@ -108,9 +110,9 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
     return NOTHING if account is None else account.loss
 
 
-def pilot(study: Study, heard: Sequence[Heard]) -> Worth:
+def pilot(study: Study, heard: Sequence[Heard], pilots: int = PILOTS) -> Worth:
     """A rough estimate of what a script makes the target tell beyond the charge."""
-    streams = [_stream(study, f"pilot {number}") for number in range(PILOTS)]
+    streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
     own = [conduct_of(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
     best, ledgers = Worth(0, -math.inf), Ledgers(study, heard)
@@ -123,7 +125,7 @@ def pilot(study: Study, heard: Sequence[Heard]) -> Worth:
         if math.isinf(bound):
             continue
         both = [*views, *(view_of_conduct(study, conduct) for conduct in others)]
-        rough = _roughly(both, np.arange(2 * PILOTS) >= PILOTS)
+        rough = _roughly(both, np.arange(2 * pilots) >= pilots)
         best = max(best, Worth(place, rough - bound), key=lambda one: one.excess)
     return best
 
@@ -135,15 +137,21 @@ def _speaks(conduct: Conduct) -> bool:
 
 
 def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:
-    """About how much the views of two inputs differ: the loudest value of a single column."""
+    """About how much the views of two inputs differ: the loudest value of a single column.
+
+    The estimate is cautious: an error of ``_CAUTION`` standard deviations is taken off.
+    """
     loudest = 0.0
     columns = {**facts_of(views), **columns_of(matrices_of(views), related=())}
     for column in columns.values():
         values, places = np.unique(column, return_inverse=True)
-        if not 1 < len(values) <= PILOTS // 2:
+        if not 1 < len(values) <= len(bits) // 4:
             continue
-        counts = np.bincount(2 * places + bits, minlength=2 * len(values)).reshape(-1, 2) + 0.5
-        loudest = max(loudest, float(np.abs(np.log(counts[:, 1] / counts[:, 0])).max()))
+        counts = np.bincount(2 * places + bits, minlength=2 * len(values)).reshape(-1, 2)
+        more, less = counts.max(axis=1), counts.min(axis=1)
+        low = more - _CAUTION * np.sqrt(more)
+        high = less + _CAUTION * np.sqrt(less) + 1.0
+        loudest = max(loudest, float(np.log(np.maximum(low, 1e-9) / high).max()))
     return loudest
 
 
@@ -154,21 +162,18 @@ def tried(
     *,
     purpose: str,
     level: float,
-    trials: int | None,
+    trials: int,
 ) -> Probe:
     """What a script makes the target tell at least, and what the ledger charges for it.
 
     Args:
         purpose: sets the randomness apart from that of other scripts.
         level: the chance that it is accused falsely.
-        trials: how many; by default as many as may exceed the charge.
+        trials: how many.
     """
     first = conduct_of(study.machine(study.record(None)), heard)
     ledgers = Ledgers(study, heard)
     bound = ledgers.charged(first, neighbour.attribute)
-    if trials is None:
-        needed = 2 * _SLACK * trials_to_exceed(bound, alpha=level, delta=0.0)
-        trials = int(min(max(LEAST, needed), MOST))
     drawn = _stream(study, f"trials {purpose}")
     bits = drawn.bernoulli(WORDS // 2, trials)
     records = study.record(None), study.record(neighbour)

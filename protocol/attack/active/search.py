@@ -98,7 +98,6 @@ class Outcome(msgspec.Struct, frozen=True):
         behaviours: digests of what the target did.
         key: a digest of what the target heeded, and of what it is charged.
         excess: what a pilot says of the charge; minus infinity if there was none.
-        neighbour: the record that this is about.
     """
 
     shown: tuple[Shown, ...]
@@ -106,7 +105,6 @@ class Outcome(msgspec.Struct, frozen=True):
     behaviours: tuple[str, ...]
     key: str
     excess: float = -math.inf
-    neighbour: int = 0
 
 
 class Honest(msgspec.Struct, frozen=True):
@@ -166,9 +164,7 @@ def outcomes_of(task: Task) -> list[Outcome]:
         ):
             known.add(outcome.key)
             worth = _piloted(task, script)
-            outcome = msgspec.structs.replace(
-                outcome, excess=worth.excess, neighbour=worth.neighbour
-            )
+            outcome = msgspec.structs.replace(outcome, excess=worth.excess)
         found.append(outcome)
     return found
 
@@ -297,14 +293,14 @@ class Searched(msgspec.Struct, frozen=True, kw_only=True):
         behaviours: what the target did, all told.
         found: what was shown, with the scripts; not yet shrunk.
         excused: what differed and was charged.
-        worth: scripts by what a pilot says of their charge, the best first, with the neighbour.
+        worth: scripts by what a pilot says of their charge, the best first.
     """
 
     tried: int
     behaviours: frozenset[str]
     found: tuple[Found, ...]
     excused: tuple[Excused, ...]
-    worth: tuple[tuple[float, Script, int], ...]
+    worth: tuple[tuple[float, Script], ...]
 
 
 def search(study: Study, *, scripts: int, carried: Map) -> Searched:
@@ -318,7 +314,7 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
     behaviours: dict[str, None] = {}
     excused: dict[tuple[str, str], Excused] = {}
     found: dict[tuple[str, str], Found] = {}
-    worth: list[tuple[float, Script, int]] = []
+    worth: list[tuple[float, Script]] = []
     known: set[str] = set()
     played: set[Script] = set()
     following: list[list[Script]] = []
@@ -356,7 +352,7 @@ def search(study: Study, *, scripts: int, carried: Map) -> Searched:
             behaviours.update(dict.fromkeys(new))
             known.add(outcome.key)
             if math.isfinite(outcome.excess):
-                worth.append((outcome.excess, script, outcome.neighbour))
+                worth.append((outcome.excess, script))
             stale = 0 if new else stale + 1
             if new or outcome.excess > 0:
                 corpus.append((max(outcome.excess, 0.0), script))
