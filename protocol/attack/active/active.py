@@ -13,6 +13,7 @@ No variant needs code of its own for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -46,13 +47,13 @@ from protocol.surveys.records import Records
 SCRIPTS = 400
 """How many scripts are tried by default."""
 
-PILOTED = 8
+PILOTED = 4
 """For how many scripts the charge is looked at more closely, those worth most by a first look."""
 
 PROBES = 2
 """For how many of them it is tried."""
 
-PROMISING = -0.25
+PROMISING = 0.0
 """By how much a first look's rough estimate must exceed the charge at least."""
 
 SHRINKS = 24
@@ -181,7 +182,7 @@ def replay_script(
     shown = [_finding(Found(script, one)) for one in shown_by(study, library, script)]
     if shown:
         return tuple(shown)
-    worth = [(0.0, script)]
+    worth = [(math.inf, script)]
     return tuple(_overcharged(study, library, worth, trials=trials, alpha=alpha, shrinking=False))
 
 
@@ -249,8 +250,8 @@ def _overcharged(
     return []
 
 
-def _worth(study: Study, library: Library, script: Script) -> Worth:
-    return pilot(study, play(study, script, library).heard, MORE_PILOTS)
+def _worth(study: Study, library: Library, script: Script, only: int | None = None) -> Worth:
+    return pilot(study, play(study, script, library).heard, MORE_PILOTS, only=only)
 
 
 def _smallest(study: Study, library: Library, script: Script, rough: Worth) -> Script:
@@ -259,7 +260,7 @@ def _smallest(study: Study, library: Library, script: Script, rough: Worth) -> S
     while left > 0:
         for smaller_one in smaller(best):
             left -= 1
-            if _worth(study, library, smaller_one).excess > rough.excess / 2:
+            if _worth(study, library, smaller_one, rough.neighbour).excess > rough.excess / 2:
                 best = smaller_one
                 break
             if left <= 0:

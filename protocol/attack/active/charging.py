@@ -7,6 +7,7 @@ guesses of ``protocol.attack``.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from protocol.messages import Envelope, Head, Message
 PILOTS = 48
 """How often each record is tried first, to see which script is worth more trials."""
 
-MORE_PILOTS = 400
+MORE_PILOTS = 300
 """The same of the few scripts that are worth it."""
 
 _CAUTION = 1.0
@@ -55,6 +56,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
     """What others see of a conduct."""
     messages: dict[str, Message] = {}
     facts: Counter[str] = Counter()
+    words = hashlib.sha256()
     for place, act in enumerate(conduct.acts):
         for envelope in act.said:
             if envelope.kind == Head.kind():
@@ -65,6 +67,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             name = f"{name} {count}" if count > 1 else name
             facts[f"place of {name}"] = place
             facts[f"length of {name}"] = len(envelope.body)
+            words.update(envelope.body)
             try:
                 messages[name] = study.charter.codec.decode(envelope.kind, envelope.body)
             except RemoteProtocolError:
@@ -73,6 +76,7 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             facts["its end"] = place + 1
             facts["it failed"] = int(act.ended != "done")
             break
+    facts["all that is said"] = int.from_bytes(words.digest()[:7], "big")
     return view_of(Observation(messages, {}, facts))
 
 
@@ -110,8 +114,19 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
     return NOTHING if account is None else account.loss
 
 
-def pilot(study: Study, heard: Sequence[Heard], pilots: int = PILOTS) -> Worth:
-    """A rough estimate of what a script makes the target tell beyond the charge."""
+def pilot(
+    study: Study,
+    heard: Sequence[Heard],
+    pilots: int = PILOTS,
+    *,
+    only: int | None = None,
+) -> Worth:
+    """A rough estimate of what a script makes the target tell beyond the charge.
+
+    Args:
+        pilots: how often each record is tried.
+        only: the place of the only neighbour that is of interest.
+    """
     streams = [_stream(study, f"pilot {number} of {pilots}") for number in range(pilots)]
     own = [conduct_of(study.machine(study.record(None), stream), heard) for stream in streams]
     views = [view_of_conduct(study, conduct) for conduct in own]
@@ -119,6 +134,8 @@ def pilot(study: Study, heard: Sequence[Heard], pilots: int = PILOTS) -> Worth:
     if not any(map(_speaks, own[:2])):
         return best  # What it heard was for another stream.
     for place, neighbour in enumerate(study.neighbours):
+        if only not in (None, place):
+            continue
         record = study.record(neighbour)
         others = [conduct_of(study.machine(record, stream), heard) for stream in streams]
         bound = max(ledgers.charged(one, neighbour.attribute) for one in (*own, *others))

@@ -7,7 +7,7 @@ Edits work on plain values, as msgpack has them: a message is a list of its fiel
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -105,9 +105,15 @@ class Grammar:
         for value, field in zip(_decode(body), schema.fields, strict=True):
             yield from _proposals((field.name,), value, field.type, 0)
 
-    def same_words(self, kind: str, one: bytes, other: bytes) -> bool:
+    def same_words(
+        self,
+        kind: str,
+        one: bytes,
+        other: bytes,
+        said: tuple[Collection[bytes], Collection[bytes]],
+    ) -> bool:
         """Whether two bodies tell the same to whoever knows sums alone (``same_words``)."""
-        return same_words(self._schemas[kind], one, other)
+        return same_words(self._schemas[kind], one, other, said)
 
     def is_stack(self, kind: str, name: str) -> bool:
         """Whether a field is an array of rows of numbers, which may add up to something."""
@@ -325,10 +331,19 @@ def _sum_to(array: NDArray[Any], edit: Edit, taken: Plain, modulus: int) -> None
     array[row] = ((wanted - rest) % modulus).astype(array.dtype)
 
 
-def same_words(kind: KindSchema, one: bytes, other: bytes) -> bool:
+def same_words(
+    kind: KindSchema,
+    one: bytes,
+    other: bytes,
+    said: tuple[Collection[bytes], Collection[bytes]] = ((), ()),
+) -> bool:
     """Whether two bodies tell the same to whoever knows sums alone.
 
-    They are equal, or two arrays in them differ and all rows of each have one sum.
+    They are equal, or two arrays in them differ, of which the rows have one sum, and the same rows
+    are what the hearer has said itself.
+
+    Args:
+        said: the arrays that the hearer of each has said, as bytes.
     """
     if one == other:
         return True
@@ -338,8 +353,11 @@ def same_words(kind: KindSchema, one: bytes, other: bytes) -> bool:
         if not isinstance(field.type, Numbers) or len(value[1]) != 2 or value[1] != beside[1]:
             return False
         modulus = _modulus(np.dtype("<" + value[0]), field.type)
-        sums = (array_of(each).astype(object).sum(axis=0) % modulus for each in (value, beside))
-        if not np.array_equal(*sums):
+        rows = [array_of(each) for each in (value, beside)]
+        if not np.array_equal(*(array.astype(object).sum(axis=0) % modulus for array in rows)):
+            return False
+        own = [[row.tobytes() in of for row in array] for array, of in zip(rows, said, strict=True)]
+        if own[0] != own[1]:
             return False
     return True
 

@@ -148,6 +148,12 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         return "\n".join(map(str, self.moves)) or "nothing: the honest protocol"
 
     @property
+    def takes(self) -> bool:
+        """Whether anything is taken from a rehearsal."""
+        taken = any(e.how in ("take", "sums") for move in self.moves for e in move.edits)
+        return taken or any(move.says is not None for move in self.moves)
+
+    @property
     def worlds(self) -> frozenset[int]:
         """The rehearsals that something is taken from."""
         edits = {edit.world for move in self.moves for edit in move.edits}

@@ -43,7 +43,7 @@ from protocol.simulation.mapping import Map, chunks
 BATCH = 48
 """How many scripts are played before those that led somewhere are looked at."""
 
-CHUNK = 6
+CHUNK = 12
 """How many scripts one task plays."""
 
 STREAMS = 3
@@ -244,21 +244,43 @@ def _exchanged(
     if beside is None:
         return None
     # What is said of another world follows from what is said there.
-    other = play(beside, script, library_of(beside, script.worlds))
+    other = play(beside, script, _library(beside, script))
+    twin_conduct = conduct_of(beside.machine(beside.record(None)), other.heard)
+    said = _arrays(study, own), _arrays(study, twin_conduct)
     alike = 0
     for one, twin in zip(played.heard, other.heard, strict=False):
-        if not _alike(study, one, twin):
+        if not _alike(study, one, twin, said):
             break
         alike += 1
-    twin_conduct = conduct_of(beside.machine(beside.record(None)), other.heard)
     return first_difference(own, twin_conduct, acts=alike)
+
+
+def _library(study: Study, script: Script) -> Library:
+    """What a script takes from worlds."""
+    if not script.takes:
+        return Library((), {})
+    worlds = script.worlds
+    if worlds not in study.libraries:
+        study.libraries[worlds] = library_of(study, worlds)
+    return study.libraries[worlds]
 
 
 def _is_done(conduct: Conduct) -> bool:
     return bool(conduct.acts) and conduct.acts[-1].ended != "failed"
 
 
-def _alike(study: Study, one: Heard, other: Heard) -> bool:
+def _arrays(study: Study, conduct: Conduct) -> frozenset[bytes]:
+    """What a party has said, field by field."""
+    fields = (study.grammar.octets(said.kind, said.body).values() for said in conduct.said)
+    return frozenset(octets for values in fields for octets in values)
+
+
+def _alike(
+    study: Study,
+    one: Heard,
+    other: Heard,
+    said: tuple[frozenset[bytes], frozenset[bytes]],
+) -> bool:
     first, second = one.envelope, other.envelope
     if first is None or second is None:
         return one == other
@@ -267,7 +289,7 @@ def _alike(study: Study, one: Heard, other: Heard) -> bool:
         other.now,
         second.sender,
         second.kind,
-    ) and study.grammar.same_words(first.kind, first.body, second.body)
+    ) and study.grammar.same_words(first.kind, first.body, second.body, said)
 
 
 def _piloted(task: Task, script: Script) -> Worth:

@@ -174,6 +174,20 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         The other one has the neighbour's category; None if nobody has. Every sum is as it was.
         """
+        if neighbour not in self._exchanges:
+            self._exchanges[neighbour] = self._exchanged(neighbour)
+        return self._exchanges[neighbour]
+
+    @functools.cached_property
+    def _exchanges(self) -> dict[Neighbour, Study | None]:
+        return {}
+
+    @functools.cached_property
+    def libraries(self) -> dict[frozenset[int], Library]:
+        """Libraries of some worlds that were made already."""
+        return {}
+
+    def _exchanged(self, neighbour: Neighbour) -> Study | None:
         codes = self.records.codes.copy()
         axis = self.records.survey.axes((neighbour.attribute,))[0]
         others = np.flatnonzero(codes[:, axis] == neighbour.code).tolist()

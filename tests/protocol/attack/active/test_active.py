@@ -1,0 +1,197 @@
+"""Active attacks: planted faults are found and made small, and honest parties are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from protocol.accounting.events import PrivacyEvent, Randomized
+from protocol.attack.active.active import attack_actively, replay_script
+from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
+from protocol.attack.active.second_runs import Word, repeated
+from protocol.attack.active.twins import compared, conduct_of
+from protocol.attack.active.worlds import Library, Study, library_of, play
+from protocol.errors import PrivacyError
+from protocol.messages import AGGREGATOR, DONE, Head
+from protocol.randomizers.table import KeepElseTable
+from protocol.session.roles import Me
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.testing import check_unmoved, unmoved
+from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
+from protocol.variants.reports.reports import Ask
+from protocol.variants.rrba.rrba import Answers, Question
+from tests.every_variant import BITS, Example, examples
+from tests.recorded.runs import answers
+
+FIVE = answers(BITS, 5)
+FEW = 24
+"""Scripts that are enough to find what is planted here."""
+
+
+class Choosy(RRIndependent, frozen=True):
+    """Refuses a question with another threshold if its first answer is the second category."""
+
+    name = "choosy"
+
+    async def party(self, me: Me, records: Records) -> None:
+        ask = await me.receive(Ask, AGGREGATOR)
+        if ask.blocks != self.blocks and records.codes[0, 0]:
+            raise PrivacyError("not with this answer")
+        await me.send(AGGREGATOR, self.answer(records, ask, me.stream_for(ask)))
+
+
+class Trusting(RRBA, frozen=True, kw_only=True):
+    """Answers with whatever table it is asked with, and charges for a uniform one."""
+
+    name = "trusting"
+
+    def _tables(self, question: Question) -> dict[int, KeepElseTable]:
+        try:
+            return self._drawn(question)
+        except ValueError as error:
+            raise PrivacyError(str(error)) from error
+
+    def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
+        (group,) = np.unique(answers.groups).tolist()
+        weights = (1 << 62,) * 4
+        table = KeepElseTable(threshold=self.plan.thresholds[group], weights=weights)
+        return Randomized(table, self.plan.group_names[group])
+
+
+def study_of(variant: Variant) -> Study:
+    return Study(variant=variant, records=FIVE, target=0, seed=1)
+
+
+def test_a_planted_refusal_is_found_and_made_small_and_plays_again() -> None:
+    variant = Choosy.with_keep(BITS, 0.5)
+    found = attack_actively(variant, FIVE, scripts=FEW)
+    assert found.accused
+    (finding,) = found.findings
+    assert (finding.rule, finding.attributes) == ("outward", ("a",))
+    assert len(finding.script.moves) == 1
+    assert "Declined" in finding.what
+    assert replay_script(variant, FIVE, finding.script) == (finding,)
+    assert replay_script(variant, FIVE, HONEST) == ()
+    with pytest.raises(AssertionError, match=r"a: .* Declined"):
+        unmoved(variant, FIVE, scripts=FEW)()
+
+
+def test_an_attack_follows_from_its_seed_wherever_it_is_carried_out() -> None:
+    def backwards(kernel, arguments):  # type: ignore[no-untyped-def]
+        return [kernel(argument) for argument in reversed(arguments)][::-1]
+
+    variant = RRIndependent.with_keep(BITS, 0.5)
+    first = attack_actively(variant, FIVE, scripts=4)
+    assert first == attack_actively(variant, FIVE, scripts=8, carried=backwards)
+    assert not first.findings
+    assert first.tried == 4
+    (charged,) = first.charged
+    assert charged.kind == "Report"
+    assert "one draw of KeepUniform on a" in charged.why
+    assert charged.epsilon == pytest.approx(np.log(3))
+
+
+def test_a_false_table_that_is_charged_as_the_agreed_one_is_found_by_counting() -> None:
+    variant = Trusting(survey=BITS, p=0.5, block=5)
+    edit = Edit(("weights",), "move", cells=(0, 1), value=-1)
+    script = Script((Move("rewrite", "Question", edits=(edit,)),))
+    (finding,) = replay_script(variant, FIVE, script, trials=2_000)
+    assert finding.rule == "charge"
+    assert finding.probe is not None
+    assert finding.probe.lower > finding.probe.bound == pytest.approx(np.log(5))
+    assert replay_script(variant, FIVE, HONEST, trials=2_000) == ()
+
+
+def test_the_target_hears_the_script_and_the_others_what_they_should() -> None:
+    study = study_of(RRIndependent.with_keep(BITS, 0.5))
+    library = library_of(study)
+    script = Script(
+        (
+            Move("insert", "Ask", before=True, says=Source("Report")),
+            Move("repeat", "Ask"),
+            Move("drop", "Ask", to="others"),
+        )
+    )
+    played = play(study, script, library)
+    heard = [one.envelope.kind for one in played.heard if one.envelope is not None]
+    # It has ended when the copy comes.
+    assert heard == ["Report", "Ask"]
+    told = [e for e in played.sent if e.sender == AGGREGATOR and e.recipient.startswith("party")]
+    assert [(e.recipient, e.kind) for e in told] == [
+        (study.party, kind) for kind in ("Report", "Ask", "Ask")
+    ]
+    numbers = [e.seq for e in played.sent if e.sender == AGGREGATOR]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_a_message_is_held_back_until_another_has_been_sent() -> None:
+    study = study_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr"))
+    script = Script((Move("hold", "Proposal", wait=1),))
+    played = play(study, script, library_of(study))
+    heard = [one.envelope.kind for one in played.heard if one.envelope is not None]
+    assert heard == ["Pilot", "Ask", "Proposal"]
+    assert played.endings[study.party] == DONE
+
+
+def test_a_role_that_begins_anew_asks_again() -> None:
+    study = study_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr"))
+    played = play(study, Script((Move("restart", "Pilot"),)), library_of(study))
+    heard = [one.envelope.kind for one in played.heard if one.envelope is not None]
+    assert heard[:2] == ["Pilot", "Pilot"]
+
+
+def test_the_ledger_of_a_session_is_that_of_its_record() -> None:
+    study = study_of(RRIndependent.with_keep(BITS, 0.5))
+    honest = play(study, HONEST, Library((), {}))
+    account = honest.ledger().everybody[study.party]
+    assert account.loss.record == pytest.approx(3 * np.log(3))
+
+
+def test_twins_differ_in_charged_bytes_alone() -> None:
+    study = study_of(RRIndependent.with_keep(BITS, 0.5))
+    heard = play(study, HONEST, Library((), {})).heard
+    one = conduct_of(study.machine(study.record(None)), heard)
+    assert [e.kind for e in one.said] == ["Report", Head.kind()]
+    excused = set()
+    for neighbour in study.neighbours:
+        other = conduct_of(study.machine(study.record(neighbour)), heard)
+        found = compared(one, other, attribute=neighbour.attribute)
+        assert found.difference is None
+        assert not found.hidden
+        excused |= {excuse.kind for excuse in found.excuses}
+        wrong = compared(one, other, attribute="another")
+        assert (wrong.difference is not None) == bool(found.excuses)
+    assert excused == {"Report"}
+
+
+def test_what_repeats_beside_something_new_is_a_secret_used_twice() -> None:
+    salt, key = ("Deal", 0), (("Deal", 0), "salt")
+    first = {salt: Word(("graph",), True, {"salt": b"s" * 16, "boxes": b"1" * 16})}
+    drawn = frozenset({key, (salt, "boxes")})
+    again = {salt: Word(("other",), True, {"salt": b"s" * 16, "boxes": b"2" * 16})}
+    assert repeated(first, again, drawn) == [("Deal", "salt")]
+    assert repeated(first, first, drawn) == []
+    all_the_same = {salt: again[salt]._replace(fields=first[salt].fields)}
+    assert repeated(first, all_the_same, drawn) == []
+    unjudged = {salt: again[salt]._replace(judged=False)}
+    assert repeated(first, unjudged, drawn) == []
+    assert repeated(first, again, frozenset()) == []
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    variant = RRIndependent.with_keep(BITS, 0.5)
+    for wrong in ({"target": 5}, {"scripts": 0}, {"trials": 1}):
+        with pytest.raises(ValueError, match="expected"):
+            attack_actively(variant, FIVE, **wrong)  # type: ignore[arg-type]
+
+
+test_honest_parties_are_unmoved = unmoved(
+    SecureSumVariant(survey=BITS, everyone=True), FIVE, scripts=8
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+def test_no_built_in_variant_is_accused(example: Example) -> None:
+    check_unmoved(example.variant, example.records, scripts=80)
