@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.testing import check_variant
+from protocol.attack.active.active import attack_actively, replay_script
+from protocol.session.variant import Variant
+from protocol.testing import check_unmoved, check_variant
 from protocol.variants import BUILT_IN
-from tests.protocol.attack.planted.plants import EARLIER, ORACLES, Plant, every
+from scenarios.cli.example_variants import example
+from tests.protocol.attack.planted.plants import EARLIER, LITERAL, ORACLES, Plant, every
 
 FAST = ("unworried", "sparing", "eager")
 """Those that are quickly found."""
+
+SCRIPTS = 1_000
+"""How many scripts are played at most; most plants are found by the first fifty."""
+
+UNPLANTED = ("rr-joint", "privkv")
+"""The built-in variants that are attacked every time."""
 
 
 def plants() -> list[object]:
@@ -30,3 +39,44 @@ def test_no_honest_run_shows_it(plant: Plant) -> None:
     variant, records = plant.example(respondents=6)
     with plant.during():
         check_variant(variant, records, executors={}, rare=plant.rare)
+
+
+@pytest.mark.parametrize("plant", plants())
+def test_an_active_attack_finds_it(plant: Plant) -> None:
+    variant, records = plant.example()
+    with plant.during():
+        found = attack_actively(variant, records, scripts=SCRIPTS)
+        assert found.accused
+        assert {finding.rule for finding in found.findings} <= set(plant.rules)
+        for finding in found.findings:
+            assert len(finding.script.moves) <= plant.moves
+            again = replay_script(variant, records, finding.script)
+            assert (finding.rule, finding.what) in [(one.rule, one.what) for one in again]
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        pytest.param(cls, id=name, marks=() if name in UNPLANTED else pytest.mark.slow)
+        for name, cls in BUILT_IN.items()
+    ],
+)
+def test_what_is_built_in_is_not_accused(cls: type[Variant]) -> None:
+    check_unmoved(*example(cls, {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("secure-sum", {"everyone": "true"}),
+        ("secure-sum", {"sums": LITERAL}),
+        ("pair-rr", {"everyone": "true"}),
+        ("rr-clusters", {"dependence": "rr"}),
+        ("rr-clusters", {"dependence": "pair-rr", "sums": LITERAL}),
+        ("rrba", {"mode": "sequential", "groups": "view"}),
+    ],
+    ids=str,
+)
+def test_nor_is_it_with_other_parameters(name: str, settings: dict[str, str]) -> None:
+    check_unmoved(*example(BUILT_IN[name], settings))

@@ -113,7 +113,10 @@ EARLIER: Mapping[str, Plant] = MappingProxyType(
             during=earlier.early_mailbox,
         ),
         "a false table": Plant(
-            made=earlier.FalseTable, of="rrba", rules=("charge",), settings={"mix": "0.1"}
+            made=earlier.FalseTable,
+            of="rrba",
+            rules=("charge",),
+            settings={"mix": "0.0005", "p": "0.3"},
         ),
         "masks that repeat": Plant(
             made=earlier.SameMasks, of="secure-sum", rules=("fresh",), rare=(Totals,)
