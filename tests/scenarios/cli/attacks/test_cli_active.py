@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.attack.active.active import attack_actively
+from protocol.attack.active.active import SCRIPTS, attack_actively
 from protocol.variants import BUILT_IN, RRJoint
 from scenarios.cli.example_variants import example
 from tests.scenarios.command import ROOT, complaint, sottovoce
@@ -23,6 +23,11 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("active")
     assert sottovoce("attack", UNWORRIED, *FEW, "--out", folder, "--set", "p=0.5").code == 1
     return folder
+
+
+def test_help_says_how_many_scripts_there_are() -> None:
+    said = " ".join(sottovoce("attack", "--help").out.split())
+    assert f"number of scripts to play. [default: {SCRIPTS:,}]" in said
 
 
 def test_a_variant_that_keeps_its_word() -> None:
