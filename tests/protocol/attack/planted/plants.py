@@ -17,6 +17,9 @@ from tests.protocol.attack.planted import earlier, oracles, reports, sums
 from tests.protocol.attack.planted.oracles import Again, Wanted
 from tests.protocol.attack.planted.speech import Doubt, Hold, Receipt, Release, Reminder
 
+EITHER = ("outward", "charge")
+"""The rules of what follows a report: where the report may differ, counting shows it."""
+
 LITERAL = '{"profile": "literal"}'
 
 
@@ -63,7 +66,7 @@ ORACLES: Mapping[str, Plant] = MappingProxyType(
             Plant(made=sums.Whispering, of="pair-rr", rare=(Totals, Doubt)),
             Plant(made=reports.Trusting, of="rr-clusters", settings=_BY_REPORTS),
             Plant(made=reports.Eager, of="rrba"),
-            Plant(made=oracles.Reminded, of="inp-rr", rare=(Reminder,)),
+            Plant(made=oracles.Reminded, of="inp-rr", rules=EITHER, rare=(Reminder,)),
             Plant(made=oracles.AskingBack, of="inp-ps", rare=(Doubt,)),
             Plant(
                 made=oracles.DrawnAnew,
@@ -74,7 +77,7 @@ ORACLES: Mapping[str, Plant] = MappingProxyType(
             Plant(made=oracles.Checking, of="marg-rr", rare=(Doubt,)),
             Plant(made=oracles.Renamed, of="marg-ps", rare=(Hold,)),
             Plant(made=oracles.Impatient, of="marg-ht", rare=(Hold, Release)),
-            Plant(made=oracles.Obliging, of="privkv", rules=("outward", "charge"), rare=(Wanted,)),
+            Plant(made=oracles.Obliging, of="privkv", rules=EITHER, rare=(Wanted,)),
             Plant(made=oracles.Sparing, of="privkvm"),
             Plant(made=oracles.Insistent, of="spl", rare=(Reminder, Receipt)),
             Plant(made=oracles.Wordy, of="smp", rare=(Reminder, Receipt)),
