@@ -250,18 +250,21 @@ class Sparing(PrivKVMVariant, frozen=True, kw_only=True):
 
 
 class Insistent(Spl, frozen=True, kw_only=True):
-    """Reminded twice, it says that it has answered, once for every step of its last answer."""
+    """Reminded, and told not to wait, it says that it has answered: as often as its last answer.
+
+    It takes two moves: a reminder, and a release that comes as well.
+    """
 
     name = "insistent"
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
-        return (*super().kinds(parties), Kind(Reminder), Kind(Receipt))
+        return (*super().kinds(parties), Kind(Reminder), Kind(Release), Kind(Receipt))
 
     async def party(self, me: Me, records: Records) -> None:
         await reported(self, me, records)
         with suppress(QuorumError):
-            for round_ in range(2):
-                await me.receive(Reminder, AGGREGATOR, round=round_, within=PATIENCE)
+            await me.receive(Reminder, AGGREGATOR, round=0, within=PATIENCE)
+            await me.receive(Release, AGGREGATOR, within=PATIENCE)
             for _ in range(int(records.codes[0, -1])):
                 await me.send(AGGREGATOR, Receipt("answered"))
 

@@ -79,7 +79,12 @@ ORACLES: Mapping[str, Plant] = MappingProxyType(
             Plant(made=oracles.Impatient, of="marg-ht", rare=(Hold, Release)),
             Plant(made=oracles.Obliging, of="privkv", rules=EITHER, rare=(Wanted,)),
             Plant(made=oracles.Sparing, of="privkvm"),
-            Plant(made=oracles.Insistent, of="spl", rare=(Reminder, Receipt)),
+            Plant(
+                made=oracles.Insistent,
+                of="spl",
+                rules=EITHER,
+                rare=(Reminder, Release, Receipt),
+            ),
             Plant(made=oracles.Wordy, of="smp", rare=(Reminder, Receipt)),
             Plant(made=oracles.Hasty, of="rs-fd", rare=(Hold, Receipt)),
             Plant(made=oracles.Clipped, of="numeric-mean"),
