@@ -147,8 +147,11 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
                     for name in grammar.fields(kind)
                     if grammar.field(kind, body, name) != grammar.field(kind, other, name)
                 ]
-                edits = tuple(Edit((name,), "take", world=world) for name in differing)
-                moves.append(Move("rewrite", kind, nth, to, edits))
+                # A stack has the target's own row, which a real aggregator would leave alone.
+                taken = [name for name in differing if not grammar.is_stack(kind, name)]
+                if taken:
+                    edits = tuple(Edit((name,), "take", world=world) for name in taken)
+                    moves.append(Move("rewrite", kind, nth, to, edits))
                 for name in differing:
                     if grammar.is_stack(kind, name):
                         # Some row that is not the target's own.
