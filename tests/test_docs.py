@@ -19,6 +19,7 @@ import pytest
 
 from protocol.estimators.analysis import Analysis
 from protocol.randomizers import matrix
+from protocol.session.terms import MOST_ATTEMPTS
 from protocol.surveys import limits
 from protocol.testing import check_variant
 from protocol.transcript import entries, reader, wrapper
@@ -261,7 +262,7 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:12] == [
+    assert stated[:13] == [
         limits.handshake,
         limits.frame,
         limits.idle,
@@ -270,6 +271,7 @@ def test_the_limits_are_the_defaults() -> None:
         limits.goodbye,
         limits.stall,
         limits.envelopes,
+        MOST_ATTEMPTS,
         limits.mailbox,
         limits.unauthenticated,
         int(limits.unproven),
