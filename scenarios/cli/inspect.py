@@ -128,8 +128,8 @@ def show(transcript: Path) -> int:
 
     reader = reader_of(open_transcript(transcript), transcript)
     roster = roster_of(reader)
-    print_report([header_report(reader.header)], soft_wrap=False)
-    print_report(rounds_report(rounds_of(roster, reader)), soft_wrap=False)
+    rounds = rounds_report(rounds_of(roster, reader))
+    print_report([header_report(reader.header), *rounds], soft_wrap=False)
     return _read_whole(reader)
 
 

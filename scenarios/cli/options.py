@@ -24,6 +24,7 @@ from scenarios.running.budget import (
     MEGABYTES,
     SECONDS,
     SMALL,
+    end_budget,
     usual_budget,
     within_budget,
 )
@@ -229,12 +230,14 @@ def json_text(values: object) -> str:
 
 
 def print_json(values: object) -> None:
-    """Print values as JSON and nothing else."""
-    click.echo(json_text(values))
+    """Print values as JSON and nothing else; whatever the command's budget, all of it."""
+    text = json_text(values)
+    end_budget()
+    click.echo(text)
 
 
 def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> None:
-    """Print the parts of a report.
+    """Print the parts of a report, all or none, and whatever the command's budget.
 
     Args:
         parts: of the report.
@@ -243,8 +246,12 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     from rich.console import Console
 
     console = Console(soft_wrap=soft_wrap)
-    for part in parts:
-        console.print(part)
+    with console.capture() as rendered:
+        for part in parts:
+            console.print(part)
+    end_budget()
+    console.file.write(rendered.get())
+    console.file.flush()
 
 
 def address_of(text: str) -> tuple[str, int]:

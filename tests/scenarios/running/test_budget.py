@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from scenarios.running.budget import (
     MEGABYTES,
     SECONDS,
     SMALL,
+    end_budget,
     reading,
     usual_budget,
     within_budget,
@@ -117,6 +119,14 @@ def test_a_budget_holds_where_something_swallows_its_end(monkeypatch: pytest.Mon
 
     with pytest.raises(CannotFinishError):
         careless()
+
+
+def test_what_is_said_is_said_whole() -> None:
+    with within_budget(0.05, 1000):
+        end_budget()
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            pass
 
 
 def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
