@@ -89,6 +89,18 @@ def test_one_salt_never_meets_two_contents(first: tuple[str, Letters], data: st.
     assert sealed_by(bytes(32), *first)[0] != one[0]
 
 
+def test_letters_that_are_cut_elsewhere_have_another_salt() -> None:
+    cut: list[Letters] = [
+        [("a", "b", b"xy", b"")],
+        [("a", "b", b"", b"xy")],
+        [("a", "b", b"x", b"y")],
+        [("a", "b", b"", b""), ("a", "b", b"xy", b"")],
+        [("ab", "c", b"xy", b"")],
+        [("a", "bc", b"xy", b"")],
+    ]
+    assert len({sealed_by(KEY, "Deal", said)[0] for said in cut}) == len(cut)
+
+
 def sealed_by(key: bytes, kind: str, said: Letters) -> tuple[bytes, list[bytes]]:
     stream = Stream(key)
     edges_ = [(Edge(PartyId(a), PartyId(b), KEY), content, bound) for a, b, content, bound in said]

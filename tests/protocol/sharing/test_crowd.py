@@ -11,7 +11,7 @@ import pytest
 
 from protocol.errors import PrivacyError, QuorumError
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
-from protocol.sharing.messages import Begin, Survivors
+from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants.sums.secure_sum import SecureSumVariant
@@ -113,6 +113,55 @@ def test_a_neighbour_whose_box_is_no_good_is_nobody_in_the_crowd() -> None:
     trial, holdings = attacked(spoilt, msgspec.structs.replace(WARY, crowd=3))
     assert trial.refusals() == {}
     exact(trial, holdings, PARTIES)
+
+
+def spoiling(rows: int, *, to: Collection[PartyId], but: PartyId) -> Rewrite:
+    """The first boxes that each party is dealt are no good, those of one dealer aside."""
+    names: dict[PartyId, tuple[str, ...]] = {}
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if isinstance(message, Graph):
+            names[item.recipient] = message.names
+        if not isinstance(message, Dealt) or item.recipient not in to:
+            return None
+        beside = names[item.recipient]
+        spoilt = [i for i in np.flatnonzero(message.dealt).tolist() if beside[i] != but][:rows]
+        boxes = message.boxes.copy()
+        boxes[spoilt] ^= 1
+        return msgspec.structs.replace(message, boxes=boxes)
+
+    return rewrite
+
+
+def test_boxes_that_are_no_good_count_for_nobody_among_many_who_joined_either() -> None:
+    """One of sixty never joins, one box of each is no good: with 58 others demanded, nobody can."""
+    sums = SecureSum(crowd=55)
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums), 60)
+    assert sums.others(60) == 58
+    names = charter.roster.parties
+    trial = rehearsed(
+        charter,
+        holdings_of(charter, answers(SURVEY, 60)),
+        fate=vanishing({ONE: "Join"}),
+        exchange=rewriting(charter.codec, spoiling(1, to=names, but=ONE)),
+    )
+    whys = declined(trial)
+    assert set(whys) == set(names) - {ONE}
+    assert all("a sum with 57 others" in why for why in whys.values())
+    assert trial.messages("Upload") == []
+
+
+def test_boxes_that_are_no_good_count_for_nobody_among_the_survivors_either() -> None:
+    last = PARTIES[7]
+    spoilt = spoiling(2, to=[TWO], but=last)
+    fewer = told([TWO], [name != last for name in PARTIES])
+    trial, _ = attacked(
+        lambda item, message: spoilt(item, message) or fewer(item, message),
+        msgspec.structs.replace(WARY, crowd=3),
+    )
+    assert "a sum with 4 others" in declined(trial)[TWO]
+    assert len(trial.messages("Upload", TWO)) == 1
+    assert (trial.messages("Tags", TWO), trial.messages("Unmask", TWO)) == ([], [])
 
 
 @pytest.mark.parametrize("to", [[TWO], PARTIES], ids=["one", "all"])
