@@ -204,6 +204,10 @@ async def test_what_is_acknowledged_is_durable() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
+            # All of it is with the hub, and the disk is not yet done.
+            await until(lambda: post.switch.exchange.accepted(A) == len(said))
+            await trio.sleep(0.1)
+            assert not acknowledged
             while not acknowledged:
                 disk.go.release()
                 await trio.sleep(0.02)
