@@ -163,6 +163,26 @@ async def test_a_program_that_starts_again_hears_and_says_the_same() -> None:
             assert await again.acknowledged()
 
 
+async def test_what_is_kept_to_be_handed_over_again_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("transports.lasting.hub.KEPT_BYTES", 100)
+    async with connected(Limits(mailbox=4)) as (post, hub), hub.connect(AGGREGATOR) as link:
+        parcels = post.parcels(AGGREGATOR, A, range(40))
+        async with hub.party(A) as a:
+            for parcel in parcels[:-2]:
+                await link.send(parcel)
+                assert await a.receive() == parcel
+            # Who goes on needs none of it.
+            hub.road.lose()
+            await link.send(parcels[-2])
+            assert await a.receive() == parcels[-2]
+            async with hub.party(A) as again:
+                with pytest.raises(trio.BrokenResourceError, match="has left this session"):
+                    await again.receive()
+    assert post.switch.exchange.departed[A] == "refused: link: more was sent to it than is kept"
+
+
 async def test_who_has_ended_comes_back_for_its_acknowledgement() -> None:
     async with connected() as (post, hub), hub.connect(AGGREGATOR) as link:
         body = post.charter.codec.encode(Declined("terms"))
