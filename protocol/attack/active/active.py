@@ -56,6 +56,9 @@ PROBES = 2
 PROMISING = 0.0
 """By how much a first look's rough estimate must exceed the charge at least."""
 
+SEEMING = 0.1
+"""By how much a closer look's estimate must exceed it for the charge to be tried."""
+
 SHRINKS = 24
 """The most scripts that are played to make one smaller that tells more than is charged."""
 
@@ -220,7 +223,7 @@ def _overcharged(
     piloted = [(script, _worth(study, library, script)) for script in promising]
     piloted.sort(key=lambda one: -one[1].excess)
     for number, (script, rough) in enumerate(piloted[:PROBES]):
-        if rough.excess <= 0.0:
+        if rough.excess <= SEEMING:
             break
         smallest = _smallest(study, library, script, rough) if shrinking else script
         neighbour = study.neighbours[rough.neighbour]
