@@ -16,6 +16,7 @@ import pytest
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript import verification
 from protocol.transcript.reader import RULES
+from protocol.transcript.spoken import Handed, Words
 from protocol.transcript.verification import verify
 from protocol.transcript.wrapper import Unwrapped
 from tests.recorded.forgeries import Forgery, rules
@@ -124,3 +125,18 @@ def test_every_rule_is_listed() -> None:
     page = Path(__file__).parents[3] / "docs" / "transcript-format.md"
     described = re.findall(r"^\| \d+ +\| `([a-z-]+)`", page.read_text("utf-8"), re.MULTILINE)
     assert tuple(described) == RULES
+
+
+def test_what_was_handed_on_is_known_by_sender_and_number() -> None:
+    words = Words()
+    for seq in (0, 1, 2, 9, 7, 1):
+        words.put(seq, bytes(32), 1, 1)
+    for seq in (0, 9, 5):
+        words.hand(seq)
+    handed = Handed({"anna": words.handed()})
+    assert [seq for seq in range(-1, 12) if ("anna", seq) in handed] == [0, 9]
+    assert ("bert", 0) not in handed
+    # Who repeats a number that was handed on has not taken that back.
+    words.put(0, bytes(32), 1, 1)
+    assert words.get(0) == (bytes(32), 1, 1, False)
+    assert ("anna", 0) in Handed({"anna": words.handed()})
