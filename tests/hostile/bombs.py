@@ -400,7 +400,7 @@ _TRANSCRIPTS: dict[str, Callable[[], bytes]] = {
     "seqs falling": lambda: _seqs(itertools.chain((MAX_NUMBER,), range(1_800_000, 0, -2))),
     "seqs alike": lambda: _seqs(itertools.repeat(5, 900_000)),
     "undelivered": lambda: _undelivered(40, 20),
-    "undelivered, signed": lambda: _undelivered(60, 12, heads=True),
+    "undelivered, signed": lambda: _undelivered(20, 20, heads=True),
     "undelivered, small": lambda: _undelivered(1, 400, heads=True),
     "delivered late": lambda: _undelivered(40, 20, delivered=True),
     "deliveries": lambda: _entries((_delivered(i) for i in range(2_000_000)), each=50_000),
