@@ -12,16 +12,16 @@ from protocol.attack.active.second_runs import Word, repeated
 from protocol.attack.active.twins import compared, conduct_of
 from protocol.attack.active.worlds import Library, Study, library_of, play
 from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, DONE, Head
+from protocol.messages import AGGREGATOR, Head
 from protocol.randomizers.table import KeepElseTable
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.testing import check_unmoved, unmoved
-from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
+from protocol.variants import RRBA, PrivKVMVariant, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import Ask
 from protocol.variants.rrba.rrba import Answers, Question
-from tests.every_variant import BITS, Example, examples
+from tests.every_variant import BITS, FILMS, Example, examples
 from tests.recorded.runs import answers
 
 FIVE = answers(BITS, 5)
@@ -126,20 +126,26 @@ def test_the_target_hears_the_script_and_the_others_what_they_should() -> None:
     assert numbers == list(range(len(numbers)))
 
 
+def in_rounds() -> Study:
+    variant = PrivKVMVariant(survey=FILMS, epsilon=2.0)
+    return Study(variant=variant, records=answers(FILMS, 5), target=0, seed=1)
+
+
+def kinds_heard(study: Study, script: Script) -> list[str]:
+    heard = play(study, script, library_of(study)).heard
+    return [one.envelope.kind for one in heard if one.envelope is not None]
+
+
 def test_a_message_is_held_back_until_another_has_been_sent() -> None:
-    study = study_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr"))
-    script = Script((Move("hold", "Proposal", wait=1),))
-    played = play(study, script, library_of(study))
-    heard = [one.envelope.kind for one in played.heard if one.envelope is not None]
-    assert heard == ["Pilot", "Ask", "Proposal"]
-    assert played.endings[study.party] == DONE
+    study = in_rounds()
+    honest = kinds_heard(study, HONEST)
+    assert honest[:2] == ["Request", "Fakes"]
+    assert kinds_heard(study, Script((Move("hold", "Request"),)))[:2] == ["Fakes", "Request"]
 
 
 def test_a_role_that_begins_anew_asks_again() -> None:
-    study = study_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr"))
-    played = play(study, Script((Move("restart", "Pilot"),)), library_of(study))
-    heard = [one.envelope.kind for one in played.heard if one.envelope is not None]
-    assert heard[:2] == ["Pilot", "Pilot"]
+    script = Script((Move("restart", "Request"),))
+    assert kinds_heard(in_rounds(), script)[:2] == ["Request", "Request"]
 
 
 def test_the_ledger_of_a_session_is_that_of_its_record() -> None:
