@@ -1,7 +1,7 @@
 """Seals what one member tells another: who carries it learns nothing and changes nothing.
 
 Two members agree on a secret by X25519 from their identity keys on the roster. From it HKDF (RFC
-5869; extracted with SHA-256, expanded with SHA-512) derives, for a session and an attempt, one key
+5869; extracted with SHA-256, expanded with SHA-512) derives, for what they do in a session, one key
 per direction, kind and salt, and each key seals one box with ChaCha20-Poly1305 (RFC 8439). The salt
 follows from all that is sealed, as in SIV (RFC 5297): no key ever seals two contents.
 """
@@ -36,7 +36,7 @@ def edge_key(secret: bytes, *, context: bytes) -> bytes:
 
     Args:
         secret: what both agree on by X25519.
-        context: what the key is for, such as session and attempt; the same on both sides.
+        context: what the key is for, such as a session; the same on both sides.
     """
     return hmac.digest(context, secret, "sha256")
 

@@ -21,7 +21,7 @@ from protocol.session.roles import Me
 from protocol.sharing.dealing import deal, deliver, receive
 from protocol.sharing.masks import sum_modulo, zero_shares
 from protocol.sharing.meeting import NO_KEY, join, meet
-from protocol.sharing.messages import Begin, Deal, Join, Partial, Partials
+from protocol.sharing.messages import Deal, Join, Partial, Partials
 from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.arrays import smallest_dtype
 
@@ -36,7 +36,6 @@ def _digest_of(context: bytes, partials: Partials) -> bytes:
 
 async def contribute(
     me: Me,
-    begin: Begin,
     values: NDArray[np.unsignedinteger],
     *,
     respondents: int,
@@ -54,7 +53,7 @@ async def contribute(
             this party's broadcast was changed; it says who.
     """
     parties = len(me.roster) - 1
-    hood = await join(me, begin, respondents=respondents, mask_key=NO_KEY, neighbours=parties - 1)
+    hood = await join(me, respondents=respondents, mask_key=NO_KEY, neighbours=parties - 1)
     if not hood.there.all():
         raise RemoteProtocolError(
             "a party has not joined: the literal profile needs all of them", field="Graph"
@@ -99,7 +98,6 @@ async def contribute(
 
 async def collect(
     me: Me,
-    begin: Begin,
     joins: Mapping[PartyId, Join],
     *,
     within: float | None,
@@ -111,7 +109,7 @@ async def collect(
         ProtocolError: a broadcast is out of range or not signed; it says whose.
     """
     parties = me.roster.parties
-    meeting = await meet(me, begin, joins, neighbours=len(parties) - 1)
+    meeting = await meet(me, joins, neighbours=len(parties) - 1)
     context = meeting.context
     deals = await me.gather(Deal, parties, within=within, at_least=len(parties))
     await deliver(me, meeting, deals)

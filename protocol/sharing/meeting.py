@@ -33,7 +33,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.session.roster import KEY_BYTES, roster_leaf
 from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
-from protocol.sharing.messages import Begin, Graph, Join
+from protocol.sharing.messages import Graph, Join
 
 Bytes = NDArray[np.uint8]
 
@@ -45,17 +45,17 @@ _MANY = 2**32
 _PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
 
 
-def _context(me: Me, begin: Begin, root: bytes, joined: int, respondents: int) -> bytes:
+def _context(me: Me, root: bytes, joined: int, respondents: int) -> bytes:
     """What every key and every signature of this graph is for.
 
     Parties that are told different numbers of respondents would reduce by different moduli, and
     masks that do not cancel show something of what they hide: with this, no box opens between them.
     """
-    return _drawn(me, begin, root) + joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
+    return _drawn(me, root) + joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
 
 
-def _drawn(me: Me, begin: Begin, root: bytes) -> bytes:
-    return b"sottovoce sum 1\0" + me.session + begin.attempt.to_bytes(8, "big") + root
+def _drawn(me: Me, root: bytes) -> bytes:
+    return b"sottovoce sum 1\0" + me.session + root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -102,7 +102,7 @@ class Hood:
         return Edge(self.me, self.names[row], self.keys[row].tobytes())
 
 
-async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neighbours: int) -> Hood:
+async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) -> Hood:
     """A party's side: commit to a key, hear who the neighbours are, check it all.
 
     Args:
@@ -128,7 +128,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     place = me.roster.position[me.id] - 1
-    coin = _coin(me, begin, graph.root)
+    coin = _coin(me, graph.root)
     order = order_of(coin, parties)
     places = neighbours_of(place, parties=parties, k=neighbours, order=order)
     leaves = {
@@ -140,7 +140,7 @@ async def join(me: Me, begin: Begin, *, respondents: int, mask_key: bytes, neigh
     root = joint_root(leaves, count=parties + 1, path=proof)
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
-    context = _context(me, begin, graph.root, graph.joined, graph.respondents)
+    context = _context(me, graph.root, graph.joined, graph.respondents)
     shared = np.zeros((neighbours, KEY_BYTES), np.uint8)
     for row in np.flatnonzero(graph.there).tolist():
         try:
@@ -183,7 +183,7 @@ class Meeting(NamedTuple):
     context: bytes
 
 
-async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbours: int) -> Meeting:
+async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Meeting:
     """Draw the graph and tell everybody who joined its neighbours."""
     names = me.roster.parties
     places = {name: place for place, name in enumerate(names)}
@@ -195,7 +195,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
     )
     root = tree[-1][0]
     respondents = sum(join_.respondents for join_ in joins.values())
-    coin = _coin(me, begin, root)
+    coin = _coin(me, root)
     hoods = neighbourhoods(order_of(coin, len(names)), neighbours)
     roster = levels_of(me.roster.leaves)
     keys = np.frombuffer(b"".join(key for _, key in me.roster.members[1:]), np.uint8)
@@ -223,7 +223,7 @@ async def meet(me: Me, begin: Begin, joins: Mapping[PartyId, Join], *, neighbour
                 mask_keys=mask_keys[hood],
             ),
         )
-    return Meeting(names, joins, hoods, _context(me, begin, root, len(joins), respondents))
+    return Meeting(names, joins, hoods, _context(me, root, len(joins), respondents))
 
 
 def is_mask_key(key: bytes) -> bool:
@@ -239,8 +239,8 @@ def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
     return respondents.to_bytes(8, "big") + name.encode() + b"\0" + mask_key
 
 
-def _coin(me: Me, begin: Begin, root: bytes) -> bytes:
-    return hashlib.sha256(b"coin\0" + _drawn(me, begin, root)).digest()
+def _coin(me: Me, root: bytes) -> bytes:
+    return hashlib.sha256(b"coin\0" + _drawn(me, root)).digest()
 
 
 def stacked(hashes: Sequence[bytes]) -> Bytes:

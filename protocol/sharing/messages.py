@@ -40,11 +40,10 @@ _Tags: TypeAlias = Annotated[Array, _octets("k", TAG_BYTES)]
 
 
 class Begin(Message, frozen=True):
-    """The aggregator opens an attempt at a sum over the records of this survey."""
+    """The aggregator opens a sum over the records of this survey."""
 
     scalar_bytes = 128
 
-    attempt: int
     survey: bytes
 
 

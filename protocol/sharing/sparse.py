@@ -31,7 +31,6 @@ from protocol.sharing.meeting import Hood, Meeting, join, meet
 from protocol.sharing.messages import (
     REVEALED,
     SECRET_BYTES,
-    Begin,
     Deal,
     Join,
     Survivors,
@@ -106,7 +105,6 @@ def survivors_among(uploaded: bytes, *, parties: int) -> NDArray[np.bool_]:
 
 async def contribute(
     me: Me,
-    begin: Begin,
     values: NDArray[np.unsignedinteger],
     *,
     respondents: int,
@@ -132,11 +130,12 @@ async def contribute(
         PrivacyError: there are too few others.
         RemoteProtocolError: others broke the rules so far that this party's values are at risk.
     """
-    secret = me.stream_for(begin).bytes(SECRET_BYTES)
+    # Of this session alone, whatever the stream is of: a mask key is never used twice.
+    secret = me.stream.derive(f"mask key {me.session.hex()}").bytes(SECRET_BYTES)
     mask_secret = X25519PrivateKey.from_private_bytes(secret)
     mask_key = mask_secret.public_key().public_bytes_raw()
     k = degree.neighbours
-    hood = await join(me, begin, respondents=respondents, mask_key=mask_key, neighbours=k)
+    hood = await join(me, respondents=respondents, mask_key=mask_key, neighbours=k)
     stream, context = hood.stream, hood.context
     own_seed = stream.bytes(SECRET_BYTES)
     content = np.frombuffer(own_seed + secret, np.uint8)
@@ -226,7 +225,6 @@ def _check_dealt(
 
 async def collect(
     me: Me,
-    begin: Begin,
     joins: Mapping[PartyId, Join],
     *,
     cells: int,
@@ -241,7 +239,7 @@ async def collect(
         QuorumError: too few are left.
         ProtocolError: the sum cannot be unmasked, or does not add up; says who is to blame.
     """
-    meeting = await meet(me, begin, joins, neighbours=degree.neighbours)
+    meeting = await meet(me, joins, neighbours=degree.neighbours)
     context = meeting.context
     deals = await me.gather(Deal, tuple(joins), within=within, at_least=quorum)
     dealers = tuple(deals)

@@ -3,7 +3,7 @@
 One dialogue for both profiles. Roles await ``contribute`` and ``collect``, and ``agree`` and
 ``carry`` where every party is to hold the total. ``join`` and ``meet`` are for parties that sum
 nothing and hold a total of another origin. All messages of the dialogue come once in a session: a
-party contributes to one attempt, and no later one is ever answered.
+party contributes to one sum in it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         correctness: the same for the chance that the sum cannot be unmasked.
         crowd: with how many others, besides as many as may be corrupt, a party's values are added
             up at least. A party counts parties, not respondents, and refuses a sum with fewer.
-        attempt: tells a second try from the first; its masks are fresh.
     """
 
     profile: Profile = "sparse"
@@ -89,7 +88,6 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     security: Annotated[int, Meta(ge=2, le=256)] = 40
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
     crowd: Annotated[int, Meta(ge=1, lt=2**32)] = 2
-    attempt: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
     @property
     def contribution(self) -> type[Message]:
@@ -158,21 +156,18 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 before others count on it.
 
         Raises:
-            PrivacyError: asked for another survey or attempt than agreed to, or for too much.
+            PrivacyError: asked for another survey than agreed to, or for too much.
         """
         begin = await me.receive(Begin, AGGREGATOR)
         if begin.survey != survey:
             raise PrivacyError("asked about another survey than the one agreed to")
-        if begin.attempt != self.attempt:
-            raise PrivacyError(f"asked for attempt {begin.attempt}, agreed to {self.attempt}")
         me.afford(event)
         return begin
 
-    async def join(self, me: Me, begin: Begin, *, respondents: int) -> Hood:
+    async def join(self, me: Me, *, respondents: int) -> Hood:
         """A party's side: meet the neighbours, with nothing to sum.
 
         Args:
-            begin: what ``begun`` returned.
             respondents: for how many this party speaks.
 
         Raises:
@@ -180,7 +175,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         neighbours = self.degree(len(me.roster) - 1).neighbours
         return await meeting.join(
-            me, begin, respondents=respondents, mask_key=meeting.NO_KEY, neighbours=neighbours
+            me, respondents=respondents, mask_key=meeting.NO_KEY, neighbours=neighbours
         )
 
     async def meet(
@@ -192,20 +187,18 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             QuorumError: too few answered; it says who is missing.
         """
         parties = me.roster.parties
-        begin = Begin(self.attempt, survey)
-        await me.broadcast(parties, begin)
+        await me.broadcast(parties, Begin(survey))
         needed = self.needed(len(parties), quorum)
         joins = await me.gather(Join, parties, within=within, at_least=needed)
         fit = {name: j for name, j in joins.items() if 1 <= j.respondents <= max_records}
         if len(fit) < needed:
             unfit = ", ".join([name for name in joins if name not in fit][:5])
             raise ProtocolError(f"invalid number of respondents from {unfit}")
-        return await meeting.meet(me, begin, fit, neighbours=self.degree(len(parties)).neighbours)
+        return await meeting.meet(me, fit, neighbours=self.degree(len(parties)).neighbours)
 
     async def contribute(
         self,
         me: Me,
-        begin: Begin,
         values: NDArray[np.unsignedinteger],
         *,
         groups: Groups,
@@ -220,7 +213,6 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         and all goes on: a refusal would tell whoever chose the total what the values are.
 
         Args:
-            begin: what ``begun`` returned.
             values: (cells,), this party's own counts.
             groups: the tables that the vector is made of.
             respondents: for how many this party speaks.
@@ -242,14 +234,13 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 f"asked for a sum with a crowd of {self.crowd}; this party demands {me.crowd}"
             )
         if self.profile == "literal":
-            summed = await literal.contribute(me, begin, values, respondents=respondents, most=most)
+            summed = await literal.contribute(me, values, respondents=respondents, most=most)
             check_totals(summed.totals, summed.respondents, groups, least=respondents)
             _compare(me, summed.totals, values)
             return summed
         degree = self.degree(len(me.roster) - 1)
         hood = await sparse.contribute(
             me,
-            begin,
             values,
             respondents=respondents,
             degree=degree,
@@ -303,8 +294,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         parties = me.roster.parties
         quorum = max(quorum, self.others(len(parties)) + 1)
-        begin = Begin(self.attempt, survey)
-        await me.broadcast(parties, begin)
+        await me.broadcast(parties, Begin(survey))
         needed = self.needed(len(parties), quorum)
         joins = await me.gather(Join, parties, within=within, at_least=needed)
         fit = {name: join for name, join in joins.items() if self._fits(join, max_records)}
@@ -314,11 +304,10 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 f"invalid number of respondents or mask key from {', '.join(unfit[:5])}"
             )
         if self.profile == "literal":
-            summed = await literal.collect(me, begin, fit, within=within)
+            summed = await literal.collect(me, fit, within=within)
         else:
             summed = await sparse.collect(
                 me,
-                begin,
                 fit,
                 cells=sum(groups),
                 degree=self.degree(len(parties)),

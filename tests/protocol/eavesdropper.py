@@ -24,7 +24,6 @@ from protocol.session.roster import Identity
 from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (
     SECRET_BYTES,
-    Begin,
     Deal,
     Dealt,
     Graph,
@@ -72,11 +71,9 @@ class Eavesdropper:
         self.seen: dict[tuple[PartyId, type[Message]], Any] = {}
         self._read(entries)
         graph = next(m for (_, kind), m in self.public.items() if kind is Graph)
-        attempt = self.public[AGGREGATOR, Begin].attempt
         self.context = (
             b"sottovoce sum 1\0"
             + charter.session
-            + attempt.to_bytes(8, "big")
             + graph.root
             + graph.joined.to_bytes(8, "big")
             + graph.respondents.to_bytes(8, "big")
@@ -90,8 +87,6 @@ class Eavesdropper:
                 item = decode_envelope(entry.envelope)
                 party = item.recipient if item.sender == AGGREGATOR else item.sender
                 message = self.charter.codec.decode(item.kind, item.body)
-                if isinstance(message, Begin):
-                    self.public[AGGREGATOR, Begin] = message
                 if isinstance(message, Graph | Join | Dealt | Survivors):
                     self.public[party, type(message)] = message
                 if self._overhears(item):
@@ -126,7 +121,7 @@ class Eavesdropper:
         """What a party of the coalition has drawn: mask secret, own seed, and the stream after."""
         stream = self.streams.stream(party, ROLE_STREAM)
         me = Me(party, self.charter.roster, stream, session=self.charter.session)
-        secret = me.stream_for(self.public[AGGREGATOR, Begin]).bytes(SECRET_BYTES)
+        secret = stream.derive(f"mask key {me.session.hex()}").bytes(SECRET_BYTES)
         drawn = me.stream_for(self.public[party, Graph])
         return secret, drawn.bytes(SECRET_BYTES), me.stream_for(self.public[party, Graph])
 

@@ -179,8 +179,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     async def _by_reports(self, me: Me, records: Records) -> Negotiated:
         sums, event = self.sums, event_of(self.negotiation.pilot)
-        begin = await sums.begun(me, survey=self.survey.digest, event=event)
-        hood = await sums.join(me, begin, respondents=len(records))
+        await sums.begun(me, survey=self.survey.digest, event=event)
+        hood = await sums.join(me, respondents=len(records))
         pilot = await me.receive(Pilot, AGGREGATOR)
         if (pilot.survey, pilot.blocks) != (self.survey.digest, self.negotiation.pilot):
             raise PrivacyError("asked with another survey or other randomizers than agreed")
@@ -226,7 +226,6 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             values = negotiation.layout.counted(negotiation.layout.cells_of(records))
         summed = await sums.contribute(
             me,
-            begin,
             values,
             groups=negotiation.layout.groups,
             respondents=len(records),

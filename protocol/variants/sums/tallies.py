@@ -172,7 +172,6 @@ class Tallied(Variant, frozen=True, kw_only=True):
         begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
         summed = await sums.contribute(
             me,
-            begin,
             self.vector(me, begin, records),
             groups=self.layout.groups,
             respondents=len(records),

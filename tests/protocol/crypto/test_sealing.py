@@ -17,7 +17,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.masks import mask_seed
-from protocol.sharing.messages import Begin, Graph
+from protocol.sharing.messages import Graph
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.sessions import (
@@ -144,7 +144,7 @@ class Secrets:
         ]
         assert isinstance(graph, Graph)
         self.context = context_of(trial.charter.session, graph)
-        self.mask_secret = me.stream_for(Begin(0, SURVEY.digest)).bytes(32)
+        self.mask_secret = me.stream.derive(f"mask key {me.session.hex()}").bytes(32)
         drawn = me.stream_for(graph)
         self.own_seed = drawn.bytes(32)
         content = np.frombuffer(self.own_seed + self.mask_secret, np.uint8)

@@ -29,7 +29,7 @@ def test_who_cannot_afford_a_sum_declines_when_it_begins(sums: SecureSum) -> Non
     for budget, answer in ((None, "Join"), (cost, "Join"), (cost - 0.5, "Declined")):
         machine = machine_of(charter, ONE, budget=budget)
         machine.start(0.0)
-        begin = envelope(charter, AGGREGATOR, 0, Begin(0, SURVEY.digest), to=ONE)
+        begin = envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE)
         machine.receive(begin, 0.0)
         assert [e.kind for e in words_of(machine)] == [answer]
         assert (machine.failure is None) == (answer == "Join")
@@ -79,6 +79,6 @@ def test_clusters_are_not_learned_by_who_cannot_afford_it(
     charter = charter_of(variant, 3)
     machine = machine_of(charter, ONE, budget=1.0)
     machine.start(0.0)
-    machine.receive(envelope(charter, AGGREGATOR, 0, Begin(0, SURVEY.digest), to=ONE), 0.0)
+    machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
     assert [e.kind for e in words_of(machine)] == ["Declined"]
     assert isinstance(machine.failure, PrivacyError)

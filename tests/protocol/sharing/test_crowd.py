@@ -219,7 +219,7 @@ def test_a_party_may_demand_a_larger_crowd_than_agreed(
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums), 8)
     machine = machine_of(charter, ONE, crowd=demand)
     machine.start(0.0)
-    machine.receive(envelope(charter, AGGREGATOR, 0, Begin(0, SURVEY.digest), to=ONE), 0.0)
+    machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
     said = words_of(machine)
     assert [e.kind for e in said] == [answer]
     if answer == "Declined":

@@ -63,7 +63,7 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
             mask_keys[name] = join.key.tobytes()
             leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + mask_keys[name])
     root = tree_hash(leaves)
-    coin = hashlib.sha256(b"coin\0" + CONTEXT + trial.charter.session + bytes(8) + root).digest()
+    coin = hashlib.sha256(b"coin\0" + CONTEXT + trial.charter.session + root).digest()
     hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
     told = graphs(trial)
     assert set(told) == set(names) - set(gone)
@@ -83,7 +83,8 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
 def test_another_key_makes_another_graph() -> None:
     """Whoever commits does not know the coin: it changes with every commitment."""
     first = graphs(met(26)[0])
-    second = graphs(met(26, SecureSum(attempt=1))[0])
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=SPARSE), 26).again(2)
+    second = graphs(rehearsed(charter, holdings_of(charter, answers(SURVEY, 26))))
     assert {g.root for g in first.values()} != {g.root for g in second.values()}
     assert any(first[name].names != second[name].names for name in first)
 

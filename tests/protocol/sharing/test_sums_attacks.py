@@ -32,7 +32,7 @@ WARY = SecureSum(corrupt=0.25, dropped=0.0)
 
 def context_of(session: bytes, graph: Graph) -> bytes:
     """What the keys and signatures of a sum are for."""
-    context = b"sottovoce sum 1\0" + session + bytes(8)
+    context = b"sottovoce sum 1\0" + session
     return b"".join(
         (context, graph.root, graph.joined.to_bytes(8, "big"), graph.respondents.to_bytes(8, "big"))
     )

@@ -150,7 +150,7 @@ def test_parameters_round_trip(variant: Tallied) -> None:
         {"sums": {"profile": "dense"}},
         {"sums": {"corrupt": 1.0}},
         {"sums": {"dropped": -0.1}},
-        {"sums": {"attempt": -1}},
+        {"sums": {"crowd": 0}},
         {"extra": 1},
     ],
     ids=str,
@@ -201,7 +201,7 @@ def test_summed_reports_are_those_that_the_parties_drew() -> None:
     holdings = holdings_of(charter, answers(WIDE, 23))
     result = rehearsed(charter, holdings).published
     assert isinstance(result, Tally)
-    begin = Begin(0, WIDE.digest)
+    begin = Begin(WIDE.digest)
     expected = np.zeros(26, np.int64)
     for name, held in holdings.items():
         stream = STREAMS.stream(name, ROLE_STREAM)
@@ -233,7 +233,7 @@ def test_what_messages_tell() -> None:
             for size, pair in zip((6, 8, 12), all_pairs(WIDE), strict=True)
         )
     )
-    assert exact.reveals(Begin(0, b""), Seen()) == Public()
+    assert exact.reveals(Begin(b""), Seen()) == Public()
     # What is agreed on follows from what was uploaded.
     assert exact.reveals(kinds.Tags(0, np.zeros((2, 16), np.uint8)), Seen()) == Derived()
     assert exact.reveals(Tally(0, b"", b"", np.zeros(9, np.uint32)), Seen()) == Derived()

@@ -50,7 +50,10 @@ def set_(*settings: str) -> tuple[str, ...]:
             ("attack", "rr-jont"),
             "no variant 'rr-jont'; did you mean 'rr-joint'? For a variant of your own",
         ),
-        (("attack", "rr-joint", *set_("qorum=1")), "'qorum'; did you mean 'quorum'? It has epsilon, max_"),
+        (
+            ("attack", "rr-joint", *set_("qorum=1")),
+            "'qorum'; did you mean 'quorum'? It has ",
+        ),
         (("run", "quickstart", "--nosuch"), "No such option"),
         ((*QUICK, *set_("nosuch=1")), "no parameter 'nosuch'; it has p, residents, parties"),
         (
