@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import trio
@@ -18,7 +18,11 @@ EVERY = 0.3
 
 @asynccontextmanager
 async def recording(
-    recorder: Recorder, commits: Commits | None = None, *, every: float = EVERY
+    recorder: Recorder,
+    commits: Commits | None = None,
+    *,
+    begun: Callable[[], bool] = lambda: True,
+    every: float = EVERY,
 ) -> AsyncGenerator[Recorder]:
     """Flush a recorder regularly while the block runs, and close it at the end.
 
@@ -26,6 +30,8 @@ async def recording(
 
     Args:
         commits: flush and sync by these instead.
+        begun: whether the run has. An error before that closes nothing: a closing is signed, and
+            the same log may be begun once more.
         every: the seconds between two writes.
     """
 
@@ -39,8 +45,9 @@ async def recording(
             yield recorder
     except BaseException as error:
         # If it was the sink that failed, the record is over already: nothing may follow.
-        with suppress(LocalProtocolError, OSError):
-            recorder.close(complete=False, reason=_name_of(error))
+        if begun():
+            with suppress(LocalProtocolError, OSError):
+                recorder.close(complete=False, reason=_name_of(error))
         raise
     recorder.close()
 

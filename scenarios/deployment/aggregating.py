@@ -86,7 +86,7 @@ def aggregate_survey(
     ) -> Outcome:
         exchange = Exchange(charter, recorder=recorder)
         commits = Commits(recorder, record.sync)
-        async with recording(recorder, commits):
+        async with recording(recorder, commits, begun=lambda: record.kept):
             opened = open_lasting(
                 Switch(exchange, Limits(idle=SILENCE)),
                 member.identity,

@@ -40,6 +40,16 @@ async def test_an_error_closes_the_record_as_incomplete_and_comes_out_as_it_is()
     assert reader.ending.reason == "LookupError"
 
 
+async def test_an_error_before_the_run_has_begun_closes_nothing() -> None:
+    parts: list[bytes] = []
+    with pytest.raises(LookupError, match="mine"):
+        async with recording(Recorder(parts.append, HEADER), begun=lambda: False):
+            raise LookupError("mine")
+    reader = TranscriptReader(b"".join(parts))
+    assert list(reader) == []
+    assert reader.ending is None
+
+
 async def test_a_cancelled_run_is_incomplete() -> None:
     parts: list[bytes] = []
     with trio.CancelScope() as scope:

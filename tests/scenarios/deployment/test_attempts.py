@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import shutil
+import socket
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import ATTEMPTS, Counter, counting, paying
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.kept_records import GrowingTranscript, partial_path
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import sottovoce
 from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
@@ -155,6 +156,36 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
     assert second.intact
     assert len(second.signed_by) == 3
     assert signing.sizes > 20
+    assert signing.contradictions == set()
+
+
+def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
+    keys: Path, tmp_path: Path, signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The port is taken, then the disk is full, then it is stopped while it waits for parties."""
+    out = tmp_path / "transcript.svt"
+
+    def aggregate(port: int = 0) -> None:
+        member = read_member(keys / AGGREGATOR)
+        aggregate_survey(
+            member, host="127.0.0.1", port=port, transcript=out, joining=60.0, listening=crash
+        )
+
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        aggregate(taken.getsockname()[1])
+    with monkeypatch.context() as patched:
+        patched.setattr(Counter, "begin", crash)
+        with pytest.raises(CrashedError):
+            aggregate()
+    assert not [*tmp_path.glob("transcript.*")]
+    # The checkpoint of the header, twice the same.
+    assert signing.sizes == 1
+    with pytest.raises(CrashedError):
+        aggregate()
+    ending = verified(partial_path(out), 1).ending
+    assert ending is not None
+    assert ending.reason == "CrashedError"
+    assert signing.sizes == 2
     assert signing.contradictions == set()
 
 
