@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from protocol.session.variant import Variant
+from protocol.variants import BUILT_IN
 from scenarios.errors import UsageError
 from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.loading import split_path, variant_in
@@ -42,8 +45,8 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
     """A variant's class in a file of one's own, ``PATH.py:Class``, and what pins it.
 
-    The file stands alone: what it imports comes from this program, numpy and Python, so that its
-    digest says all that the variant does.
+    The file stands alone: what its import statements name is this program's, numpy's or Python's,
+    and nothing beside it is looked for. It is a program all the same: whoever runs it has read it.
 
     Args:
         text: the file and the class.
@@ -66,7 +69,28 @@ def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
             f"this is {found.name} in one with {found.digest}"
         )
     _check_imports(path, source)
-    return variant_in(run_module(user_module(path.stem, str(path), source)), name), found
+    module = run_module(user_module(path.stem, str(path), source), alone=True)
+    cls = variant_in(module, name)
+    if not cls.name or cls.name in BUILT_IN:
+        raise UsageError(
+            f"{path}: {name} has the name {cls.name!r}; expected one that is not a built-in "
+            "variant's, which transcripts and audits tell it by"
+        )
+    return cls, found
+
+
+def _is_pythons(name: str) -> bool:
+    """Whether a module is of the standard library as it is installed here.
+
+    A name of the library's that is missing here could be any file.
+    """
+    if name not in sys.stdlib_module_names:
+        return False
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        return False
+    folders = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return spec.origin in ("built-in", "frozen") or spec.origin.startswith(folders)
 
 
 def _check_imports(path: Path, source: bytes) -> None:
@@ -83,7 +107,7 @@ def _check_imports(path: Path, source: bytes) -> None:
             continue
         for name in names:
             top = name.partition(".")[0]
-            if top not in ALLOWED and top not in sys.stdlib_module_names:
+            if top not in ALLOWED and not _is_pythons(top):
                 raise UsageError(
                     f"{path}:{node.lineno}: imports {name}; a variant of a real survey may import "
                     f"{', '.join(ALLOWED)} and the standard library"

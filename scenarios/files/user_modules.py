@@ -34,16 +34,20 @@ def user_module(stem: str, path: str, source: bytes) -> UserModule:
     return UserModule(f"{_PREFIX}{stem}", path, os.path.dirname(os.path.abspath(path)), source)
 
 
-def run_module(wanted: UserModule) -> ModuleType:
+def run_module(wanted: UserModule, *, alone: bool = False) -> ModuleType:
     """Run a file as a module.
 
     What it imports is looked for in its folder too, but last: no file there hides another module.
+
+    Args:
+        wanted: the file.
+        alone: do not look in its folder.
 
     Raises:
         UsageError: it fails.
     """
     name, path, folder, source = wanted
-    if folder not in sys.path:
+    if not alone and folder not in sys.path:
         sys.path.append(folder)
     module = ModuleType(name)
     module.__file__ = path

@@ -139,14 +139,30 @@ def test_the_session_is_that_of_the_pinned_file(tmp_path: Path) -> None:
         ("from . import beside", "imports .; "),
         ("from .beside import more", "imports .; "),
         ("def f(): import beside", "imports beside"),
+        ("import winreg", "imports winreg"),
         ("x = (", "'(' was never closed"),
     ],
 )
 def test_what_a_pinned_file_may_not_import(line: str, says: str, tmp_path: Path) -> None:
     plan = own_plan(tmp_path, f"{OWN}\n{line}\n".replace("quiet.py:13", ""))
-    (tmp_path / "beside.py").write_text("more = 1\n")
+    for beside in ("beside", "winreg"):
+        (tmp_path / f"{beside}.py").write_text("more = 1\n")
     said = sottovoce("keys", plan, "--count", 2, "--out", tmp_path / "keys")
     assert says.replace("quiet.py:13", f"quiet.py:{OWN.count(chr(10)) + 2}") in complaint(said)
+
+
+def test_nothing_beside_a_pinned_file_is_found(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path, OWN + '\n__import__("lying_beside")\n')
+    (tmp_path / "lying_beside.py").write_text("more = 1\n")
+    said = sottovoce("keys", plan, "--count", 2, "--out", tmp_path / "keys")
+    assert "No module named 'lying_beside'" in complaint(said)
+
+
+@pytest.mark.parametrize("name", ["rr-joint", ""])
+def test_a_variant_of_ones_own_has_a_name_of_its_own(name: str, tmp_path: Path) -> None:
+    plan = own_plan(tmp_path, OWN.replace('name = "quiet"', f"name = {name!r}"))
+    said = sottovoce("keys", plan, "--count", 2, "--out", tmp_path / "keys")
+    assert f"Quiet has the name {name!r}; expected one that is not a built-in" in complaint(said)
 
 
 def test_a_built_in_variant_takes_no_file(tmp_path: Path) -> None:
