@@ -47,7 +47,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         ending: how its role ended; ``"done"`` if all went well and is acknowledged.
         attempt: at the survey.
-        spent: the epsilon spent per respondent in this attempt.
+        spent: the epsilon spent per respondent in this attempt, by whichever program.
         before: that spent in earlier ones.
     """
 
@@ -83,7 +83,8 @@ def answer_survey(
         host, port: where the aggregator listens.
         records: the CSV file.
         budget: the most epsilon to spend per respondent in all attempts, in nats; by default, once
-            something was spent, the most that one attempt can cost.
+            something was spent, the most that one attempt can cost, and nothing if that is
+            unbounded.
         crowd: the fewest others that a secure sum must promise; None for what it promises.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
@@ -148,7 +149,7 @@ def answer_survey(
             return Answered(
                 ending=NOT_ACKNOWLEDGED if ending == DONE and not acknowledged else ending,
                 attempt=attempt,
-                spent=sitting.machine.spent.record,
+                spent=max(sitting.machine.spent.record, purse.spent(attempt)),
                 before=purse.before(attempt),
             )
     except ConnectionError as error:

@@ -197,11 +197,12 @@ class Purse:
 
     def before(self, attempt: int) -> float:
         """The epsilon spent in earlier attempts, per respondent."""
-        return math.fsum(
-            _number(line.epsilon)
-            for earlier in range(1, attempt)
-            if (line := self._of(earlier)) is not None
-        )
+        return math.fsum(self.spent(earlier) for earlier in range(1, attempt))
+
+    def spent(self, attempt: int) -> float:
+        """The epsilon spent in one attempt, per respondent."""
+        said = self._of(attempt)
+        return 0.0 if said is None else _number(said.epsilon)
 
     def check(self, attempt: int) -> None:
         """Refuse an attempt before one that this party has answered.
@@ -218,25 +219,32 @@ class Purse:
     def left(self, attempt: int, budget: float | None, *, most: float) -> float:
         """What may be spent in an attempt, per respondent.
 
-        Whoever has said something in it says the same again, whatever the budget is now.
+        What was allowed when something was said in it holds on, so that the same is said again; a
+        smaller budget lowers it.
 
         Args:
             attempt: its number.
             budget: the most to spend in all attempts, if need be infinite; by default, once
-                something was spent, the most that one attempt can cost.
+                something was spent, the most that one attempt can cost, and nothing if that is
+                unbounded.
             most: that, at most (``Variant.most``).
         """
         said = self._of(attempt)
-        if said is not None:
-            return _number(said.budget)
         before = self.before(attempt)
-        if before == 0.0 or budget == math.inf:
-            return math.inf if budget is None else budget
-        allowed = most if budget is None else budget
-        return max(allowed - before, 0.0) if math.isfinite(before) else 0.0
+        if said is not None:
+            allowed = _number(said.budget)
+            return allowed if budget is None else min(allowed, _rest(budget, before))
+        if budget is not None:
+            return _rest(budget, before)
+        if before == 0.0:
+            return math.inf
+        return _rest(most, before) if math.isfinite(most) else 0.0
 
     def spend(self, attempt: int, *, budget: float, epsilon: float) -> None:
         """Note what this party is about to say, before it says it.
+
+        Nothing is noted while it has not said again all that it has paid for: that is paid, and
+        under a budget that it does not fit it is not said.
 
         Args:
             attempt: its number.
@@ -247,9 +255,12 @@ class Purse:
             OSError: it cannot be written.
         """
         said = self._of(attempt)
-        if said is None or _number(said.epsilon) < epsilon:
-            # In JSON, infinite is null.
-            self._lines.add(Spent(attempt=attempt, budget=budget, epsilon=epsilon))
+        if said is not None:
+            paid, allowed = _number(said.epsilon), _number(said.budget)
+            if epsilon < paid or (epsilon == paid and budget >= allowed):
+                return
+        # In JSON, infinite is null.
+        self._lines.add(Spent(attempt=attempt, budget=budget, epsilon=epsilon))
 
 
 @contextmanager
@@ -274,6 +285,13 @@ def spent_from(folder: Path) -> dict[int, float]:
     path = folder / ATTEMPTS
     lines = _read(_whole(path.read_bytes()), Spent, path) if path.exists() else []
     return {line.attempt: _number(line.epsilon) for line in lines}
+
+
+def _rest(budget: float, before: float) -> float:
+    """What is left of a budget, not below 0; of an infinite one, all of it."""
+    if budget == math.inf:
+        return math.inf
+    return max(budget - before, 0.0)
 
 
 def _hashed(content: bytes) -> str:

@@ -164,7 +164,8 @@ class SameAgain:
             if envelope.seq >= self._said.count and not self._said.again(envelope):
                 raise trio.BrokenResourceError(
                     "this party would say something else than when it answered before: it has "
-                    "another program, and two answers would reveal more than one"
+                    "another program or a smaller budget, and two answers would reveal more than "
+                    "one"
                 )
 
 

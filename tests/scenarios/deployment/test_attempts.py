@@ -413,7 +413,8 @@ def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
         purse.spend(1, budget=math.inf, epsilon=1.0)
     with paying(tmp_path) as purse:
         # In one attempt, what was allowed when it spoke.
-        assert purse.left(1, 0.1, most=2.0) == math.inf
+        assert purse.left(1, None, most=2.0) == math.inf
+        assert purse.left(1, math.inf, most=2.0) == math.inf
         assert purse.before(1) == 0.0
         assert purse.before(2) == 1.5
         assert purse.left(2, None, most=2.0) == 0.5
@@ -427,6 +428,42 @@ def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
         assert purse.left(4, 100.0, most=math.inf) == 0.0
         assert purse.left(4, math.inf, most=math.inf) == math.inf
         assert len((tmp_path / ATTEMPTS).read_text().splitlines()) == 4
+
+
+def test_a_smaller_budget_holds_in_the_same_attempt(tmp_path: Path) -> None:
+    """Of two rounds the first is said; what it costs is never allowed twice."""
+    with paying(tmp_path) as purse:
+        purse.spend(1, budget=math.inf, epsilon=1.0)
+        purse.spend(2, budget=math.inf, epsilon=1.5)
+        for budget, left in ((1.1, 0.1), (0.5, 0.0), (2.75, 1.75), (9.0, 8.0)):
+            assert purse.left(2, budget, most=4.0) == pytest.approx(left)
+        # It would decline at once, but has answered: nothing leaves, and nothing is noted.
+        purse.spend(2, budget=0.1, epsilon=0.0)
+        assert purse.left(2, None, most=4.0) == math.inf
+        # It has said the same again, and then declined the second round: so it does ever after.
+        purse.spend(2, budget=1.75, epsilon=0.0)
+        purse.spend(2, budget=1.75, epsilon=1.5)
+    with paying(tmp_path) as purse:
+        for again in (None, 9.0, math.inf):
+            assert purse.left(2, again, most=4.0) == 1.75
+        assert purse.left(2, 1.1, most=4.0) == pytest.approx(0.1)
+        assert purse.before(3) == 2.5
+        lines = (tmp_path / ATTEMPTS).read_text().splitlines()
+        purse.spend(2, budget=1.75, epsilon=1.5)
+        assert (tmp_path / ATTEMPTS).read_text().splitlines() == lines
+
+
+def test_what_may_cost_without_bound_is_not_answered_twice_by_default(tmp_path: Path) -> None:
+    """A variant that promises nothing (``Variant.most``), of which one attempt cost little."""
+    with paying(tmp_path) as purse:
+        assert purse.left(1, None, most=math.inf) == math.inf
+        purse.spend(1, budget=math.inf, epsilon=0.0)
+        assert purse.left(2, None, most=math.inf) == math.inf
+        purse.spend(2, budget=math.inf, epsilon=2.0)
+    with paying(tmp_path) as purse:
+        assert purse.left(3, None, most=math.inf) == 0.0
+        assert purse.left(3, 4.5, most=math.inf) == 2.5
+        assert purse.left(3, math.inf, most=math.inf) == math.inf
 
 
 def test_an_attempt_before_one_that_was_answered_is_refused(tmp_path: Path) -> None:

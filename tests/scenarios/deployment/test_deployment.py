@@ -251,7 +251,10 @@ def test_a_party_signs_one_head_of_a_session(keys: Path, answered_to: AnswerTo) 
     assert "other messages than when this party answered before" in again.ending
     assert more == []
     # Who has answered does not decline, and who has declined does not answer.
-    for budget in (0.5, None, 9.0):
+    again, more = answered_to(asked, budget=0.5)
+    assert again.ending == "'Report' costs 2 per respondent; 0.5 of 0.5 is left"
+    assert (again.spent, more) == (ended.spent, [])
+    for budget in (None, 2.05, 9.0):
         assert answered_to(asked, budget=budget) == (ended, said)
 
 
