@@ -20,7 +20,7 @@ from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
-from protocol.sharing.sums import sums_of
+from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from scenarios.deployment.attempts import paying
@@ -99,7 +99,7 @@ def answer_survey(
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    if crowd is not None and sums_of(variant) is None:
+    if crowd is not None and not is_summed(variant, len(member.charter.roster.parties)):
         raise UsageError(f"--crowd {crowd}: the variant {variant.name!r} sums nothing")
     held = read_records(records, variant.survey)
     if len(held) > variant.max_records:

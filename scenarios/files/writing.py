@@ -143,6 +143,7 @@ def make_folder(path: Path) -> None:
         missing.append(folder)
     for folder in reversed(missing):
         folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def sync_folder(path: Path) -> None:

@@ -12,7 +12,15 @@ import pytest
 from protocol.estimators.analysis import Analysis
 from scenarios.deployment.members import read_member
 from tests.scenarios.command import complaint, sottovoce
-from tests.scenarios.survey_folders import ANALYSIS, PLAN, ROWS, make_folders, plan_file, table
+from tests.scenarios.survey_folders import (
+    ANALYSIS,
+    PLAN,
+    PLANS,
+    ROWS,
+    make_folders,
+    plan_file,
+    table,
+)
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +242,15 @@ def test_a_crowd_is_demanded_of_sums_alone(keys: Path, tmp_path: Path) -> None:
     where = ("--connect", "127.0.0.1:1", "--records", records)
     said = sottovoce("answer", keys / "anna", *where, "--crowd", 3)
     assert "--crowd 3: the variant 'rr-independent' sums nothing" in complaint(said)
+
+
+def test_clusters_by_reports_have_no_crowd(tmp_path: Path) -> None:
+    plan = PLANS["rr-clusters"]
+    where = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS[:1]))
+    for dependence, says in (("rr", "'rr-clusters' sums nothing"), ("pair-rr", "127.0.0.1:1")):
+        named = plan.replace("tv = 6", f'tv = 6\ndependence = "{dependence}"')
+        keys = tmp_path / dependence
+        made = sottovoce("keys", plan_file(tmp_path, named), "--count", 6, "--out", keys)
+        assert made.code == 0, made.err
+        said = sottovoce("answer", keys / "party-1", *where, "--crowd", 3, "--waiting", 0)
+        assert says in complaint(said)
