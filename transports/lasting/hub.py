@@ -17,7 +17,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import LINK_CLOSED, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import ENVELOPE_BYTES, decode_envelope, encode_envelope
 from transports import handshake
 from transports.background import running
 from transports.connection import Connection
@@ -127,6 +127,7 @@ class Line:
         visit: the connection that it has now, or had last.
         port: what has come for the party and was not handed to it.
         end: how many deliveries have been handed to it, the next one's number.
+        alive: how often it has said that it is there.
     """
 
     def __init__(self, hub: LastingHub, switch: Switch, name: PartyId) -> None:
@@ -136,6 +137,7 @@ class Line:
         self.visit: Visit | None = None
         self.port: Mailbox[Delivery] = Mailbox(0)
         self.end = 0
+        self.alive = 0
         self._handed: deque[Envelope] = deque()
         self._lost: str | None = None
 
@@ -172,6 +174,8 @@ class Line:
         else:
             before.scope.cancel()
         self._lost = None
+        while before is not None and before.over.is_set():
+            before = before.before
         visit.before = before
         self.visit = visit
 
@@ -212,14 +216,14 @@ class Line:
         self.switch.taken(taken)
         for delivery in taken:
             self._handed.append(delivery.envelope)
-            self.hub.keep(len(delivery.envelope.body))
+            self.hub.keep(_size_of(delivery.envelope))
         self.end += len(taken)
 
     def forget(self, written: int) -> None:
         """If there is no room, forget deliveries that were written long ago."""
         most = self.switch.limits.mailbox
         while self.hub.crowded and self.first() + most < written:
-            self.hub.keep(-len(self._handed.popleft().body))
+            self.hub.keep(-_size_of(self._handed.popleft()))
 
     def first(self) -> int:
         """The number of the first delivery that is kept."""
@@ -236,6 +240,11 @@ class Line:
             if size >= most:
                 break
         return payloads
+
+
+def _size_of(envelope: Envelope) -> int:
+    """About how many bytes an envelope takes: a small one, more than its body."""
+    return ENVELOPE_BYTES + len(envelope.body)
 
 
 class Visit(Caller):
@@ -296,6 +305,9 @@ class Visit(Caller):
             [self._written] = numbers_of(RECEIVED, await connection.receive())
             if self._written < line.first():
                 raise RemoteProtocolError("more was sent to it than is kept", field="link")
+            if self._written > line.end:
+                # Another hub may have handed it that: nothing of this one is left to say.
+                return "it has received more than was handed to it"
         except RemoteProtocolError as error:
             self._refuse(error)
             return None
@@ -333,7 +345,14 @@ class Visit(Caller):
 
     async def _take(self, payload: bytes) -> None:
         line = self._line
-        if payload == ALIVE or line.departed or line.visit is not self:
+        if line.departed or line.visit is not self:
+            return
+        if payload == ALIVE:
+            line.alive += 1
+            most = line.switch.limits.envelopes
+            if line.alive > most:
+                said = f"it has said more than {most} times that it is there"
+                raise RemoteProtocolError(said, field="link")
             return
         envelope = decode_envelope(payload)
         if line.switch.relay_nowait(line.name, envelope, payload) is not None:
@@ -345,7 +364,8 @@ class Visit(Caller):
         limits = line.switch.limits
         while True:
             accepted = line.accepted
-            if len(line.port) and line.visit is self:
+            # Not before it has written what was taken: what is kept would have no bound.
+            if len(line.port) and line.visit is self and self._written == line.end:
                 line.take(limits.write)
             payloads = line.payloads(self._written, limits.write)
             ended = line.port.closed and self._written + len(payloads) == line.end

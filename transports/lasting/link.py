@@ -44,11 +44,38 @@ SOON, LATE = 0.1, 10.0
 WINDOW = 4 * 1024 * 1024
 """How many bytes may wait to be written before the sender waits."""
 
+_REPLACED = "another program has connected as this party"
+
 Dial = Callable[[], Awaitable[Connection]]
+
+
+class Patience:
+    """How long one goes on trying to reach the hub: from now on, with growing pauses.
+
+    Args:
+        seconds: for how long.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = trio.current_time() + seconds
+        self._pause = SOON
+
+    async def pause(self) -> bool:
+        """Wait before the next try; False, at once, if it has taken too long."""
+        left = self._until - trio.current_time()
+        if left <= 0.0:
+            return False
+        # Drawn, so that those who lost the hub together do not come back together.
+        await trio.sleep(min(self._pause * random.uniform(0.5, 1.0), left))
+        self._pause = min(2 * self._pause, LATE)
+        return True
 
 
 class LastingLink(MailboxLink[Envelope]):
     """A party's link that outlives its connections.
+
+    A connection by which nothing has come, and which did not last for ``limits.alive`` seconds
+    either, is a try that failed. A hub that breaks the rules of the link ends it.
 
     Args:
         dial: connects and introduces the party.
@@ -72,8 +99,15 @@ class LastingLink(MailboxLink[Envelope]):
         self._durable = 0
         # How many the hub has said are durable: more than were said, if an earlier program did.
         self._acknowledged = 0
+        # How many it has accepted; None before it has said so.
+        self._accepted: int | None = None
         self._written = 0
         self._received = 0
+        # How many have come that were waited for; how many say that the hub is there.
+        self._came = 0
+        self._alive = 0
+        # The last that this connection has acknowledged.
+        self._told = 0
         self._leaving = False
         self._news = trio.Event()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -102,14 +136,21 @@ class LastingLink(MailboxLink[Envelope]):
     async def acknowledged(self) -> bool:
         """Wait until all that was said is on the hub's disk, or the link is over.
 
-        What comes meanwhile is dropped.
+        What comes meanwhile is dropped. If nothing is acknowledged for as long as it may take to
+        reach the hub and to say goodbye, it waits no longer.
 
         Returns:
             Whether all of it is.
         """
         self.mail.close()
-        while self._said and self.why is None:
-            await self._waiting.park()
+        most = self._patience + self._limits.goodbye
+        late = False
+        while self._said and self.why is None and not late:
+            before = self._acknowledged
+            with trio.move_on_after(most) as waited:
+                while self._said and self.why is None and self._acknowledged == before:
+                    await self._waiting.park()
+            late = waited.cancelled_caught
         return not self._said
 
     async def aclose(self) -> None:
@@ -132,17 +173,25 @@ class LastingLink(MailboxLink[Envelope]):
 
     async def run(self, connection: Connection) -> None:
         """Carry what is said and heard over this connection, and over others when it is lost."""
+        patience: Patience | None = None
         while True:
+            came, lasts = self._came, trio.current_time() + self._limits.alive
             try:
                 why = await self._carry(connection)
             finally:
                 await connection.aclose()
             if why is None or self._leaving:
                 self._end("")
+                return
             if self.why is not None:
                 return
+            if patience is None or self._came > came or trio.current_time() >= lasts:
+                patience = Patience(self._patience)
+            elif not await patience.pause():
+                self._end(why)
+                return
             try:
-                connection = await patiently(self._dial, self._patience)
+                connection = await patiently(self._dial, patience)
             except ConnectionError as error:
                 lost = "" if isinstance(error, TurnedAwayError) else f"{why}; "
                 self._end(f"{lost}{error}")
@@ -152,9 +201,14 @@ class LastingLink(MailboxLink[Envelope]):
         """Both ways over one connection; why it ended, or None if the hub has said goodbye."""
         try:
             await connection.send([numbered(RECEIVED, self._received)])
-            self._resume(*numbers_of(ACCEPTED, await connection.receive(), 2))
+            payload = await connection.receive()
+            if payload == REPLACED:
+                self._end(_REPLACED)
+                return None
+            self._resume(*numbers_of(ACCEPTED, payload, 2))
         except RemoteProtocolError as error:
-            return str(error)
+            self._break(error)
+            return None
         except (trio.BrokenResourceError, trio.EndOfChannel) as end:
             return str(end) or "the connection ended"
         return await first_end(
@@ -162,37 +216,74 @@ class LastingLink(MailboxLink[Envelope]):
         )
 
     def _resume(self, accepted: int, handed: int) -> None:
-        """Go on after what the hub has accepted."""
-        if accepted < self._acknowledged or handed < self._received:
+        """Go on after what the hub has accepted.
+
+        Raises:
+            RemoteProtocolError: that is more than it can have.
+            trio.EndOfChannel: it is less than before.
+        """
+        if accepted < max(self._accepted or 0, self._acknowledged) or handed < self._received:
             self._end("the aggregator has begun anew")
             raise trio.EndOfChannel
-        self._written = accepted
+        # At first, what an earlier program may have said.
+        most = self._limits.envelopes if self._accepted is None else self._written
+        if accepted > most:
+            raise RemoteProtocolError(f"{accepted} accepted, of {most} at most", field="link")
+        self._accepted = self._written = accepted
+        self._told = 0
         waiting = range(accepted - self._durable, len(self._said))
         self._waiting_bytes = sum(len(self._said[place]) for place in waiting)
 
     async def _incoming(self, connection: Connection) -> None:
+        try:
+            while True:
+                while not len(connection):
+                    await connection.fill()
+                for payload in connection.take():
+                    if payload == GOODBYE:
+                        return
+                    if payload == REPLACED:
+                        self._end(_REPLACED)
+                        return
+                    await self._hear(payload)
+        except RemoteProtocolError as error:
+            self._break(error)
+
+    async def _hear(self, payload: bytes) -> None:
+        """Take a frame that does not end the link.
+
+        Raises:
+            RemoteProtocolError: it is malformed, or there is no reason to say it.
+        """
         mail = self.mail
-        while True:
-            while not len(connection):
-                await connection.fill()
-            for payload in connection.take():
-                if payload == GOODBYE:
-                    return
-                if payload == REPLACED:
-                    self._end("another program has connected as this party")
-                    return
-                if payload == ALIVE:
-                    continue
-                if is_numbered(DURABLE, payload):
-                    [self._acknowledged] = numbers_of(DURABLE, payload)
-                    self._forget()
-                    self._waiting.unpark_all()
-                    continue
-                envelope = decode_envelope(payload)
-                if mail.full:
-                    await mail.room()
-                self._received += 1
-                mail.put(envelope)
+        if payload == ALIVE or is_numbered(DURABLE, payload):
+            self._count(payload)
+            return
+        envelope = decode_envelope(payload)
+        if mail.full:
+            await mail.room()
+        self._received += 1
+        self._came += not mail.closed
+        mail.put(envelope)
+
+    def _count(self, payload: bytes) -> None:
+        """Take a frame that is no envelope. As many are allowed as there can be reasons for."""
+        most = self._limits.envelopes
+        if payload == ALIVE:
+            self._alive += 1
+            if self._alive > most:
+                said = f"it has said more than {most} times that it is there"
+                raise RemoteProtocolError(said, field="link")
+            return
+        [durable] = numbers_of(DURABLE, payload)
+        first = max(self._told + 1, self._acknowledged)
+        if not first <= durable <= self._written:
+            said = f"{durable} acknowledged, expected {first} to {self._written}"
+            raise RemoteProtocolError(said, field="link")
+        self._came += durable > self._acknowledged
+        self._told = self._acknowledged = durable
+        self._forget()
+        self._waiting.unpark_all()
 
     async def _outgoing(self, connection: Connection) -> None:
         limits = self._limits
@@ -226,6 +317,10 @@ class LastingLink(MailboxLink[Envelope]):
             self._said.popleft()
             self._durable += 1
 
+    def _break(self, error: RemoteProtocolError) -> None:
+        """The hub has broken a rule of the link."""
+        self._end(f"the aggregator broke the rules of the link: {error}")
+
     def _end(self, why: str) -> None:
         if self.why is None:
             self.why = why
@@ -249,27 +344,21 @@ class LastingLink(MailboxLink[Envelope]):
             raise trio.BrokenResourceError(self.why or "the hub has ended the link")
 
 
-async def patiently(dial: Dial, patience: float) -> Connection:
-    """Connect, trying again with growing pauses until that has taken too long.
+async def patiently(dial: Dial, patience: Patience) -> Connection:
+    """Connect, trying again until that has taken too long.
 
     Raises:
         TurnedAwayError: the two ends do not accept each other.
         ConnectionError: the last try's.
     """
-    until = trio.current_time() + patience
-    pause = SOON
     while True:
         try:
             return await dial()
         except TurnedAwayError:
             raise
         except ConnectionError:
-            if trio.current_time() >= until:
+            if not await patience.pause():
                 raise
-            # Drawn, so that those who lost the hub together do not come back together.
-            drawn = pause * random.uniform(0.5, 1.0)
-            await trio.sleep(min(drawn, until - trio.current_time()))
-            pause = min(2 * pause, LATE)
 
 
 @asynccontextmanager
@@ -314,7 +403,7 @@ async def connect_lasting(
         connection, _ = await dial(host, port, enter, tls=tls, limits=limits)
         return connection
 
-    first = await patiently(dialed, patience)
+    first = await patiently(dialed, Patience(patience))
     link = LastingLink(dialed, identity.name, limits, patience)
 
     async def carried() -> None:

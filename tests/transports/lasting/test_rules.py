@@ -1,0 +1,359 @@
+"""Neither end of a lasting link believes a number that cannot be, or goes on for ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
+from transports.background import running
+from transports.base import Limits
+from transports.connection import Connection
+from transports.lasting.frames import (
+    ACCEPTED,
+    ALIVE,
+    DURABLE,
+    GOODBYE,
+    RECEIVED,
+    REPLACED,
+    numbered,
+    numbers_of,
+)
+from transports.lasting.hub import LastingHub, Line, Visit
+from transports.lasting.link import LATE, LastingLink
+from transports.testing import Post, identity_of
+
+A = PartyId("party-1")
+CAP = 1 << 20
+PATIENCE = 60.0
+FEW = Limits(envelopes=10)
+WELCOME = numbered(ACCEPTED, 0, 0)
+
+StapledMemory = trio.StapledStream[trio.testing.MemorySendStream, trio.testing.MemoryReceiveStream]
+
+Says = Callable[[Connection, int], Awaitable[None]]
+"""What a hub does with a connection, given how many there were before."""
+
+
+class Dialed:
+    """How often a party has connected."""
+
+    times = 0
+
+
+@asynccontextmanager
+async def against(
+    says: Says, limits: Limits | None = None
+) -> AsyncGenerator[tuple[LastingLink, Dialed]]:
+    """A party's link to a hub that does as a test says; its clock is the test's."""
+    limits = limits or Limits()
+    dialed = Dialed()
+    async with trio.open_nursery() as nursery:
+
+        async def say(connection: Connection, number: int) -> None:
+            await says(connection, number)
+            await connection.aclose()
+
+        async def dial() -> Connection:
+            near, far = trio.testing.memory_stream_pair()
+            hub = Connection(far, cap=CAP, limits=limits)
+            nursery.start_soon(say, hub, dialed.times)
+            dialed.times += 1
+            return Connection(near, cap=CAP, limits=limits)
+
+        link = LastingLink(dial, A, limits, PATIENCE)
+
+        async def carried() -> None:
+            await link.run(await dial())
+
+        async with running(carried):
+            yield link, dialed
+        nursery.cancel_scope.cancel()
+
+
+def saying(*scripts: Sequence[bytes]) -> Says:
+    """A hub that says these frames, the last ones again and again; it ends all but the last."""
+
+    async def say(connection: Connection, number: int) -> None:
+        await connection.send(scripts[min(number, len(scripts) - 1)])
+        if number >= len(scripts) - 1:
+            await trio.sleep_forever()
+
+    return say
+
+
+async def ends_with(says: Says, why: str, limits: Limits | None = None) -> int:
+    """How often a party connects until its link ends for that reason."""
+    post = Post(None)
+    with trio.fail_after(10):
+        async with against(says, limits) as (link, dialed):
+            with pytest.raises(trio.BrokenResourceError, match=why):
+                await link.receive()
+            with pytest.raises(trio.BrokenResourceError, match=why):
+                await link.send_many(post.parcels(A, AGGREGATOR, [0]))
+        return dialed.times
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        (WELCOME, numbered(DURABLE, 1)),
+        (WELCOME, numbered(DURABLE, 0)),
+        (WELCOME, numbered(DURABLE, 2**64 - 1)),
+        (numbered(ACCEPTED, 2, 0), numbered(DURABLE, 3)),
+        (numbered(ACCEPTED, 2, 0), numbered(DURABLE, 2), numbered(DURABLE, 1)),
+        (numbered(ACCEPTED, 2, 0), numbered(DURABLE, 2), numbered(DURABLE, 2)),
+        (numbered(ACCEPTED, 1_000_001, 0),),
+        (WELCOME, WELCOME),
+        (WELCOME, numbered(RECEIVED, 0)),
+        (WELCOME, DURABLE),
+        (numbered(ACCEPTED, 0),),
+        (numbered(DURABLE, 0),),
+        (ALIVE,),
+        (GOODBYE,),
+    ],
+)
+async def test_what_no_hub_has_reason_to_say_ends_the_link(
+    frames: Sequence[bytes], autojump_clock: object
+) -> None:
+    assert await ends_with(saying(frames), "broke the rules of the link") == 1
+
+
+async def test_a_hub_that_keeps_the_rules_is_believed(autojump_clock: object) -> None:
+    post = Post(None)
+    heard = []
+
+    async def say(connection: Connection, number: int) -> None:
+        await connection.send([WELCOME])
+        await connection.receive()
+        for _ in range(2):
+            heard.append(await connection.receive())
+        await connection.send([numbered(DURABLE, 1), numbered(DURABLE, 2)])
+        await trio.sleep_forever()
+
+    said = post.parcels(A, AGGREGATOR, range(2))
+    with trio.fail_after(10):
+        async with against(say) as (link, _):
+            await link.send_many(said)
+            assert await link.acknowledged()
+    assert heard == [encode_envelope(envelope) for envelope in said]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ((2, 0), (1, 0), "has begun anew"),
+        ((2, 0), (3, 0), "3 accepted, of 2 at most"),
+        ((0, 0), (1, 0), "1 accepted, of 0 at most"),
+    ],
+)
+async def test_a_count_does_not_change_between_connections(
+    first: tuple[int, int], second: tuple[int, int], why: str, autojump_clock: object
+) -> None:
+    says = saying([numbered(ACCEPTED, *first)], [numbered(ACCEPTED, *second)])
+    assert await ends_with(says, why) == 2
+
+
+async def test_who_is_replaced_before_it_has_begun_does_not_come_back(
+    autojump_clock: object,
+) -> None:
+    assert await ends_with(saying([REPLACED]), "another program") == 1
+
+
+async def test_a_hub_says_only_so_often_that_it_is_there(autojump_clock: object) -> None:
+    frames = [WELCOME, *[ALIVE] * FEW.envelopes]
+    assert await ends_with(saying([*frames, ALIVE]), "broke the rules", FEW) == 1
+    with pytest.raises(trio.TooSlowError):
+        await ends_with(saying(frames), "broke the rules", FEW)
+
+
+@pytest.mark.parametrize("frames", [(), (WELCOME,), (WELCOME, ALIVE)])
+async def test_a_hub_that_ends_each_connection_wears_out_patience(
+    frames: Sequence[bytes], autojump_clock: object
+) -> None:
+    async def say(connection: Connection, number: int) -> None:
+        await connection.send(frames)
+
+    began = trio.current_time()
+    with trio.fail_after(2 * PATIENCE):
+        async with against(say) as (link, dialed):
+            with pytest.raises(trio.BrokenResourceError, match="the connection ended"):
+                await link.receive()
+    assert trio.current_time() - began == pytest.approx(PATIENCE)
+    # The pauses double from a tenth of a second on, and are drawn from the longer half.
+    assert dialed.times <= 10 + 2 * PATIENCE / LATE
+
+
+async def test_a_connection_by_which_something_comes_is_made_again_at_once(
+    autojump_clock: object,
+) -> None:
+    post = Post(None)
+    parcels = post.parcels(AGGREGATOR, A, range(100))
+
+    async def say(connection: Connection, number: int) -> None:
+        await connection.send([numbered(ACCEPTED, 0, number + 1)])
+        await connection.send([encode_envelope(parcels[number])])
+
+    began = trio.current_time()
+    async with against(say) as (link, _):
+        assert [await link.receive() for _ in parcels] == parcels
+    assert trio.current_time() == began
+
+
+async def test_a_connection_that_lasts_is_no_try_that_failed(autojump_clock: object) -> None:
+    limits = Limits()
+
+    async def say(connection: Connection, number: int) -> None:
+        await connection.send([WELCOME])
+        await trio.sleep(limits.alive + 1)
+
+    async with against(say) as (link, dialed):
+        with trio.move_on_after(100 * PATIENCE):
+            await link.receive()
+        assert link.why is None
+    assert dialed.times == pytest.approx(100 * PATIENCE / (limits.alive + 1), abs=2)
+
+
+async def test_a_hub_that_is_there_and_acknowledges_nothing_is_left(
+    autojump_clock: object,
+) -> None:
+    post = Post(None)
+    limits = Limits()
+
+    async def say(connection: Connection, number: int) -> None:
+        await connection.send([WELCOME])
+        while True:
+            await trio.sleep(limits.alive)
+            await connection.send([ALIVE])
+
+    async with against(say) as (link, _):
+        await link.send_many(post.parcels(A, AGGREGATOR, [0]))
+        began = trio.current_time()
+        assert not await link.acknowledged()
+        assert trio.current_time() - began == pytest.approx(PATIENCE + limits.goodbye)
+
+
+class Visited:
+    """A party's line at a hub, whose connections are the test's.
+
+    Attributes:
+        line: what the hub knows of the party.
+    """
+
+    def __init__(self, post: Post, nursery: trio.Nursery) -> None:
+        self.switch = post.switch
+        self._limits = post.switch.limits
+        self._nursery = nursery
+        self.hub = LastingHub(post.switch, identity_of(AGGREGATOR))
+        self.line = Line(self.hub, post.switch, A)
+        post.switch.attach(AGGREGATOR)
+
+    def visit(self, *, mute: bool = False) -> Connection:
+        """The party's end of a new connection; a mute hub's words get stuck after the first."""
+        near, far = trio.testing.memory_stream_pair()
+        if mute:
+            _stuck_after_one(far)
+        visit = Visit(self.line)
+        visit.enter()
+        self._nursery.start_soon(visit.carry, Connection(far, cap=CAP, limits=self._limits))
+        return Connection(near, cap=CAP, limits=self._limits)
+
+
+def _stuck_after_one(wire: StapledMemory) -> None:
+    """Have a stream carry one write and keep the next."""
+    pump = wire.send_stream.send_all_hook
+    assert pump is not None
+    writes = [pump]
+
+    async def hook() -> None:
+        await (writes.pop() if writes else trio.sleep_forever)()
+
+    wire.send_stream.send_all_hook = hook
+
+
+@asynccontextmanager
+async def visited(post: Post) -> AsyncGenerator[Visited]:
+    with trio.fail_after(3600):
+        async with trio.open_nursery() as nursery:
+            yield Visited(post, nursery)
+            nursery.cancel_scope.cancel()
+
+
+async def test_who_has_received_more_than_there_was_is_lost(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transports.lasting.hub.KEPT_BYTES", 0)
+    post = Post(Limits(mailbox=1))
+    async with visited(post) as at:
+        at.hub.keep(1)
+        liar = at.visit()
+        assert numbers_of(ACCEPTED, await liar.receive(), 2) == [0, 0]
+        await liar.send([numbered(RECEIVED, 2**64 - 1)])
+        with pytest.raises(trio.EndOfChannel):
+            await liar.receive()
+        assert A not in post.switch.exchange.departed
+        [parcel] = post.parcels(AGGREGATOR, A, [0])
+        post.switch.relay_nowait(AGGREGATOR, parcel)
+        again = at.visit()
+        await again.receive()
+        await again.send([numbered(RECEIVED, 0)])
+        assert await again.receive() == encode_envelope(parcel)
+
+
+async def test_a_party_says_only_so_often_that_it_is_there(autojump_clock: object) -> None:
+    post = Post(FEW)
+    async with visited(post) as at:
+        for _ in range(2):
+            party = at.visit()
+            await party.receive()
+            await party.send([numbered(RECEIVED, 0), *[ALIVE] * (FEW.envelopes // 2)])
+            await trio.testing.wait_all_tasks_blocked()
+            assert A not in post.switch.exchange.departed
+        await party.send([ALIVE])
+        assert await party.receive() == GOODBYE
+    assert post.switch.exchange.departed[A].startswith("refused: link: it has said more than 10")
+
+
+async def test_small_deliveries_are_kept_at_the_size_that_they_take(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transports.lasting.hub.KEPT_BYTES", 20 * ENVELOPE_BYTES)
+    post = Post(Limits(mailbox=4))
+    async with visited(post) as at:
+        party = at.visit()
+        await party.receive()
+        await party.send([numbered(RECEIVED, 0)])
+        for parcel in post.parcels(AGGREGATOR, A, range(40)):
+            post.switch.relay_nowait(AGGREGATOR, parcel)
+            assert await party.receive() == encode_envelope(parcel)
+        assert at.line.end == 40
+        assert at.line.first() >= 20
+
+
+async def test_a_party_that_reads_nothing_is_handed_nothing_more(autojump_clock: object) -> None:
+    post = Post(Limits(write=1))
+    async with visited(post) as at:
+        party = at.visit(mute=True)
+        for parcel in post.parcels(AGGREGATOR, A, range(20)):
+            post.switch.relay_nowait(AGGREGATOR, parcel)
+        for _ in range(10):
+            await party.receive()
+            await party.send([numbered(RECEIVED, 0)])
+            await trio.testing.wait_all_tasks_blocked()
+            party = at.visit(mute=True)
+        assert at.line.end == 1
+
+
+async def test_connections_that_are_over_are_forgotten(autojump_clock: object) -> None:
+    post = Post(None)
+    async with visited(post) as at:
+        for _ in range(10):
+            visit = Visit(at.line)
+            visit.enter()
+            visit.leave("it broke")
+        assert visit.before is None
