@@ -17,6 +17,7 @@ from protocol.session.terms import MOST_ATTEMPTS
 from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
+from scenarios.deployment.remembered import HEARD
 from scenarios.running.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
 from transports.handshake import MAX_BYTES
 
@@ -237,6 +238,8 @@ def test_caps_on_messages_are_those_of_the_code() -> None:
     assert rows["a frame before the welcome"] == [MAX_BYTES]
     attempts = "attempts at a survey, of each of which a party keeps some files"
     assert rows[attempts] == [MOST_ATTEMPTS]
+    heard = "messages that `answer` takes in an attempt, of each of which it keeps a digest"
+    assert rows[heard] == [HEARD]
     assert rows["a frame after it"] == [ENVELOPE_BYTES]
     waiting = "messages of one kind and sender that wait for a role that does not await them yet"
     assert rows[waiting] == [EARLY_PER_SENDER]

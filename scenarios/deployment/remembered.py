@@ -18,8 +18,14 @@ from scenarios.files.writing import GrowingFile, lock, naming, open_private, syn
 
 KEY_BYTES = 32
 
+DIGEST_BYTES = hashlib.sha256().digest_size
+
+HEARD = 65_536
+"""How many messages a party takes in one session: a file of 2 MiB. Sums take the most, a few from
+each of some hundred others."""
+
 BLOCK = 1024
-"""Notices grow by this many bytes at a time, so that their size does not reveal their content."""
+"""Notices fill a multiple of so many bytes, so that their size does not reveal their content."""
 
 _HEAD = """\
 What this party noted when it answered, or that there was nothing to note.
@@ -34,17 +40,16 @@ class Memory:
     Args:
         file: open at its end, with no other name.
         before: the digests in it already.
+
+    Attributes:
+        count: how many envelopes have been noted by this program.
     """
 
     def __init__(self, file: GrowingFile, before: bytes) -> None:
         self._file = file
-        self._before = before
-        self._now = b""
-
-    @property
-    def count(self) -> int:
-        """How many envelopes have been noted by this program."""
-        return len(self._now) // hashlib.sha256().digest_size
+        self._known = bytearray(before)
+        self._same = True
+        self.count = 0
 
     def again(self, envelope: Envelope) -> bool:
         """Note the next envelope; False if it differs from that of the first time.
@@ -52,14 +57,21 @@ class Memory:
         All of it counts: one of another session or with another number has the same words, and
         another fate.
         """
-        self._now += hashlib.sha256(encode_envelope(envelope)).digest()
-        if not (self._before.startswith(self._now) or self._now.startswith(self._before)):
+        digest = hashlib.sha256(encode_envelope(envelope)).digest()
+        place = self.count * DIGEST_BYTES
+        # The last one may be half of one.
+        known = self._known[place : place + DIGEST_BYTES]
+        self.count += 1
+        # Once it has been otherwise, nothing is as it was.
+        self._same = self._same and digest.startswith(known)
+        if not self._same:
             return False
-        if len(self._now) > len(self._before):
+        new = digest[len(known) :]
+        if new:
             # On disk before it is acted on, so that a crash does not make this party forget.
-            self._file.write(self._now[len(self._before) :])
+            self._file.write(new)
             self._file.sync()
-            self._before = self._now
+            self._known += new
         return True
 
 
@@ -102,6 +114,8 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
 class SameAgain:
     """A link that breaks when a message differs from those of this party's first answer.
 
+    It also breaks after ``HEARD`` messages: a hub that goes on and on does not fill the disk.
+
     The same question always gets the same report. A different question would get another report,
     which costs privacy anew. And a party that says something else than before, because it is
     another program, say, would sign a second head, which proves that it told two stories.
@@ -139,7 +153,7 @@ class SameAgain:
         """Wait for at least one envelope.
 
         Raises:
-            trio.BrokenResourceError: one differs from the first time.
+            trio.BrokenResourceError: one differs from the first time, or there are too many.
         """
         return self._checked(await self._link.receive_many())
 
@@ -150,7 +164,13 @@ class SameAgain:
     def _checked(self, envelopes: list[Envelope]) -> list[Envelope]:
         for envelope in envelopes:
             # The switch only reports departures.
-            if envelope.sender != SWITCH and not self._heard.again(envelope):
+            if envelope.sender == SWITCH:
+                continue
+            if self._heard.count >= HEARD:
+                raise trio.BrokenResourceError(
+                    f"it sent more than {HEARD} messages, the most that a party takes"
+                )
+            if not self._heard.again(envelope):
                 raise trio.BrokenResourceError(
                     "it sent other messages than when this party answered before, and two answers "
                     "would reveal more than one"

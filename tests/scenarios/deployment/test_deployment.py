@@ -23,7 +23,7 @@ from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.members import read_member
-from scenarios.deployment.remembered import remembering
+from scenarios.deployment.remembered import DIGEST_BYTES, KEY_BYTES, remembering
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import complaint, python, sottovoce
@@ -242,6 +242,19 @@ def test_words_that_a_role_passes_over_do_not_make_room_for_a_second_report(
     assert answered_to(elsewhere, other) == (ended, said)
 
 
+def test_a_hub_that_goes_on_and_on_does_not_fill_the_folder(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered_to: AnswerTo
+) -> None:
+    monkeypatch.setattr("scenarios.deployment.remembered.HEARD", 3)
+    passed_over = msgspec.structs.replace(question(keys), session=bytes(32))
+    for _ in range(2):
+        ended, said = answered_to(*[passed_over] * 9)
+        assert ended.ending.endswith("it sent more than 3 messages, the most that a party takes")
+        assert said == []
+        [heard] = (tmp_path / "anna").glob("heard-*")
+        assert heard.stat().st_size == KEY_BYTES + 3 * DIGEST_BYTES
+
+
 def test_a_party_signs_one_head_of_a_session(keys: Path, answered_to: AnswerTo) -> None:
     asked = question(keys)
     ended, said = answered_to(asked)
@@ -268,6 +281,22 @@ def test_who_declined_says_so_again_and_may_consent_in_the_next_attempt(
     ended, said = answered_to(question(keys, attempt=2), budget=None, attempt=2)
     assert (ended.ending, ended.before) == ("done", 0.0)
     assert [envelope.kind for envelope in said] == ["Report", "Head"]
+
+
+def test_what_has_differed_once_is_another_story(keys: Path, tmp_path: Path) -> None:
+    """The words of the first time, after another one, are not those of the first time."""
+    path, first = tmp_path / "heard-1", question(keys)
+    other = msgspec.structs.replace(first, seq=1)
+    with remembering(path, bytes(KEY_BYTES)) as memory:
+        assert [memory.again(each) for each in (first, other, first)] == [True] * 3
+    content = path.read_bytes()
+    with remembering(path, bytes(KEY_BYTES)) as memory:
+        found = [memory.again(each) for each in (first, first, first, other)]
+        assert found == [True, False, False, False]
+    assert path.read_bytes() == content
+    with remembering(path, bytes(KEY_BYTES)) as memory:
+        assert [memory.again(each) for each in (first, other, first, other)] == [True] * 4
+    assert path.read_bytes() == content + content[-2 * DIGEST_BYTES : -DIGEST_BYTES]
 
 
 def test_two_programs_do_not_answer_at_once(tmp_path: Path) -> None:
