@@ -262,11 +262,12 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:13] == [
+    assert stated[:14] == [
         limits.handshake,
         limits.frame,
         limits.idle,
         SILENCE,
+        limits.envelopes,
         KEPT_BYTES >> 20,
         limits.goodbye,
         limits.stall,

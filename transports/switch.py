@@ -79,6 +79,7 @@ class Switch:
     def rejoin(self, member: PartyId) -> None:
         """A member that was lost is back."""
         self._ports[member] = self._expected.pop(member)
+        self._came(member)
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         """Wait until all are connected; who has not come by then is gone."""

@@ -6,6 +6,7 @@ time to come back; both sides go on where they were. Nothing of this is on recor
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -73,7 +74,8 @@ class LastingHub(TcpHub):
         self.commits = commits
         self._grace = grace
         self._lines: dict[PartyId, Line] = {}
-        self._lost: deque[tuple[float, Line, Visit]] = deque()
+        # In the order in which they were lost.
+        self._lost: dict[Line, None] = {}
         self._some_lost = trio.Event()
         self._kept = 0
 
@@ -86,24 +88,34 @@ class LastingHub(TcpHub):
     async def watch(self) -> None:
         """Give up parties that do not come back, until cancelled."""
         while True:
-            while self._lost:
-                await trio.sleep_until(self._lost[0][0])
-                if self._lost:
-                    _, line, visit = self._lost.popleft()
-                    line.give_up(visit)
+            now = trio.current_time()
+            for line in [line for line in self._lost if line.due <= now]:
+                self._lost.pop(line)
+                line.give_up()
             self._some_lost = trio.Event()
-            await self._some_lost.wait()
+            with trio.move_on_at(min((line.due for line in self._lost), default=math.inf)):
+                await self._some_lost.wait()
 
     def give_up(self) -> dict[PartyId, str]:
         """Give up all parties that have lost their connection; who they are, and how."""
-        lost = [(line.name, line.give_up(visit)) for _, line, visit in self._lost]
+        lost = [(line.name, line.give_up()) for line in self._lost]
         self._lost.clear()
         return {name: why for name, why in lost if why is not None}
 
-    def lose(self, line: Line, visit: Visit) -> None:
-        """A connection is lost; its party has some time to come back."""
-        self._lost.append((trio.current_time() + self._grace, line, visit))
+    def lose(self, line: Line, *, held: bool) -> None:
+        """A connection is lost; its party has some time to come back.
+
+        Args:
+            held: whether something came of it. If not, the time runs on from an earlier loss.
+        """
+        due = trio.current_time() + self._grace
+        line.due = due if held else min(line.due, due)
+        self._lost[line] = None
         self._some_lost.set()
+
+    def find(self, line: Line) -> None:
+        """A party that had lost its connection is back."""
+        self._lost.pop(line)
 
     @property
     def crowded(self) -> bool:
@@ -127,6 +139,8 @@ class Line:
         visit: the connection that it has now, or had last.
         port: what has come for the party and was not handed to it.
         end: how many deliveries have been handed to it, the next one's number.
+        received: the most deliveries that it has said to have received.
+        due: when it is given up if it is lost then.
         alive: how often it has said that it is there.
     """
 
@@ -137,6 +151,8 @@ class Line:
         self.visit: Visit | None = None
         self.port: Mailbox[Delivery] = Mailbox(0)
         self.end = 0
+        self.received = 0
+        self.due = math.inf
         self.alive = 0
         self._handed: deque[Envelope] = deque()
         self._lost: str | None = None
@@ -170,9 +186,12 @@ class Line:
             self.port = self.switch.attach(self.name)
             self.port.watcher = self.tell
         elif self._lost is not None:
+            self.hub.find(self)
             self.switch.rejoin(self.name)
         else:
             before.scope.cancel()
+            if before.held:
+                self.due = math.inf
         self._lost = None
         while before is not None and before.over.is_set():
             before = before.before
@@ -187,15 +206,21 @@ class Line:
             self.switch.detach(self.name, why)
             return
         self._lost = why
+        self.hub.lose(self, held=visit.held)
         self.switch.lose(self.name)
-        self.hub.lose(self, visit)
 
-    def give_up(self, visit: Visit) -> str | None:
-        """Give up the party if it has not come back since this connection; how that was lost."""
-        if self.visit is not visit or self._lost is None:
-            return None
-        self.switch.detach(self.name, self._lost)
+    def give_up(self) -> str | None:
+        """Give up the party if it is lost; how that happened."""
+        if self._lost is not None:
+            self.switch.detach(self.name, self._lost)
+            self.free()
         return self._lost
+
+    def free(self) -> None:
+        """Keep nothing for a party that is gone and cannot come back."""
+        if self.departed and not self.switch.exchange.has_ended(self.name):
+            self.hub.keep(-sum(map(_size_of, self._handed)))
+            self._handed.clear()
 
     def tell(self) -> None:
         """Have the connection look for news."""
@@ -265,6 +290,18 @@ class Visit(Caller):
         self._line = line
         self._written = 0
         self._told = 0
+        self._since = math.inf
+        self._accepted = line.accepted
+        self._heard = False
+
+    @property
+    def held(self) -> bool:
+        """Whether anything came of it, or it lasted and nothing was left to hand over."""
+        line = self._line
+        if self._heard or line.accepted > self._accepted:
+            return True
+        lasted = trio.current_time() >= self._since + line.switch.limits.alive
+        return lasted and not len(line.port) and self._written == line.end
 
     def enter(self) -> tuple[bytes, int]:
         line = self._line
@@ -291,6 +328,8 @@ class Visit(Caller):
             line.switch.detach(line.name, LINK_CLOSED)
         else:
             line.lose(self, why)
+        if line.visit is self:
+            line.free()
         await connection.aclose()
 
     async def _carried(self, connection: Connection) -> str | None:
@@ -308,6 +347,9 @@ class Visit(Caller):
             if self._written > line.end:
                 # Another hub may have handed it that: nothing of this one is left to say.
                 return "it has received more than was handed to it"
+            self._since, self._accepted = trio.current_time(), line.accepted
+            self._heard = self._written > line.received
+            line.received = max(line.received, self._written)
         except RemoteProtocolError as error:
             self._refuse(error)
             return None

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports.background import running
@@ -24,7 +25,7 @@ from transports.lasting.frames import (
     numbered,
     numbers_of,
 )
-from transports.lasting.hub import LastingHub, Line, Visit
+from transports.lasting.hub import GRACE, LastingHub, Line, Visit
 from transports.lasting.link import LATE, LastingLink
 from transports.testing import Post, identity_of
 
@@ -347,6 +348,107 @@ async def test_a_party_that_reads_nothing_is_handed_nothing_more(autojump_clock:
             await trio.testing.wait_all_tasks_blocked()
             party = at.visit(mute=True)
         assert at.line.end == 1
+
+
+async def test_a_party_that_comes_and_goes_and_reads_nothing_is_given_up(
+    autojump_clock: object,
+) -> None:
+    post = Post(None)
+
+    async def come_and_go(at: Visited) -> None:
+        while True:
+            party = at.visit()
+            await party.receive()
+            await party.send([numbered(RECEIVED, 0)])
+            await trio.sleep(1.0)
+            await party.aclose()
+            await trio.sleep(1.0)
+
+    async with visited(post) as at, running(at.hub.watch):
+        post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0])[0])
+        began = trio.current_time()
+        with pytest.raises(RemoteProtocolError, match="has left this session"):
+            await come_and_go(at)
+        assert GRACE <= trio.current_time() - began <= GRACE + 5.0
+
+
+async def test_a_party_that_loses_its_connection_now_and_then_is_not_given_up(
+    autojump_clock: object,
+) -> None:
+    post = Post(None)
+    async with visited(post) as at, running(at.hub.watch):
+        for number in range(20):
+            for _ in range(2):
+                # Once there is something for it, and once it has only waited.
+                party = at.visit()
+                await party.receive()
+                await party.send([numbered(RECEIVED, number)])
+                await trio.sleep(post.switch.limits.alive)
+                await party.aclose()
+                await trio.sleep(GRACE - 1)
+            post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [number])[0])
+            party = at.visit()
+            await party.receive()
+            await party.send([numbered(RECEIVED, number)])
+            await party.receive()
+            await party.aclose()
+        assert A not in post.switch.exchange.departed
+
+
+async def test_a_short_connection_after_a_long_one_has_its_own_grace(
+    autojump_clock: object,
+) -> None:
+    post = Post(None)
+    async with visited(post) as at, running(at.hub.watch):
+        for lasts in (1.0, 10 * GRACE, 1.0):
+            # The second is not lost, but replaced.
+            party = at.visit()
+            await party.receive()
+            await party.send([numbered(RECEIVED, 0)])
+            await trio.sleep(lasts)
+            if lasts == 1.0:
+                await party.aclose()
+        await trio.sleep(GRACE - 1)
+        assert A not in post.switch.exchange.departed
+        await trio.sleep(2)
+        assert A in post.switch.exchange.departed
+
+
+async def test_who_was_lost_and_is_back_has_come(autojump_clock: object) -> None:
+    post = Post(None)
+    async with visited(post) as at:
+        await at.visit().aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(1.0):
+            await post.switch.joined([A], within=60.0)
+            raise AssertionError("it is lost")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(joined, post, 60.0)
+            await trio.testing.wait_all_tasks_blocked()
+            at.visit()
+        assert A not in post.switch.exchange.departed
+
+
+async def joined(post: Post, within: float) -> None:
+    await post.switch.joined([A], within=within)
+
+
+async def test_nothing_is_kept_for_who_is_cut_off(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transports.lasting.hub.KEPT_BYTES", 0)
+    post = Post(None)
+    async with visited(post) as at:
+        party = at.visit()
+        await party.receive()
+        await party.send([numbered(RECEIVED, 0)])
+        post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0])[0])
+        await party.receive()
+        assert at.hub.crowded
+        await party.send([b"?"])
+        await trio.testing.wait_all_tasks_blocked()
+        assert A in post.switch.exchange.departed
+        assert not at.hub.crowded
 
 
 async def test_connections_that_are_over_are_forgotten(autojump_clock: object) -> None:
