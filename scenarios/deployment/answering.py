@@ -200,7 +200,7 @@ def _memories(
     return (
         kept.enter_context(remembering(heard, mark)),
         kept.enter_context(remembering(said, mark)),
-        kept.enter_context(noting(notices)),
+        noting(notices),
     )
 
 

@@ -14,7 +14,14 @@ from parties.actor import Channel
 from protocol.messages import SWITCH, Envelope
 from protocol.wire.codec import encode_envelope
 from scenarios.errors import UsageError
-from scenarios.files.writing import GrowingFile, lock, naming, open_private, sync_folder
+from scenarios.files.writing import (
+    GrowingFile,
+    lock,
+    naming,
+    open_private,
+    sync_folder,
+    write_whole,
+)
 
 KEY_BYTES = 32
 
@@ -32,6 +39,8 @@ What this party noted when it answered, or that there was nothing to note.
 Keep it to yourself. A notice depends on the answers: telling anybody that one is here, or that
 none is, reveals an answer.
 """
+_MARK = "- "
+_NOTHING = "nothing"
 
 
 class Memory:
@@ -189,30 +198,30 @@ class SameAgain:
                 )
 
 
-@contextmanager
-def noting(path: Path) -> Generator[Callable[[Sequence[str]], None]]:
-    """A function that adds the notices of one answer to a party's file; earlier entries stay.
+def noting(path: Path) -> Callable[[Sequence[str]], None]:
+    """A function that adds the notices of one answer to those in a party's file.
 
-    An entry is as large as one without any notices.
+    Each stands there once, and the file is as large as one without any notices: it does not grow,
+    however often the party answers.
 
     Args:
         path: the file, made on first use.
 
     Raises:
         UsageError: not a regular file, or one with another name.
-        OSError: it cannot be opened, or written; names the file.
+        OSError: it cannot be opened or read, or later written; names the file.
     """
-    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, sole=True)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT, sole=True)
+    with os.fdopen(descriptor, "rb") as file, naming(path):
+        lines = file.read().decode(errors="replace").splitlines()
+    earlier = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
 
     def note(notices: Sequence[str]) -> None:
-        noted = "".join(f"- {text}\n" for text in notices or ("nothing",))
+        found = [text for text in dict.fromkeys((*earlier, *notices)) if text != _NOTHING]
+        noted = "".join(f"{_MARK}{text}\n" for text in found or (_NOTHING,))
         content = (_HEAD + noted).encode()
-        file = GrowingFile(descriptor, path)
-        # The entry ends with a line of spaces.
-        file.write(content + b" " * (-(len(content) + 1) % BLOCK) + b"\n")
-        file.sync()
+        # The last line is of spaces.
+        content += b" " * (-(len(content) + 1) % BLOCK) + b"\n"
+        write_whole(path, content, private=True)
 
-    try:
-        yield note
-    finally:
-        os.close(descriptor)
+    return note

@@ -156,13 +156,24 @@ def test_who_cannot_keep_notices_does_not_answer(waiting: tuple[Path, str], tmp_
 )
 def test_the_size_does_not_tell_what_was_noted(noted: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "notices"
-    with noting(path) as note:
-        note(noted)
-    content = path.read_bytes()
-    assert len(content) == BLOCK
-    with noting(path) as note:
-        note(("x" * BLOCK,))
-    assert path.read_bytes().startswith(content)
-    assert path.stat().st_size == 3 * BLOCK
-    for text in noted:
-        assert f"\n- {text}\n" in content.decode()
+    noting(path)(noted)
+    assert path.stat().st_size == BLOCK
+    noting(path)(("x" * BLOCK,))
+    assert path.stat().st_size == 2 * BLOCK
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    content = path.read_text()
+    assert "- nothing" not in content
+    for text in (*noted, "x" * BLOCK):
+        assert content.count(f"\n- {text}\n") == 1
+
+
+@pytest.mark.parametrize("runs", [[()], [("a",), ()], [(), ("a", "ä")], [("a",), ("ä",), ("a",)]])
+def test_answering_again_and_again_does_not_make_the_file_grow(
+    runs: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    path = tmp_path / "notices"
+    for noted in runs * 3:
+        noting(path)(noted)
+        assert path.stat().st_size == BLOCK
+    found = [line for line in path.read_text().splitlines() if line.startswith("- ")]
+    assert found == [f"- {text}" for text in dict.fromkeys(sum(runs, ())) or ("nothing",)]
