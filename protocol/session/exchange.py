@@ -107,8 +107,8 @@ class Exchange:
         return self._next.get(member, 0)
 
     def has_ended(self, member: PartyId) -> bool:
-        """Whether a member has said its last words: its head, or that it declines."""
-        return member in self._headed or member in self._declined
+        """Whether a member has said its last words: its head."""
+        return member in self._headed
 
     def attach(self, member: PartyId) -> None:
         """A member is connected.

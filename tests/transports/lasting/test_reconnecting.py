@@ -13,10 +13,13 @@ import trio
 import trio.testing
 
 from parties.session import run_session
-from protocol.messages import AGGREGATOR, DONE, Declined, Envelope, PartyId
+from protocol.crypto.merkle import Tree
+from protocol.messages import AGGREGATOR, DONE, RECORD, Declined, Envelope, PartyId
+from protocol.session.heads import Heard, sign_head
 from protocol.simulation.setting import Setting
-from protocol.transcript.entries import Departed
+from protocol.transcript.entries import Departed, Sent
 from protocol.variants import RRClusters, RRIndependent
+from protocol.wire.codec import encode_envelope
 from tests.live import LOOPBACK, Certificates, Live, run_over_memory, town
 from tests.recorded.runs import SURVEY
 from tests.transports.lasting.hubs import Lasting, lasting
@@ -183,13 +186,42 @@ async def test_what_is_kept_to_be_handed_over_again_is_bounded(
     assert post.switch.exchange.departed[A] == "refused: link: more was sent to it than is kept"
 
 
+def refusal(post: Post) -> tuple[Envelope, Envelope]:
+    """The words of a party that declines: that it does, and its head."""
+    charter = post.charter
+    body = charter.codec.encode(Declined("terms"))
+    declined = Envelope(charter.session, A, AGGREGATOR, 0, "Declined", body)
+    said = Tree()
+    said.append(encode_envelope(declined))
+    head = sign_head(identity_of(A), session=charter.session, said=said, heard=Heard())
+    body = charter.codec.encode(head)
+    return declined, Envelope(charter.session, A, RECORD, 1, "Head", body)
+
+
+async def test_who_declines_comes_back_to_say_its_head() -> None:
+    async with connected() as (post, hub), hub.connect(AGGREGATOR) as link:
+        declined, head = refusal(post)
+        async with hub.party(A) as a:
+            await a.send(declined)
+            assert await link.receive() == declined
+            hub.road.open = False
+            hub.road.lose()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await a.send(head)
+            hub.road.open = True
+            assert await a.acknowledged()
+            assert post.switch.exchange.has_ended(A)
+    assert encode_envelope(head) in [e.envelope for e in post.entries() if isinstance(e, Sent)]
+
+
 async def test_who_has_ended_comes_back_for_its_acknowledgement() -> None:
     async with connected() as (post, hub), hub.connect(AGGREGATOR) as link:
-        body = post.charter.codec.encode(Declined("terms"))
-        said = Envelope(post.charter.session, A, AGGREGATOR, 0, "Declined", body)
+        said = refusal(post)
         async with hub.party(A) as a:
-            await a.send(said)
-            assert await link.receive() == said
+            await a.send_many(said)
+            assert await link.receive() == said[0]
+            while not post.switch.exchange.has_ended(A):
+                await trio.testing.wait_all_tasks_blocked(0.01)
             hub.road.open = False
             hub.road.lose()
             left = await link.receive()
@@ -198,7 +230,7 @@ async def test_who_has_ended_comes_back_for_its_acknowledgement() -> None:
             await a.send_many(())
             assert await a.acknowledged()
         async with hub.party(A) as again:
-            await again.send(said)
+            await again.send_many(said)
             assert await again.acknowledged()
     assert [e.party for e in post.entries() if isinstance(e, Departed)][:1] == [A]
 
