@@ -278,7 +278,7 @@ class LastingLink(MailboxLink[Envelope]):
         [durable] = numbers_of(DURABLE, payload)
         first = max(self._told + 1, self._acknowledged)
         if not first <= durable <= self._written:
-            said = f"{durable} acknowledged, expected {first} to {self._written}"
+            said = f"{durable} acknowledged after {first - 1}, of {self._written} that were written"
             raise RemoteProtocolError(said, field="link")
         self._came += durable > self._acknowledged
         self._told = self._acknowledged = durable
