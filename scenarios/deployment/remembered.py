@@ -56,7 +56,7 @@ class Memory:
 
     def __init__(self, file: GrowingFile, before: bytes) -> None:
         self._file = file
-        self._known = bytearray(before)
+        self._before = before
         self._same = True
         self.count = 0
 
@@ -69,7 +69,7 @@ class Memory:
         digest = hashlib.sha256(encode_envelope(envelope)).digest()
         place = self.count * DIGEST_BYTES
         # The last one may be half of one.
-        known = self._known[place : place + DIGEST_BYTES]
+        known = self._before[place : place + DIGEST_BYTES]
         self.count += 1
         # Once it has been otherwise, nothing is as it was.
         self._same = self._same and digest.startswith(known)
@@ -80,7 +80,6 @@ class Memory:
             # On disk before it is acted on, so that a crash does not make this party forget.
             self._file.write(new)
             self._file.sync()
-            self._known += new
         return True
 
 
