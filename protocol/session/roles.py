@@ -106,7 +106,7 @@ class Me:
         session: the session's id.
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
-        crowd: with how many others, at least, it demands to be added up in a secure sum.
+        crowd: the smallest ``SecureSum.crowd`` that it accepts.
     """
 
     __slots__ = ("_afford", "_identity", "_notice", "crowd", "id", "roster", "session", "stream")

@@ -222,15 +222,16 @@ def aggregate(
     "--crowd",
     type=click.IntRange(min=1),
     metavar="N",
-    help="In a secure sum: the party declines to answer unless the survey promises it N others, "
-    "besides those that may be corrupt, at least. By default what the survey promises is enough.",
+    help="Decline unless the survey promises at least N other parties in every secure sum, not "
+    "counting those that may be corrupt. By default the survey's promise is enough.",
 )
 @click.option(
     "--waiting",
     type=Amount(min=0),
     default=PATIENCE,
     show_default=True,
-    help="Seconds to try to reach the aggregator, at first and whenever the connection is lost.",
+    help="Seconds to try to reach the aggregator, at the start and whenever the connection is "
+    "lost.",
 )
 def answer(
     folder: Path,

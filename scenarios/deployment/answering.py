@@ -85,7 +85,7 @@ def answer_survey(
         budget: the most epsilon to spend per respondent in all attempts, in nats; by default, once
             something was spent, the most that one attempt can cost, and nothing if that is
             unbounded.
-        crowd: the fewest others that a secure sum must promise; None for what it promises.
+        crowd: the smallest ``SecureSum.crowd`` to accept; None for whatever the survey promises.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
 

@@ -82,7 +82,7 @@ def _asked(variant: Variant) -> Iterator[Fact]:
     named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
     if more := len(survey.attributes) - len(named):
         named.append(f"{more} more")
-    yield Fact("asked", f"{survey.title}: {', '.join(named)}, with so many categories.")
+    yield Fact("asked", f"{survey.title}: {', '.join(named)}, (categories in parentheses).")
     scalars = [
         f"{name} {value}"
         for name, value in parameters_of(variant).items()
@@ -140,7 +140,7 @@ def _records(path: Path, variant: Variant) -> Fact:
     if len(held) > variant.max_records:
         return Fact(
             "records",
-            f"{path}: {respondents}, at most {variant.max_records} allowed of one party.",
+            f"{path}: {respondents}, at most {variant.max_records} allowed per party.",
             ready=False,
         )
     return Fact("records", f"{path}: {respondents}, all answers known.", ready=True)
@@ -153,5 +153,5 @@ def _address(host: str, port: int) -> Fact:
         why = error.strerror or error
         return Fact("address", f"{host}:{port} cannot be connected to: {why}.", ready=False)
     return Fact(
-        "address", f"somebody listens at {host}:{port}; who it is, is not asked.", ready=True
+        "address", f"something listens at {host}:{port}; its identity was not checked.", ready=True
     )

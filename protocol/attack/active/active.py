@@ -155,7 +155,7 @@ def attack_actively(
     library = library_of(study)
     findings = [_finding(shrunk(study, library, found)) for found in searched.found]
     if not findings:
-        findings += _overcharged(study, library, searched.worth, trials=trials, alpha=alpha)
+        findings += _undercharged(study, library, searched.worth, trials=trials, alpha=alpha)
     return ActiveAttack(
         variant=variant.name,
         target=study.party,
@@ -186,7 +186,7 @@ def replay_script(
     if shown:
         return tuple(shown)
     worth = [(math.inf, script)]
-    return tuple(_overcharged(study, library, worth, trials=trials, alpha=alpha, shrinking=False))
+    return tuple(_undercharged(study, library, worth, trials=trials, alpha=alpha, shrinking=False))
 
 
 def _study(variant: Variant, records: Records, target: int, seed: int) -> Study:
@@ -209,7 +209,7 @@ def _charged(one: Excused) -> Charged:
     return Charged(kind=one.kind, why=one.why, epsilon=one.epsilon)
 
 
-def _overcharged(
+def _undercharged(
     study: Study,
     library: Library,
     worth: Sequence[tuple[float, Script]],

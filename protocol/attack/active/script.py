@@ -16,7 +16,7 @@ Does: TypeAlias = Literal["rewrite", "drop", "repeat", "hold", "insert", "restar
 """What a move does with a message.
 
 ``rewrite``: send it edited. ``drop``: do not send it. ``repeat``: send it as it is and an edited
-copy. ``hold``: send it, edited, after ``nth`` further messages, or when the aggregator has ended.
+copy. ``hold``: send it, edited, after ``wait`` further messages, or when the aggregator has ended.
 ``insert``: say something else besides. ``restart``: send it, and begin the role anew.
 """
 

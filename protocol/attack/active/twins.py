@@ -14,6 +14,7 @@ from protocol.accounting.events import (
     Plain,
     PrivacyEvent,
     Randomized,
+    single_events,
 )
 from protocol.attack.active.worlds import Heard
 from protocol.errors import ProtocolError
@@ -173,7 +174,8 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
             if not loss or event is None:
                 what = f"the bytes of {envelope.kind} differ, which is charged nothing"
                 return Compared(Difference(what, envelope.kind), tuple(excuses), bool(excuses))
-            hidden = envelope.kind in (Upload.kind(), Partial.kind())
+            masked = any(isinstance(one, Masked) for one in single_events(event))
+            hidden = masked or envelope.kind in (Upload.kind(), Partial.kind())
             excuses.append(Excuse(envelope.kind, event, loss, hidden))
             if not hidden:
                 return Compared(None, tuple(excuses))

@@ -41,7 +41,7 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         variant: the name of the variant.
         parameters: its parameters, without the survey.
         survey: what was asked.
-        seed, target: as the command line had them.
+        seed, target, trials, alpha: as the command line had them.
         rule, what: what was found with it.
         script: as plain values.
     """
@@ -51,6 +51,8 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     survey: dict[str, Any]
     seed: int
     target: int
+    trials: int | None
+    alpha: float
     rule: str
     what: str
     script: dict[str, Any]
@@ -165,6 +167,8 @@ def _write_scripts(folder: Path, made: Variant, found: ActiveAttack, asked: Aske
             survey=msgspec.to_builtins(made.survey),
             seed=asked.seed,
             target=asked.target,
+            trials=asked.limits.get("trials"),
+            alpha=asked.limits["alpha"],
             rule=finding.rule,
             what=finding.what,
             script=msgspec.to_builtins(finding.script),
@@ -204,7 +208,15 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     if not 0 <= kept.seed < WORDS:
         raise UsageError(f"{path}: seed {kept.seed}: expected 0 to 2**64 - 1")
     target = _target(kept.target, records, f"{path}: target")
-    found = replay_script(made, records, script, target=target, seed=kept.seed)
+    found = replay_script(
+        made,
+        records,
+        script,
+        target=target,
+        seed=kept.seed,
+        trials=kept.trials,
+        alpha=kept.alpha,
+    )
     if as_json:
         print_json([finding_values(one) for one in found])
     else:

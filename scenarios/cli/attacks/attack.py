@@ -200,7 +200,7 @@ def attack(
     if active:
         refuse(_PASSIVE_ALONE, "is not for --active")
         if replay is not None:
-            refuse(_NOT_REPLAYED, "is not for --replay: the file says it")
+            refuse(_NOT_REPLAYED, "is not for --replay")
             return replayed(variant, replay, as_json=as_json)
         numbers = {"scripts": scripts, "trials": trials}
         asked = Asked(

@@ -11,13 +11,13 @@ from protocol.variants import BUILT_IN
 from scenarios.cli.example_variants import example
 from tests.protocol.attack.planted.plants import EARLIER, LITERAL, ORACLES, Plant, every
 
-FAST = ("unworried", "sparing", "eager")
+FAST = ("unworried", "eager")
 """Those that are quickly found."""
 
 SCRIPTS = 1_000
 """How many scripts are played at most; most plants are found by the first fifty."""
 
-UNPLANTED = ("rr-joint", "privkv")
+EVERY_TIME = ("rr-joint",)
 """The built-in variants that are attacked every time."""
 
 
@@ -57,7 +57,7 @@ def test_an_active_attack_finds_it(plant: Plant) -> None:
 @pytest.mark.parametrize(
     "cls",
     [
-        pytest.param(cls, id=name, marks=() if name in UNPLANTED else pytest.mark.slow)
+        pytest.param(cls, id=name, marks=() if name in EVERY_TIME else pytest.mark.slow)
         for name, cls in BUILT_IN.items()
     ],
 )

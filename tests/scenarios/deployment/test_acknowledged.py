@@ -107,8 +107,12 @@ def undisturbed(folder: Path, parties: int) -> int:
 
 
 def test_who_is_done_is_on_disk(tmp_path: Path) -> None:
+    """The process is killed, and not the machine: that it waits for the disk, commits are for."""
     whole = undisturbed(tmp_path, 5)
-    trial(tmp_path / "killed", 5, 0.6, whole)
+    shares = (0.6, 0.8, 0.95, 0.4)
+    found = (trial(tmp_path / str(share), 5, share, whole) for share in shares)
+    # Some were done, and some were not in time: else nothing was tested.
+    assert any(0 < done < 5 for done, _ in found)
 
 
 @pytest.mark.slow

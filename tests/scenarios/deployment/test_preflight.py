@@ -39,7 +39,7 @@ def test_a_plan_with_records(tmp_path: Path) -> None:
     said = sottovoce("check", plan, "--records", records)
     assert said.code == 0
     assert said.out.splitlines() == [
-        "asked      Health: smokes (2), age (3), with so many categories.",
+        "asked      Health: smokes (2), age (3), (categories in parentheses).",
         "variant    rr-independent, quorum 2, patience 20.0, max_records 3.",
         "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
         "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
@@ -50,7 +50,7 @@ def test_a_plan_with_records(tmp_path: Path) -> None:
     said = sottovoce("check", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
     assert said.code == 1
     assert "does NOT fit" in said.out
-    assert "6 respondents, at most 3 allowed of one party." in said.out
+    assert "6 respondents, at most 3 allowed per party." in said.out
     assert said.out.endswith("NOT ready\n")
     said = sottovoce(
         "check", plan, "--json", "--records", table(tmp_path / "odd.csv", "no,ancient")
@@ -67,7 +67,7 @@ def test_a_members_folder(tmp_path: Path) -> None:
         where = f"127.0.0.1:{server.getsockname()[1]}"
         said = sottovoce("check", keys / "anna", "--connect", where)
         assert said.code == 0
-        assert f"somebody listens at {where}" in said.out
+        assert f"something listens at {where}" in said.out
     lines = said.out.splitlines()
     assert lines[0] == "member       anna, in a survey of 3 parties."
     assert lines[1].startswith("certificate  fits valid from 20")
@@ -114,6 +114,7 @@ def test_a_clock_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scenarios.deployment.preflight.datetime.datetime", Later)
     said = sottovoce("check", keys / "anna")
     assert said.code == 1
+    assert "certificate  does NOT fit" in said.out
     assert "this machine's clock says" in said.out
 
 

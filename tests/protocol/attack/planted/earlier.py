@@ -1,4 +1,4 @@
-"""Faults that there were, planted again where they were; no tests."""
+"""Faults that there were, planted again where they were."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.session.variant import heeded
 from protocol.sharing import sums
-from protocol.sharing.messages import Begin, Graph
+from protocol.sharing.messages import Graph
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, PairRR, SecureSumVariant
 from protocol.variants.rrba.rrba import Answers, Question
@@ -99,20 +99,17 @@ def _uniform(size: int) -> list[int]:
 
 
 class _Forgetful:
-    """A role's own side whose randomness in a sum follows from its beginning alone."""
+    """A role's own side whose randomness in a graph is that of any other graph."""
 
     def __init__(self, me: Me) -> None:
         self._me = me
-        self._begin: Begin | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._me, name)
 
     def stream_for(self, question: Message, purpose: str = "answer") -> Any:
-        if isinstance(question, Begin):
-            self._begin = question
-        if isinstance(question, Graph) and self._begin is not None:
-            return self._me.stream_for(self._begin, "graph")
+        if isinstance(question, Graph):
+            return self._me.stream.derive("graph")
         return self._me.stream_for(question, purpose)
 
 

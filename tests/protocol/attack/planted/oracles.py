@@ -1,4 +1,4 @@
-"""Oracles in protocols of one report by oracles, marginals, keys and numbers; no tests."""
+"""Oracles in protocols of one report by oracles, marginals, keys and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is planted: what, where, and by which rule it is to be found; no tests."""
+"""All that is planted: what, where, and by which rule it is to be found."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ EARLIER: Mapping[str, Plant] = MappingProxyType(
             made=PairCounts, of="pair-counts", settings=_TOLD, during=earlier.own_counts
         ),
         "own counts of randomized pairs": Plant(
-            made=PairRR, of="pair-rr", settings=_TOLD, during=earlier.own_counts
+            made=PairRR, of="pair-rr", settings={**_TOLD, "p": "0.9"}, during=earlier.own_counts
         ),
         "own counts before clusters": Plant(
             made=RRClusters, of="rr-clusters", during=earlier.own_counts

@@ -1,4 +1,4 @@
-"""Oracles in protocols of one report by blocks, in RRBA and in RR-Clusters; no tests.
+"""Oracles in protocols of one report by blocks, in RRBA and in RR-Clusters.
 
 Each lets a hostile aggregator read an answer from what a party does outwardly, and none shows as
 long as the aggregator is honest.

@@ -1,4 +1,4 @@
-"""What planted variants say and hear besides, and how a role is made to listen; no tests."""
+"""What planted variants say and hear besides, and how a role is made to listen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Oracles in protocols of secure sums; no tests."""
+"""Oracles in protocols of secure sums."""
 
 from __future__ import annotations
 
