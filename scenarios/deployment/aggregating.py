@@ -28,9 +28,9 @@ from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import allow_connections, program
 from transports.base import Limits
-from transports.lasting.commits import Commits
 from transports.lasting.hub import open_lasting
-from transports.recording import recording
+from transports.records.commits import Commits
+from transports.records.recording import recording
 from transports.switch import Switch
 from transports.tls import server_context
 

@@ -34,7 +34,7 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.workers import engine_for, keys_by, run_in_workers
 from transports.faults import Fault, faults
 from transports.memory import open_memory
-from transports.recording import recording
+from transports.records.recording import recording
 from transports.switch import Switch
 from transports.tcp import TcpHub, connect_tcp, open_tcp
 from transports.tls import client_context, server_context

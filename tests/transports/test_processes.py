@@ -58,7 +58,7 @@ from parties.actor import run_aggregator
 from protocol.session.exchange import Exchange
 from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
-from transports.recording import recording
+from transports.records.recording import recording
 from transports.switch import Switch
 from transports.tcp import open_tcp
 from transports.tls import server_context

@@ -22,7 +22,6 @@ from protocol.wire.codec import ENVELOPE_BYTES, decode_envelope, encode_envelope
 from transports import handshake
 from transports.background import running
 from transports.connection import Connection
-from transports.lasting.commits import Commits
 from transports.lasting.frames import (
     ACCEPTED,
     ALIVE,
@@ -36,6 +35,7 @@ from transports.lasting.frames import (
 )
 from transports.listening import Caller, first_end, listen
 from transports.mailbox import Mailbox
+from transports.records.commits import Commits
 from transports.switch import Switch
 from transports.tcp import TcpHub
 

@@ -14,9 +14,9 @@ from protocol.session.roster import Identity
 from tests.live import LOOPBACK, Certificates
 from transports.background import running
 from transports.base import Limits, Link
-from transports.lasting.commits import Commits
 from transports.lasting.hub import LastingHub, open_lasting
 from transports.lasting.link import LastingLink, connect_lasting
+from transports.records.commits import Commits
 from transports.switch import Switch
 from transports.testing import identity_of
 

@@ -20,8 +20,8 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
 from tests.transports.lasting.hubs import Lasting, lasting
-from transports.lasting.commits import Commits
-from transports.recording import recording
+from transports.records.commits import Commits
+from transports.records.recording import recording
 from transports.switch import Switch
 from transports.testing import Post
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import trio
 
 EVERY = 0.3
-"""The most seconds between two commits while something is recorded that nobody waits for."""
+"""The most seconds that something recorded waits to be written, when nobody waits for it."""
 
 
 class Recorded(Protocol):

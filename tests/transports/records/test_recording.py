@@ -8,7 +8,7 @@ import trio
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from tests.recorded.transcripts import ASKS, HEADER
-from transports.recording import recording
+from transports.records.recording import recording
 
 
 async def test_what_waits_is_written_within_the_interval(autojump_clock: object) -> None:

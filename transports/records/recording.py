@@ -10,10 +10,7 @@ import trio
 from protocol.errors import LocalProtocolError
 from protocol.transcript.recorder import Recorder
 from transports.background import running
-from transports.lasting.commits import Commits
-
-EVERY = 0.3
-"""The seconds between two writes: the most that a crash can lose."""
+from transports.records.commits import EVERY, Commits
 
 
 @asynccontextmanager
