@@ -1,58 +1,85 @@
 """What the two ends of a lasting link say beside envelopes, once the party is welcome.
 
 The party begins with how many deliveries it has received before, the hub with how many envelopes
-it has accepted before: each goes on from there, so a connection that is lost loses nothing. From
-then on a frame is an envelope or one of these. None of them is on record.
+it has accepted before: each goes on from there, so nothing is lost with a connection. From then on
+a frame is an envelope or one of these. None of them is on record.
 
-An envelope's first byte is that of a list, so no frame can be taken for one.
+These are encoded as maps and envelopes as lists, so neither can be taken for the other.
 """
 
 from __future__ import annotations
 
-from protocol.errors import RemoteProtocolError
-from transports.tcp_link import GOODBYE
+from typing import Annotated
 
-__all__ = ["ACCEPTED", "ALIVE", "DURABLE", "GOODBYE", "RECEIVED", "REPLACED", "VERSION"]
+import msgspec
+
+from protocol.errors import RemoteProtocolError
+from protocol.messages import Envelope
+from protocol.wire.codec import decode_envelope
 
 VERSION = "sottovoce lasting/1"
 
-RECEIVED = b"R"
-"""The party has received so many deliveries."""
-
-ACCEPTED = b"A"
-"""The hub has accepted so many envelopes of the party, and handed it so many deliveries."""
-
-DURABLE = b"D"
-"""So many envelopes of the party are on the hub's disk."""
-
-ALIVE = b"L"
-"""There is nothing else to say."""
-
-REPLACED = b"X"
-"""The hub ends this connection: the party has a newer one."""
-
-_NUMBER_BYTES = 8
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-def numbered(kind: bytes, *numbers: int) -> bytes:
-    """A frame that says some numbers."""
-    return kind + b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in numbers)
+class Frame(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """What one end of a link tells the other about the link."""
 
 
-def is_numbered(kind: bytes, payload: bytes, count: int = 1) -> bool:
-    """Whether a frame says so many numbers, and is of this kind."""
-    return len(payload) == len(kind) + count * _NUMBER_BYTES and payload.startswith(kind)
+class Received(Frame, frozen=True):
+    """The party has received so many deliveries."""
+
+    deliveries: Count
 
 
-def numbers_of(kind: bytes, payload: bytes, count: int = 1) -> list[int]:
-    """The numbers that a frame says.
+class Accepted(Frame, frozen=True):
+    """The hub has accepted so many envelopes of the party, and handed it so many deliveries."""
+
+    envelopes: Count
+    deliveries: Count
+
+
+class Durable(Frame, frozen=True):
+    """So many envelopes of the party are on the hub's disk."""
+
+    envelopes: Count
+
+
+class Alive(Frame, frozen=True):
+    """There is nothing else to say."""
+
+
+class Replaced(Frame, frozen=True):
+    """The hub ends this connection: the party has a newer one."""
+
+
+class Goodbye(Frame, frozen=True):
+    """The last frame of either end: it has nothing more to say."""
+
+
+encode = msgspec.msgpack.Encoder().encode
+
+_frames = msgspec.msgpack.Decoder(Received | Accepted | Durable | Alive | Replaced | Goodbye)
+_MAPS = range(0x80, 0x90)
+
+
+def read_frame(payload: bytes) -> Frame | Envelope:
+    """What came over a lasting link.
 
     Raises:
-        RemoteProtocolError: it is another frame.
+        RemoteProtocolError: malformed.
     """
-    if not is_numbered(kind, payload, count):
-        raise RemoteProtocolError(
-            f"{payload[:16]!r}, expected {kind!r} and {count} numbers", field="link"
-        )
-    starts = range(len(kind), len(payload), _NUMBER_BYTES)
-    return [int.from_bytes(payload[i : i + _NUMBER_BYTES], "big") for i in starts]
+    if not payload or payload[0] not in _MAPS:
+        return decode_envelope(payload)
+    try:
+        frame: Frame = _frames.decode(payload)
+    except (msgspec.MsgspecError, RecursionError):
+        # The cause would quote what the other end has sent.
+        raise RemoteProtocolError(f"malformed frame of {len(payload)} B", field="link") from None
+    return frame
+
+
+def unexpected(frame: Frame | Envelope, *expected: type[Frame]) -> RemoteProtocolError:
+    """The error of an end that says something which it has no reason to say."""
+    kinds = " or ".join(kind.__name__ for kind in expected)
+    return RemoteProtocolError(f"{type(frame).__name__}, expected {kinds}", field="link")

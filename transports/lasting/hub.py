@@ -18,20 +18,22 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import LINK_CLOSED, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
-from protocol.wire.codec import ENVELOPE_BYTES, decode_envelope, encode_envelope
+from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports import handshake
 from transports.background import running
 from transports.connection import Connection
 from transports.lasting.frames import (
-    ACCEPTED,
-    ALIVE,
-    DURABLE,
-    GOODBYE,
-    RECEIVED,
-    REPLACED,
     VERSION,
-    numbered,
-    numbers_of,
+    Accepted,
+    Alive,
+    Durable,
+    Frame,
+    Goodbye,
+    Received,
+    Replaced,
+    encode,
+    read_frame,
+    unexpected,
 )
 from transports.listening import Caller, first_end, listen
 from transports.mailbox import Mailbox
@@ -323,7 +325,7 @@ class Visit(Caller):
             self.over.set()
         if line.visit is not self:
             with suppress(trio.BrokenResourceError), trio.move_on_after(_LAST_SECONDS):
-                await connection.send([REPLACED])
+                await connection.send([encode(Replaced())])
         elif why is None:
             line.switch.detach(line.name, LINK_CLOSED)
         else:
@@ -340,8 +342,11 @@ class Visit(Caller):
             await self.before.over.wait()
             self.before = self.before.before
         try:
-            await connection.send([numbered(ACCEPTED, line.accepted, line.end)])
-            [self._written] = numbers_of(RECEIVED, await connection.receive())
+            await connection.send([encode(Accepted(line.accepted, line.end))])
+            frame = read_frame(await connection.receive())
+            if not isinstance(frame, Received):
+                raise unexpected(frame, Received)
+            self._written = frame.deliveries
             if self._written < line.first():
                 raise RemoteProtocolError("more was sent to it than is kept", field="link")
             if self._written > line.end:
@@ -360,9 +365,12 @@ class Visit(Caller):
         )
 
     def _refuse(self, error: RemoteProtocolError) -> None:
-        """The party is gone for what it said, unless the exchange has seen to that."""
+        """The party is gone for what it said, unless the exchange has seen to that.
+
+        What a connection says whose place another has taken does not count.
+        """
         switch, name = self._line.switch, self._line.name
-        if not self._line.departed:
+        if self._line.visit is self and not self._line.departed:
             switch.exchange.refuse(name, str(error), now=switch.now)
             switch.detach(name, f"refused: {error}")
 
@@ -373,9 +381,10 @@ class Visit(Caller):
                 while not len(connection):
                     await connection.fill()
                 for payload in connection.take():
-                    if payload == GOODBYE:
+                    frame = read_frame(payload)
+                    if isinstance(frame, Goodbye):
                         return
-                    await self._take(payload)
+                    await self._take(frame, payload)
             except RemoteProtocolError as error:
                 self._refuse(error)
             except trio.BrokenResourceError:
@@ -385,20 +394,21 @@ class Visit(Caller):
                 # Nothing more is taken in; the other direction says goodbye, or it is cancelled.
                 await trio.sleep_forever()
 
-    async def _take(self, payload: bytes) -> None:
+    async def _take(self, frame: Frame | Envelope, payload: bytes) -> None:
         line = self._line
         if line.departed or line.visit is not self:
             return
-        if payload == ALIVE:
+        if isinstance(frame, Alive):
             line.alive += 1
             most = line.switch.limits.envelopes
             if line.alive > most:
                 said = f"it has said more than {most} times that it is there"
                 raise RemoteProtocolError(said, field="link")
             return
-        envelope = decode_envelope(payload)
-        if line.switch.relay_nowait(line.name, envelope, payload) is not None:
-            await line.switch.relay(line.name, envelope, payload)
+        if not isinstance(frame, Envelope):
+            raise unexpected(frame, Alive, Goodbye)
+        if line.switch.relay_nowait(line.name, frame, payload) is not None:
+            await line.switch.relay(line.name, frame, payload)
         self.news.set()
 
     async def _outgoing(self, connection: Connection) -> None:
@@ -414,10 +424,10 @@ class Visit(Caller):
             self._written += len(payloads)
             line.forget(self._written)
             if accepted > self._told:
-                payloads.append(numbered(DURABLE, accepted))
+                payloads.append(encode(Durable(accepted)))
                 self._told = accepted
             if ended:
-                payloads.append(GOODBYE)
+                payloads.append(encode(Goodbye()))
             if payloads:
                 await line.committed()
                 await connection.send(payloads)
@@ -428,7 +438,7 @@ class Visit(Caller):
             with trio.move_on_after(limits.alive) as quiet:
                 await self.news.wait()
             if quiet.cancelled_caught:
-                await connection.send([ALIVE])
+                await connection.send([encode(Alive())])
 
 
 @asynccontextmanager

@@ -14,22 +14,23 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
 from transports.dialing import TurnedAwayError, dial
 from transports.lasting.frames import (
-    ACCEPTED,
-    ALIVE,
-    DURABLE,
-    GOODBYE,
-    RECEIVED,
-    REPLACED,
     VERSION,
-    is_numbered,
-    numbered,
-    numbers_of,
+    Accepted,
+    Alive,
+    Durable,
+    Frame,
+    Goodbye,
+    Received,
+    Replaced,
+    encode,
+    read_frame,
+    unexpected,
 )
 from transports.listening import first_end
 from transports.mailbox import Mailbox, MailboxLink
@@ -200,12 +201,14 @@ class LastingLink(MailboxLink[Envelope]):
     async def _carry(self, connection: Connection) -> str | None:
         """Both ways over one connection; why it ended, or None if the hub has said goodbye."""
         try:
-            await connection.send([numbered(RECEIVED, self._received)])
-            payload = await connection.receive()
-            if payload == REPLACED:
+            await connection.send([encode(Received(self._received))])
+            frame = read_frame(await connection.receive())
+            if isinstance(frame, Replaced):
                 self._end(_REPLACED)
                 return None
-            self._resume(*numbers_of(ACCEPTED, payload, 2))
+            if not isinstance(frame, Accepted):
+                raise unexpected(frame, Accepted, Replaced)
+            self._resume(frame.envelopes, frame.deliveries)
         except RemoteProtocolError as error:
             self._break(error)
             return None
@@ -240,42 +243,43 @@ class LastingLink(MailboxLink[Envelope]):
                 while not len(connection):
                     await connection.fill()
                 for payload in connection.take():
-                    if payload == GOODBYE:
+                    frame = read_frame(payload)
+                    if isinstance(frame, Goodbye):
                         return
-                    if payload == REPLACED:
+                    if isinstance(frame, Replaced):
                         self._end(_REPLACED)
                         return
-                    await self._hear(payload)
+                    if isinstance(frame, Envelope):
+                        await self._hear(frame)
+                    else:
+                        self._count(frame)
         except RemoteProtocolError as error:
             self._break(error)
 
-    async def _hear(self, payload: bytes) -> None:
-        """Take a frame that does not end the link.
-
-        Raises:
-            RemoteProtocolError: it is malformed, or there is no reason to say it.
-        """
+    async def _hear(self, envelope: Envelope) -> None:
         mail = self.mail
-        if payload == ALIVE or is_numbered(DURABLE, payload):
-            self._count(payload)
-            return
-        envelope = decode_envelope(payload)
         if mail.full:
             await mail.room()
         self._received += 1
         self._came += not mail.closed
         mail.put(envelope)
 
-    def _count(self, payload: bytes) -> None:
-        """Take a frame that is no envelope. As many are allowed as there can be reasons for."""
+    def _count(self, frame: Frame) -> None:
+        """Take a frame that does not end the link: as many as there can be reasons for.
+
+        Raises:
+            RemoteProtocolError: there is no reason to say it.
+        """
         most = self._limits.envelopes
-        if payload == ALIVE:
+        if isinstance(frame, Alive):
             self._alive += 1
             if self._alive > most:
                 said = f"it has said more than {most} times that it is there"
                 raise RemoteProtocolError(said, field="link")
             return
-        [durable] = numbers_of(DURABLE, payload)
+        if not isinstance(frame, Durable):
+            raise unexpected(frame, Alive, Durable, Goodbye, Replaced)
+        durable = frame.envelopes
         first = max(self._told + 1, self._acknowledged)
         if not first <= durable <= self._written:
             said = f"{durable} acknowledged after {first - 1}, of {self._written} that were written"
@@ -300,7 +304,7 @@ class LastingLink(MailboxLink[Envelope]):
                 self._waiting_bytes -= size
                 self._waiting.unpark_all()
             elif self._leaving:
-                await connection.send([GOODBYE])
+                await connection.send([encode(Goodbye())])
                 await trio.sleep_forever()  # Until the hub has read it.
             else:
                 self._news = trio.Event()
@@ -308,7 +312,7 @@ class LastingLink(MailboxLink[Envelope]):
                     await self._news.wait()
                 if not quiet.cancelled_caught:
                     continue
-                payloads.append(ALIVE)
+                payloads.append(encode(Alive()))
             await connection.send(payloads)
 
     def _forget(self) -> None:

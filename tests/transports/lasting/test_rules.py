@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -16,14 +17,14 @@ from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
 from transports.lasting.frames import (
-    ACCEPTED,
-    ALIVE,
-    DURABLE,
-    GOODBYE,
-    RECEIVED,
-    REPLACED,
-    numbered,
-    numbers_of,
+    Accepted,
+    Alive,
+    Durable,
+    Goodbye,
+    Received,
+    Replaced,
+    encode,
+    read_frame,
 )
 from transports.lasting.hub import GRACE, LastingHub, Line, Visit
 from transports.lasting.link import LATE, LastingLink
@@ -33,7 +34,9 @@ A = PartyId("party-1")
 CAP = 1 << 20
 PATIENCE = 60.0
 FEW = Limits(envelopes=10)
-WELCOME = numbered(ACCEPTED, 0, 0)
+WELCOME = encode(Accepted(0, 0))
+ALIVE = encode(Alive())
+GOODBYE = encode(Goodbye())
 
 StapledMemory = trio.StapledStream[trio.testing.MemorySendStream, trio.testing.MemoryReceiveStream]
 
@@ -103,18 +106,19 @@ async def ends_with(says: Says, why: str, limits: Limits | None = None) -> int:
 @pytest.mark.parametrize(
     "frames",
     [
-        (WELCOME, numbered(DURABLE, 1)),
-        (WELCOME, numbered(DURABLE, 0)),
-        (WELCOME, numbered(DURABLE, 2**64 - 1)),
-        (numbered(ACCEPTED, 2, 0), numbered(DURABLE, 3)),
-        (numbered(ACCEPTED, 2, 0), numbered(DURABLE, 2), numbered(DURABLE, 1)),
-        (numbered(ACCEPTED, 2, 0), numbered(DURABLE, 2), numbered(DURABLE, 2)),
-        (numbered(ACCEPTED, 1_000_001, 0),),
+        (WELCOME, encode(Durable(1))),
+        (WELCOME, encode(Durable(0))),
+        (WELCOME, encode(Durable(2**64 - 1))),
+        (encode(Accepted(2, 0)), encode(Durable(3))),
+        (encode(Accepted(2, 0)), encode(Durable(2)), encode(Durable(1))),
+        (encode(Accepted(2, 0)), encode(Durable(2)), encode(Durable(2))),
+        (encode(Accepted(1_000_001, 0)),),
         (WELCOME, WELCOME),
-        (WELCOME, numbered(RECEIVED, 0)),
-        (WELCOME, DURABLE),
-        (numbered(ACCEPTED, 0),),
-        (numbered(DURABLE, 0),),
+        (WELCOME, encode(Received(0))),
+        (WELCOME, msgspec.msgpack.encode({"type": "Durable"})),
+        (WELCOME, msgspec.msgpack.encode({"type": "Durable", "envelopes": -1})),
+        (WELCOME, b""),
+        (encode(Durable(0)),),
         (ALIVE,),
         (GOODBYE,),
     ],
@@ -123,6 +127,25 @@ async def test_what_no_hub_has_reason_to_say_ends_the_link(
     frames: Sequence[bytes], autojump_clock: object
 ) -> None:
     assert await ends_with(saying(frames), "broke the rules of the link") == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (b"", "malformed envelope"),
+        (b"?", "malformed envelope"),
+        (msgspec.msgpack.encode({"type": "Durable"}), "malformed frame of 14 B"),
+        (msgspec.msgpack.encode({"type": "Durable", "envelopes": -1}), "malformed frame of 25 B"),
+        (msgspec.msgpack.encode({"type": "Alive", "secret": 1}), "malformed frame of 20 B"),
+        (msgspec.msgpack.encode({"type": "secret"}), "malformed frame of 13 B"),
+        (encode(Alive()) + b"secret", "malformed frame of 18 B"),
+        (b"\x81" * 5000, "malformed frame of 5000 B"),
+    ],
+)
+def test_a_malformed_frame_is_not_quoted(payload: bytes, said: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=said) as caught:
+        read_frame(payload)
+    assert "secret" not in str(caught.value)
 
 
 async def test_a_hub_that_keeps_the_rules_is_believed(autojump_clock: object) -> None:
@@ -134,7 +157,7 @@ async def test_a_hub_that_keeps_the_rules_is_believed(autojump_clock: object) ->
         await connection.receive()
         for _ in range(2):
             heard.append(await connection.receive())
-        await connection.send([numbered(DURABLE, 1), numbered(DURABLE, 2)])
+        await connection.send([encode(Durable(1)), encode(Durable(2))])
         await trio.sleep_forever()
 
     said = post.parcels(A, AGGREGATOR, range(2))
@@ -156,14 +179,14 @@ async def test_a_hub_that_keeps_the_rules_is_believed(autojump_clock: object) ->
 async def test_a_count_does_not_change_between_connections(
     first: tuple[int, int], second: tuple[int, int], why: str, autojump_clock: object
 ) -> None:
-    says = saying([numbered(ACCEPTED, *first)], [numbered(ACCEPTED, *second)])
+    says = saying([encode(Accepted(*first))], [encode(Accepted(*second))])
     assert await ends_with(says, why) == 2
 
 
 async def test_who_is_replaced_before_it_has_begun_does_not_come_back(
     autojump_clock: object,
 ) -> None:
-    assert await ends_with(saying([REPLACED]), "another program") == 1
+    assert await ends_with(saying([encode(Replaced())]), "another program") == 1
 
 
 async def test_a_hub_says_only_so_often_that_it_is_there(autojump_clock: object) -> None:
@@ -197,7 +220,7 @@ async def test_a_connection_by_which_something_comes_is_made_again_at_once(
     parcels = post.parcels(AGGREGATOR, A, range(100))
 
     async def say(connection: Connection, number: int) -> None:
-        await connection.send([numbered(ACCEPTED, 0, number + 1)])
+        await connection.send([encode(Accepted(0, number + 1))])
         await connection.send([encode_envelope(parcels[number])])
 
     began = trio.current_time()
@@ -293,8 +316,8 @@ async def test_who_has_received_more_than_there_was_is_lost(
     async with visited(post) as at:
         at.hub.keep(1)
         liar = at.visit()
-        assert numbers_of(ACCEPTED, await liar.receive(), 2) == [0, 0]
-        await liar.send([numbered(RECEIVED, 2**64 - 1)])
+        assert await liar.receive() == WELCOME
+        await liar.send([encode(Received(2**64 - 1))])
         with pytest.raises(trio.EndOfChannel):
             await liar.receive()
         assert A not in post.switch.exchange.departed
@@ -302,7 +325,7 @@ async def test_who_has_received_more_than_there_was_is_lost(
         post.switch.relay_nowait(AGGREGATOR, parcel)
         again = at.visit()
         await again.receive()
-        await again.send([numbered(RECEIVED, 0)])
+        await again.send([encode(Received(0))])
         assert await again.receive() == encode_envelope(parcel)
 
 
@@ -312,7 +335,7 @@ async def test_a_party_says_only_so_often_that_it_is_there(autojump_clock: objec
         for _ in range(2):
             party = at.visit()
             await party.receive()
-            await party.send([numbered(RECEIVED, 0), *[ALIVE] * (FEW.envelopes // 2)])
+            await party.send([encode(Received(0)), *[ALIVE] * (FEW.envelopes // 2)])
             await trio.testing.wait_all_tasks_blocked()
             assert A not in post.switch.exchange.departed
         await party.send([ALIVE])
@@ -328,7 +351,7 @@ async def test_small_deliveries_are_kept_at_the_size_that_they_take(
     async with visited(post) as at:
         party = at.visit()
         await party.receive()
-        await party.send([numbered(RECEIVED, 0)])
+        await party.send([encode(Received(0))])
         for parcel in post.parcels(AGGREGATOR, A, range(40)):
             post.switch.relay_nowait(AGGREGATOR, parcel)
             assert await party.receive() == encode_envelope(parcel)
@@ -344,7 +367,7 @@ async def test_a_party_that_reads_nothing_is_handed_nothing_more(autojump_clock:
             post.switch.relay_nowait(AGGREGATOR, parcel)
         for _ in range(10):
             await party.receive()
-            await party.send([numbered(RECEIVED, 0)])
+            await party.send([encode(Received(0))])
             await trio.testing.wait_all_tasks_blocked()
             party = at.visit(mute=True)
         assert at.line.end == 1
@@ -359,7 +382,7 @@ async def test_a_party_that_comes_and_goes_and_reads_nothing_is_given_up(
         while True:
             party = at.visit()
             await party.receive()
-            await party.send([numbered(RECEIVED, 0)])
+            await party.send([encode(Received(0))])
             await trio.sleep(1.0)
             await party.aclose()
             await trio.sleep(1.0)
@@ -382,14 +405,14 @@ async def test_a_party_that_loses_its_connection_now_and_then_is_not_given_up(
                 # Once there is something for it, and once it has only waited.
                 party = at.visit()
                 await party.receive()
-                await party.send([numbered(RECEIVED, number)])
+                await party.send([encode(Received(number))])
                 await trio.sleep(post.switch.limits.alive)
                 await party.aclose()
                 await trio.sleep(GRACE - 1)
             post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [number])[0])
             party = at.visit()
             await party.receive()
-            await party.send([numbered(RECEIVED, number)])
+            await party.send([encode(Received(number))])
             await party.receive()
             await party.aclose()
         assert A not in post.switch.exchange.departed
@@ -404,7 +427,7 @@ async def test_a_short_connection_after_a_long_one_has_its_own_grace(
             # The second is not lost, but replaced.
             party = at.visit()
             await party.receive()
-            await party.send([numbered(RECEIVED, 0)])
+            await party.send([encode(Received(0))])
             await trio.sleep(lasts)
             if lasts == 1.0:
                 await party.aclose()
@@ -441,7 +464,7 @@ async def test_nothing_is_kept_for_who_is_cut_off(
     async with visited(post) as at:
         party = at.visit()
         await party.receive()
-        await party.send([numbered(RECEIVED, 0)])
+        await party.send([encode(Received(0))])
         post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0])[0])
         await party.receive()
         assert at.hub.crowded
