@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import trio
 
@@ -70,83 +73,136 @@ def aggregate_survey(
         OSError: the address cannot be listened at, or the transcript cannot be written.
         ProtocolError: the survey failed, for example without a quorum.
     """
-    check_aggregator(member)
-    allow_connections(len(member.charter.roster))
-    tls = tls_context(member.folder, server_context)
-    # Who is waited for so long may be away for so long.
-    grace = min(joining, member.charter.variant.patience or joining)
-    started = time.perf_counter()
-
-    async def held(
-        charter: Charter,
-        counter: Counter,
-        record: GrowingTranscript,
-        recorder: Recorder,
-        first: str | None,
-    ) -> Outcome:
-        exchange = Exchange(charter, recorder=recorder)
-        commits = Commits(recorder, record.sync)
-        async with recording(recorder, commits, begun=lambda: record.kept):
-            opened = open_lasting(
-                Switch(exchange, Limits(idle=SILENCE)),
-                member.identity,
-                host=host,
-                port=port,
-                tls=tls,
-                commits=commits,
-                grace=grace,
-            )
-            async with opened as (hub, bound):
-                # Nobody is heard before both are on disk.
-                counter.begin()
-                record.keep(first)
-                listening(f"{host}:{bound}")
-                async with hub.connect(AGGREGATOR) as link:
-                    await hub.joined(charter.roster.parties, within=joining)
-                    streams = Streams(os.urandom(SECRET_BYTES), charter.session)
-                    machine = await run_aggregator(
-                        charter, link, streams=streams, identity=member.identity
-                    )
-                lost = hub.give_up()
-                with trio.move_on_after(LINGER):
-                    await hub.emptied()
-            result = outcome_of(machine)
-        record.finish(recorder.checkpoint)
-        departed = {**lost, **machine.departed}
-        gone = {name: why for name, why in departed.items() if why != LINK_CLOSED}
-        return Outcome(
-            charter=charter,
-            result=result,
-            transcript=Transcript(transcript),
-            digest=recorder.digest(),
-            endings={name: gone.get(name, DONE) for name in charter.roster.parties},
-            records=None,
-            seed=None,
-            transport="tls",
-            messages=exchange.messages,
-            bytes=exchange.bytes,
-            seconds=time.perf_counter() - started,
+    with attempting(member, transcript=transcript, taken=taken, begin=begin) as attempt:
+        held = functools.partial(
+            hold, attempt, host=host, port=port, joining=joining, listening=listening
         )
+        outcome = trio.run(held)
+        if publish is not None:
+            publish(outcome)
+    return outcome
 
-    def header(attempt: int) -> Header:
-        return header_of(member.charter.again(attempt), transport="tls", program=program())
+
+class Attempt(NamedTuple):
+    """An attempt that is about to begin.
+
+    Args:
+        member: the aggregator.
+        charter: of this attempt.
+        counter: of the attempts.
+        transcript: the file for the transcript.
+        record: the same while it grows.
+        recorder: writes it.
+        first: the note of the first checkpoint with cosignatures, if it was asked for.
+    """
+
+    member: Member
+    charter: Charter
+    counter: Counter
+    transcript: Path
+    record: GrowingTranscript
+    recorder: Recorder
+    first: str | None
+
+
+@contextmanager
+def attempting(
+    member: Member,
+    *,
+    transcript: Path,
+    taken: Callable[[Charter], object] | None = None,
+    begin: Callable[[Recorder], str] | None = None,
+) -> Generator[Attempt]:
+    """An attempt that is about to begin; its files are locked while the block runs.
+
+    The arguments and errors are those of ``aggregate_survey``.
+    """
+    check_aggregator(member)
+
+    def header(number: int) -> Header:
+        return header_of(member.charter.again(number), transport="tls", program=program())
 
     with counting(member.folder) as counter, growing(transcript) as record:
-        attempt = counter.take(lambda number: encode_header(header(number)))
-        charter = member.charter.again(attempt)
+        number = counter.take(lambda number: encode_header(header(number)))
+        charter = member.charter.again(number)
         if taken is not None:
             taken(charter)
         recorder = Recorder(
-            record.write, header(attempt), signer=member.identity, secret=counter.secret()
+            record.write, header(number), signer=member.identity, secret=counter.secret()
         )
         first = None
         if begin is not None:
             record.sync()
             first = begin(recorder)
-        outcome = trio.run(held, charter, counter, record, recorder, first)
-        if publish is not None:
-            publish(outcome)
-    return outcome
+        yield Attempt(member, charter, counter, transcript, record, recorder, first)
+
+
+async def hold(
+    attempt: Attempt,
+    *,
+    host: str,
+    port: int,
+    joining: float,
+    listening: Callable[[str], object],
+) -> Outcome:
+    """Hold an attempt at a survey: the part of ``aggregate_survey`` that takes time.
+
+    The arguments and errors are those of ``aggregate_survey``.
+    """
+    member, charter, record, recorder = (
+        attempt.member,
+        attempt.charter,
+        attempt.record,
+        attempt.recorder,
+    )
+    allow_connections(len(charter.roster))
+    tls = tls_context(member.folder, server_context)
+    # Who is waited for so long may be away for so long.
+    grace = min(joining, charter.variant.patience or joining)
+    started = time.perf_counter()
+    exchange = Exchange(charter, recorder=recorder)
+    commits = Commits(recorder, record.sync)
+    async with recording(recorder, commits, begun=lambda: record.kept):
+        opened = open_lasting(
+            Switch(exchange, Limits(idle=SILENCE)),
+            member.identity,
+            host=host,
+            port=port,
+            tls=tls,
+            commits=commits,
+            grace=grace,
+        )
+        async with opened as (hub, bound):
+            # Nobody is heard before both are on disk.
+            attempt.counter.begin()
+            record.keep(attempt.first)
+            listening(f"{host}:{bound}")
+            async with hub.connect(AGGREGATOR) as link:
+                await hub.joined(charter.roster.parties, within=joining)
+                streams = Streams(os.urandom(SECRET_BYTES), charter.session)
+                machine = await run_aggregator(
+                    charter, link, streams=streams, identity=member.identity
+                )
+            lost = hub.give_up()
+            with trio.move_on_after(LINGER):
+                await hub.emptied()
+        result = outcome_of(machine)
+    record.finish(recorder.checkpoint)
+    departed = {**lost, **machine.departed}
+    gone = {name: why for name, why in departed.items() if why != LINK_CLOSED}
+    return Outcome(
+        charter=charter,
+        result=result,
+        transcript=Transcript(attempt.transcript),
+        digest=recorder.digest(),
+        endings={name: gone.get(name, DONE) for name in charter.roster.parties},
+        records=None,
+        seed=None,
+        transport="tls",
+        messages=exchange.messages,
+        bytes=exchange.bytes,
+        seconds=time.perf_counter() - started,
+    )
 
 
 def check_aggregator(member: Member) -> None:

@@ -96,6 +96,30 @@ def answer_survey(
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in the folder cannot be written; says which and why.
     """
+    answer = functools.partial(
+        answer_survey_async,
+        member,
+        host=host,
+        port=port,
+        records=records,
+        budget=budget,
+        crowd=crowd,
+        waiting=waiting,
+    )
+    return trio.run(answer)
+
+
+async def answer_survey_async(
+    member: Member,
+    *,
+    host: str,
+    port: int,
+    records: Path,
+    budget: float | None,
+    crowd: int | None = None,
+    waiting: float = PATIENCE,
+) -> Answered:
+    """``answer_survey`` inside a trio program."""
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
@@ -138,7 +162,7 @@ def answer_survey(
                 sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
 
             try:
-                acknowledged = trio.run(answered, join)
+                acknowledged = await answered(join)
             finally:
                 # After the link is closed, and always: others must not see whether there was one.
                 for sitting in sittings:
