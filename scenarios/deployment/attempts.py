@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Generic, TypeVar
@@ -17,7 +16,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.session.terms import MOST_ATTEMPTS
 from scenarios.deployment.members import own_secret
 from scenarios.errors import UsageError
-from scenarios.files.writing import GrowingFile, lock, naming, open_private, sync_folder
+from scenarios.files.writing import GrowingFile, locked_growing, naming
 
 ATTEMPTS = "attempts"
 """The file in a member's folder, locked while the member takes part. It only ever grows."""
@@ -32,8 +31,8 @@ Nats = Annotated[float, Meta(ge=0)]
 L = TypeVar("L", bound=msgspec.Struct)
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An attempt of the aggregator's.
+class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An attempt that the aggregator has taken a number for.
 
     Args:
         attempt: its number.
@@ -85,27 +84,17 @@ def _read(content: bytes, kind: type[L], path: Path) -> list[L]:
         raise UsageError(f"{path}: {error}; what was begun or spent is not known") from error
 
 
-def _whole(content: bytes) -> bytes:
-    """The whole lines: half a line is left by a program that died before it acted on it."""
-    return content[: content.rfind(b"\n") + 1]
+def _whole(content: bytes) -> int:
+    """The length of the whole lines: half a line is of what was never acted on."""
+    return content.rfind(b"\n") + 1
 
 
 @contextmanager
 def _lines(folder: Path, kind: type[L]) -> Generator[_Lines[L]]:
     path = folder / ATTEMPTS
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT, sole=True)
-    with os.fdopen(descriptor, "r+b", buffering=0) as file:
-        lock(descriptor, path, f"{folder}: another program is taking part from this folder")
-        with naming(path):
-            whole = _whole(file.read())
-            file.truncate(len(whole))
-            file.seek(0, os.SEEK_END)
-        lines = _read(whole, kind, path)
-        growing = GrowingFile(descriptor, path)
-        growing.sync()
-        sync_folder(folder)
-        with growing.surfacing():
-            yield _Lines(growing, lines)
+    busy = f"{folder}: another program is taking part from this folder"
+    with locked_growing(path, busy, whole=_whole) as (content, growing):
+        yield _Lines(growing, _read(content, kind, path))
 
 
 class Counter:
@@ -116,12 +105,12 @@ class Counter:
         lines: of its file.
     """
 
-    def __init__(self, folder: Path, lines: _Lines[Held]) -> None:
+    def __init__(self, folder: Path, lines: _Lines[Taken]) -> None:
         self._folder = folder
         self._lines = lines
 
     @property
-    def last(self) -> Held | None:
+    def last(self) -> Taken | None:
         """The last attempt; None if there was none."""
         return self._lines.lines[-1] if self._lines.lines else None
 
@@ -146,27 +135,38 @@ class Counter:
                 f"{self._folder}: this survey was begun {MOST_ATTEMPTS} times, as often as a "
                 "survey can be; make new keys"
             )
-        self._lines.add(Held(attempt=number, header=_hashed(header(number)), begun=False))
+        self._lines.add(Taken(attempt=number, header=_hashed(header(number)), begun=False))
         return number
 
     def secret(self) -> bytes:
-        """The secret of the last attempt's log, 32 bytes, drawn on the first call."""
-        return own_secret(self._folder, self._secret)
+        """The secret of the last attempt's log, 32 bytes, drawn on the first call.
+
+        Raises:
+            RuntimeError: no attempt was taken.
+            UsageError: its file is not a secret.
+            OSError: it cannot be written.
+        """
+        return own_secret(self._folder, _secret_of(self._current()))
 
     def begin(self) -> None:
         """Note that from now on somebody may see more of the last attempt.
 
         Raises:
+            RuntimeError: no attempt was taken.
             OSError: it cannot be written.
         """
-        last = self.last
-        if last is not None:
-            self._lines.add(msgspec.structs.replace(last, begun=True))
-            (self._folder / self._secret).unlink(missing_ok=True)
+        current = self._current()
+        self._lines.add(msgspec.structs.replace(current, begun=True))
+        (self._folder / _secret_of(current)).unlink(missing_ok=True)
 
-    @property
-    def _secret(self) -> str:
-        return f"{LOG_SECRET}-{self.last.attempt if self.last else 0}"
+    def _current(self) -> Taken:
+        if self.last is None:
+            raise RuntimeError("take an attempt before its secret or its beginning")
+        return self.last
+
+
+def _secret_of(taken: Taken) -> str:
+    return f"{LOG_SECRET}-{taken.attempt}"
 
 
 @contextmanager
@@ -177,22 +177,27 @@ def counting(folder: Path) -> Generator[Counter]:
         UsageError: another program is aggregating, or the file is malformed.
         OSError: it cannot be written; names it.
     """
-    with _lines(folder, Held) as lines:
+    with _lines(folder, Taken) as lines:
         yield Counter(folder, lines)
 
 
-class Purse:
+class Account:
     """What a party has spent, attempt by attempt. Records have no say in it.
 
     Args:
         lines: of its file.
     """
 
-    def __init__(self, lines: _Lines[Spent]) -> None:
+    def __init__(self, lines: Sequence[Spent]) -> None:
         self._lines = lines
 
+    @property
+    def attempts(self) -> tuple[int, ...]:
+        """The attempts in which something was said, or was about to be."""
+        return tuple(sorted({line.attempt for line in self._lines}))
+
     def _of(self, attempt: int) -> Spent | None:
-        found = [line for line in self._lines.lines if line.attempt == attempt]
+        found = [line for line in self._lines if line.attempt == attempt]
         return found[-1] if found else None
 
     def before(self, attempt: int) -> float:
@@ -210,7 +215,7 @@ class Purse:
         Raises:
             RemoteProtocolError: it is.
         """
-        last = max((line.attempt for line in self._lines.lines), default=0)
+        last = max(self.attempts, default=0)
         if attempt < last:
             raise RemoteProtocolError(
                 f"{attempt}, but this party has answered attempt {last}", field="attempt"
@@ -240,6 +245,18 @@ class Purse:
             return math.inf
         return _rest(most, before) if math.isfinite(most) else 0.0
 
+
+class Purse(Account):
+    """The account of a party that takes part: what it is about to say goes on disk first.
+
+    Args:
+        lines: of its file.
+    """
+
+    def __init__(self, lines: _Lines[Spent]) -> None:
+        super().__init__(lines.lines)
+        self._file = lines
+
     def spend(self, attempt: int, *, budget: float, epsilon: float) -> None:
         """Note what this party is about to say, before it says it.
 
@@ -260,7 +277,7 @@ class Purse:
             if epsilon < paid or (epsilon == paid and budget >= allowed):
                 return
         # In JSON, infinite is null.
-        self._lines.add(Spent(attempt=attempt, budget=budget, epsilon=epsilon))
+        self._file.add(Spent(attempt=attempt, budget=budget, epsilon=epsilon))
 
 
 @contextmanager
@@ -275,16 +292,17 @@ def paying(folder: Path) -> Generator[Purse]:
         yield Purse(lines)
 
 
-def spent_from(folder: Path) -> dict[int, float]:
-    """What a party has spent in each attempt, per respondent, in nats; nothing is written.
+def account_in(folder: Path) -> Account:
+    """A party's account, for reading.
 
     Raises:
         UsageError: the file is malformed.
-        OSError: it cannot be read.
+        OSError: it cannot be read; names it.
     """
     path = folder / ATTEMPTS
-    lines = _read(_whole(path.read_bytes()), Spent, path) if path.exists() else []
-    return {line.attempt: _number(line.epsilon) for line in lines}
+    with naming(path):
+        content = path.read_bytes() if path.exists() else b""
+    return Account(_read(content[: _whole(content)], Spent, path))
 
 
 def _rest(budget: float, before: float) -> float:

@@ -14,7 +14,7 @@ from cryptography import x509
 from protocol.messages import AGGREGATOR
 from protocol.session.variant import Variant, parameters_of
 from scenarios.deployment.answering import read_records
-from scenarios.deployment.attempts import spent_from
+from scenarios.deployment.attempts import account_in
 from scenarios.deployment.members import CERTIFICATE, Member, read_member, tls_context
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
@@ -104,10 +104,10 @@ def _member(member: Member) -> Iterator[Fact]:
     charter, name = member.charter, member.identity.name
     others = count(len(charter.roster.parties), "party", "parties")
     yield Fact("member", f"{name}, in a survey of {others}.")
-    spent = {} if name == AGGREGATOR else spent_from(member.folder)
-    if spent:
-        tried = count(len(spent), "attempt")
-        total = epsilon(math.fsum(spent.values()))
+    account = None if name == AGGREGATOR else account_in(member.folder)
+    if account is not None and account.attempts:
+        tried = count(len(account.attempts), "attempt")
+        total = epsilon(account.before(account.attempts[-1] + 1))
         yield Fact(
             "spent", f"\N{GREEK SMALL LETTER EPSILON} {total} for each respondent, in {tried}."
         )

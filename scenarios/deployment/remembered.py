@@ -16,10 +16,9 @@ from protocol.wire.codec import encode_envelope
 from scenarios.errors import UsageError
 from scenarios.files.writing import (
     GrowingFile,
-    lock,
+    locked_growing,
     naming,
     open_private,
-    sync_folder,
     write_whole,
 )
 
@@ -96,27 +95,22 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
             the file is not a regular one or has another name.
         OSError: the file cannot be written; names it.
     """
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT, sole=True)
-    with os.fdopen(descriptor, "r+b", buffering=0) as file:
-        lock(descriptor, path, f"{path.parent}: another program is answering from this folder")
-        with naming(path):
-            earlier = file.read()
-        # A shorter file is left by a program that died before it could answer.
-        if len(earlier) >= KEY_BYTES and earlier[:KEY_BYTES] != key:
+    busy = f"{path.parent}: another program is answering from this folder"
+    with locked_growing(path, busy, whole=_whole) as (earlier, growing):
+        if earlier and earlier[:KEY_BYTES] != key:
             raise UsageError(
                 f"{path.parent}: other records have answered in this session; "
                 "a second report would reveal more than one"
             )
-        growing = GrowingFile(descriptor, path)
-        if len(earlier) < KEY_BYTES:
-            with naming(path):
-                file.seek(0)
-                file.truncate()
+        if not earlier:
             growing.write(key)
             growing.sync()
-            sync_folder(path.parent)
-        with growing.surfacing():
-            yield Memory(growing, earlier[KEY_BYTES:])
+        yield Memory(growing, earlier[KEY_BYTES:])
+
+
+def _whole(content: bytes) -> int:
+    """All of it, or nothing: half a key is left by a program that died before it could answer."""
+    return len(content) if len(content) >= KEY_BYTES else 0
 
 
 class SameAgain:

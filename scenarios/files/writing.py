@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -302,3 +302,39 @@ class GrowingFile:
     def _again(self) -> OSError:
         failure = self.failure or OSError()
         return OSError(failure.errno, failure.strerror, failure.filename)
+
+
+@contextmanager
+def locked_growing(
+    path: Path, busy: str, *, whole: Callable[[bytes], int]
+) -> Generator[tuple[bytes, GrowingFile]]:
+    """A private file that only ever grows, locked while the block runs.
+
+    What a program that died has left unfinished at its end is cut off. The rest is on disk, and so
+    is the file's name. A write that fails in the block is raised from it as it was.
+
+    Args:
+        path: the file, made on first use.
+        busy: the message if another program has locked it.
+        whole: how many bytes of a content stand.
+
+    Yields:
+        Its content, and the file, open at its end.
+
+    Raises:
+        UsageError: it is locked, is not a regular file, or has another name too.
+        OSError: it cannot be opened, read or written; names it. A symbolic link never is opened.
+    """
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT, sole=True)
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        lock(descriptor, path, busy)
+        with naming(path):
+            content = file.read()
+            content = content[: whole(content)]
+            file.truncate(len(content))
+            file.seek(0, os.SEEK_END)
+        growing = GrowingFile(descriptor, path)
+        growing.sync()
+        sync_folder(path.parent)
+        with growing.surfacing():
+            yield content, growing

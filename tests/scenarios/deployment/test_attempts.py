@@ -382,6 +382,15 @@ def test_two_programs_do_not_take_part_at_once(tmp_path: Path) -> None:
             pass
 
 
+def test_nothing_begins_without_a_number(tmp_path: Path) -> None:
+    with counting(tmp_path) as counter:
+        for step in (counter.begin, counter.secret):
+            with pytest.raises(RuntimeError, match="take an attempt before"):
+                step()
+    assert [path.name for path in tmp_path.iterdir()] == [ATTEMPTS]
+    assert (tmp_path / ATTEMPTS).read_bytes() == b""
+
+
 def test_a_survey_is_not_begun_for_ever(tmp_path: Path) -> None:
     line = json.dumps({"attempt": MOST_ATTEMPTS, "header": "", "begun": True})
     (tmp_path / ATTEMPTS).write_text(f"{line}\n")
