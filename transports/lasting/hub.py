@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import LINK_CLOSED, Envelope, PartyId
+from protocol.messages import LINK_CLOSED, SWITCH, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
@@ -140,7 +140,8 @@ class Line:
     Attributes:
         visit: the connection that it has now, or had last.
         port: what has come for the party and was not handed to it.
-        end: how many deliveries have been handed to it, the next one's number.
+        end: how many deliveries have been handed to it, the next one's number. The switch's notices
+            have no numbers: they are not on record. Every connection hears all of them.
         received: the most deliveries that it has said to have received.
         due: when it is given up if it is lost then.
         alive: how often it has said that it is there.
@@ -157,7 +158,14 @@ class Line:
         self.due = math.inf
         self.alive = 0
         self._handed: deque[Envelope] = deque()
+        # Each with how many deliveries came before it.
+        self._notices: list[tuple[int, Envelope]] = []
         self._lost: str | None = None
+
+    @property
+    def notices(self) -> int:
+        """How many notices of the switch have been handed to it."""
+        return len(self._notices)
 
     @property
     def accepted(self) -> int:
@@ -223,6 +231,7 @@ class Line:
         if self.departed and not self.switch.exchange.has_ended(self.name):
             self.hub.keep(-sum(map(_size_of, self._handed)))
             self._handed.clear()
+            self._notices.clear()
 
     def tell(self) -> None:
         """Have the connection look for news."""
@@ -242,9 +251,12 @@ class Line:
         # Said to be delivered before it is written: an answer must not come before its cause.
         self.switch.taken(taken)
         for delivery in taken:
+            if delivery.envelope.sender == SWITCH:
+                self._notices.append((self.end, delivery.envelope))
+                continue
             self._handed.append(delivery.envelope)
             self.hub.keep(_size_of(delivery.envelope))
-        self.end += len(taken)
+            self.end += 1
 
     def forget(self, written: int) -> None:
         """If there is no room, forget deliveries that were written long ago."""
@@ -256,17 +268,27 @@ class Line:
         """The number of the first delivery that is kept."""
         return self.end - len(self._handed)
 
-    def payloads(self, start: int, most: int) -> list[bytes]:
-        """The encodings of deliveries from a number on, of little more than so many bytes."""
+    def payloads(self, written: int, noticed: int, most: int) -> tuple[list[bytes], int, int]:
+        """What comes after so many deliveries and notices, encoded, of little more than ``most``
+        bytes.
+
+        Returns:
+            The encodings, and how many deliveries and notices have been written with them.
+        """
         payloads: list[bytes] = []
         size = 0
-        for place in range(start - self.first(), len(self._handed)):
-            payload = encode_envelope(self._handed[place])
-            payloads.append(payload)
-            size += len(payload)
-            if size >= most:
+        while size < most:
+            if noticed < len(self._notices) and self._notices[noticed][0] <= written:
+                envelope = self._notices[noticed][1]
+                noticed += 1
+            elif written < self.end:
+                envelope = self._handed[written - self.first()]
+                written += 1
+            else:
                 break
-        return payloads
+            payloads.append(encode_envelope(envelope))
+            size += len(payloads[-1])
+        return payloads, written, noticed
 
 
 def _size_of(envelope: Envelope) -> int:
@@ -291,6 +313,7 @@ class Visit(Caller):
         self.news = trio.Event()
         self._line = line
         self._written = 0
+        self._noticed = 0
         self._told = 0
         self._since = math.inf
         self._accepted = line.accepted
@@ -304,6 +327,11 @@ class Visit(Caller):
             return True
         lasted = trio.current_time() >= self._since + line.switch.limits.alive
         return lasted and not len(line.port) and self._written == line.end
+
+    @property
+    def _said_all(self) -> bool:
+        """Whether all that was handed to the party has been written to this connection."""
+        return self._written == self._line.end and self._noticed == self._line.notices
 
     def enter(self) -> tuple[bytes, int]:
         line = self._line
@@ -417,11 +445,12 @@ class Visit(Caller):
         while True:
             accepted = line.accepted
             # Not before it has written what was taken: what is kept would have no bound.
-            if len(line.port) and line.visit is self and self._written == line.end:
+            if len(line.port) and line.visit is self and self._said_all:
                 line.take(limits.write)
-            payloads = line.payloads(self._written, limits.write)
-            ended = line.port.closed and self._written + len(payloads) == line.end
-            self._written += len(payloads)
+            payloads, self._written, self._noticed = line.payloads(
+                self._written, self._noticed, limits.write
+            )
+            ended = line.port.closed and self._said_all
             line.forget(self._written)
             if accepted > self._told:
                 payloads.append(encode(Durable(accepted)))

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import Envelope, PartyId
+from protocol.messages import SWITCH, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
 from protocol.wire.codec import encode_envelope
@@ -221,11 +221,13 @@ class LastingLink(MailboxLink[Envelope]):
     def _resume(self, accepted: int, handed: int) -> None:
         """Go on after what the hub has accepted.
 
+        That may be less than before: what it has not acknowledged is lost if it crashes.
+
         Raises:
             RemoteProtocolError: that is more than it can have.
-            trio.EndOfChannel: it is less than before.
+            trio.EndOfChannel: it is less than it has acknowledged or handed over.
         """
-        if accepted < max(self._accepted or 0, self._acknowledged) or handed < self._received:
+        if accepted < self._acknowledged or handed < self._received:
             self._end("the aggregator has begun anew")
             raise trio.EndOfChannel
         # At first, what an earlier program may have said.
@@ -260,8 +262,9 @@ class LastingLink(MailboxLink[Envelope]):
         mail = self.mail
         if mail.full:
             await mail.room()
-        self._received += 1
-        self._came += not mail.closed
+        if envelope.sender != SWITCH:
+            self._received += 1
+            self._came += not mail.closed
         mail.put(envelope)
 
     def _count(self, frame: Frame) -> None:

@@ -166,6 +166,35 @@ async def test_a_program_that_starts_again_hears_and_says_the_same() -> None:
             assert await again.acknowledged()
 
 
+async def test_notices_are_heard_again_and_have_no_numbers() -> None:
+    async with connected() as (post, hub):
+        parcels = post.parcels(B, A, range(2))
+        async with hub.party(A) as a:
+            async with hub.connect(B) as b:
+                await b.send_many(parcels)
+                assert [await a.receive() for _ in parcels] == parcels
+            left = await a.receive()
+            assert left.kind == "Left"
+            hub.road.lose()
+            # The same program has had the parcels, and the notice comes once more.
+            assert await a.receive() == left
+        assert post.switch.exchange.departed.keys() == {A, B}
+    async with connected() as (post, hub), hub.connect(AGGREGATOR) as link:
+        one, two = post.parcels(B, A, range(1))[0], post.parcels(AGGREGATOR, A, range(1))[0]
+        with trio.CancelScope() as killed:
+            async with hub.party(A) as a:
+                async with hub.connect(B) as b:
+                    await b.send(one)
+                    assert await a.receive() == one
+                assert (await a.receive()).kind == "Left"
+                await link.send(two)
+                assert await a.receive() == two
+                killed.cancel()
+        async with hub.party(A) as again:
+            heard = [await again.receive() for _ in range(3)]
+            assert [envelope.kind for envelope in heard] == [one.kind, "Left", two.kind]
+
+
 async def test_what_is_kept_to_be_handed_over_again_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
