@@ -340,7 +340,9 @@ class _Role:
         for sender in self._charter.roster.members_in(closed.counted):
             envelope = self._find(waiting, self._heard.get(sender, []))
             if envelope is None:
-                raise RemoteProtocolError(f"{sender} is counted, but no such message was delivered")
+                raise RemoteProtocolError(
+                    f"{sender} is counted, but no message of this kind from it was delivered"
+                )
             found.append(envelope)
         return found
 

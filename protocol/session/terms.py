@@ -64,11 +64,16 @@ def session_of(survey_id: bytes, attempt: int) -> bytes:
     return hashlib.sha256(ATTEMPT_PURPOSE + _encode((survey_id, attempt))).digest()
 
 
+def is_attempt(number: int) -> bool:
+    """Whether a survey can have so many attempts."""
+    return 1 <= number <= MOST_ATTEMPTS
+
+
 def check_attempt(attempt: int) -> None:
     """Refuse an attempt that cannot be.
 
     Raises:
         ValueError: it is not from 1 to ``MOST_ATTEMPTS``.
     """
-    if not 1 <= attempt <= MOST_ATTEMPTS:
+    if not is_attempt(attempt):
         raise ValueError(f"attempt {attempt}: expected 1 to {MOST_ATTEMPTS}")

@@ -120,7 +120,8 @@ async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) ->
     least = respondents + graph.joined - 1
     if not (0 < graph.joined <= parties and least <= graph.respondents <= _MANY):
         raise RemoteProtocolError(
-            f"{graph.joined} parties and {graph.respondents} respondents: out of range",
+            f"{graph.joined} parties with {graph.respondents} respondents; expected 1 to {parties} "
+            f"parties, with at least {least} and at most {_MANY} respondents",
             field="Graph.respondents",
         )
     path = [bytes(vertex) for vertex in graph.path]

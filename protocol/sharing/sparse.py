@@ -90,14 +90,15 @@ def survivors_among(uploaded: bytes, *, parties: int) -> NDArray[np.bool_]:
     """Which of the roster's parties are in a survivor set, (n,).
 
     Raises:
-        RemoteProtocolError: there is another number of bits, or one is set that is no party's.
+        RemoteProtocolError: there are too few or too many bits, or one is set that stands for
+            no party.
     """
     bits = np.unpackbits(np.frombuffer(uploaded, np.uint8), bitorder="little").astype(np.bool_)
     members = parties + 1
     # The aggregator is the roster's first member.
     if len(uploaded) != (members + 7) // 8 or bits[0] or bits[members:].any():
         raise RemoteProtocolError(
-            f"expected one bit for each of {members} members, and none set but those of parties",
+            f"expected a bitmap over {members} members in which only the bits of parties are set",
             field="Survivors.uploaded",
         )
     return bits[1:members]
@@ -203,7 +204,7 @@ def _check_crowd(others: int, least: int) -> None:
     """Refuse to be added up with too few others."""
     if others < least:
         raise PrivacyError(
-            f"a sum with {others} others, as far as this party can tell; at least {least} agreed to"
+            f"only {others} others in the sum can be checked, expected at least {least}"
         )
 
 

@@ -98,7 +98,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """How many neighbours everybody has among so many parties, and how many can unmask.
 
         Raises:
-            ValueError: among so few parties the bound cannot be kept.
+            ValueError: there are too few parties for the bound.
         """
         return _degree(self, parties)
 
@@ -106,7 +106,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """With how many others, corrupt or not, a party's values are added up at least.
 
         Raises:
-            ValueError: there are not so many others.
+            ValueError: there are too few parties for that.
         """
         corrupt = _bound(self).corrupt_of(parties)
         least = self.crowd + corrupt
@@ -124,7 +124,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             respondents: the most that there can be.
 
         Raises:
-            ValueError: among so few parties the bound cannot be kept, or there is no crowd.
+            ValueError: there are too few parties for the bound, or for the crowd.
         """
         self.others(parties)
         return kinds_of(
@@ -139,7 +139,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The messages of ``join``, ``meet``, ``agree`` and ``carry``.
 
         Raises:
-            ValueError: among so few parties the bound cannot be kept.
+            ValueError: there are too few parties for the bound.
         """
         return meeting_kinds_of(parties=parties, neighbours=self.degree(parties).neighbours)
 
@@ -186,15 +186,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             QuorumError: too few answered; it says who is missing.
         """
-        parties = me.roster.parties
-        await me.broadcast(parties, Begin(survey))
-        needed = self.needed(len(parties), quorum)
-        joins = await me.gather(Join, parties, within=within, at_least=needed)
-        fit = {name: j for name, j in joins.items() if 1 <= j.respondents <= max_records}
-        if len(fit) < needed:
-            unfit = ", ".join([name for name in joins if name not in fit][:5])
-            raise ProtocolError(f"invalid number of respondents from {unfit}")
-        return await meeting.meet(me, fit, neighbours=self.degree(len(parties)).neighbours)
+        fit, _ = await self._joined(
+            me, survey, max_records=max_records, within=within, quorum=quorum, keyed=False
+        )
+        neighbours = self.degree(len(me.roster.parties)).neighbours
+        return await meeting.meet(me, fit, neighbours=neighbours)
 
     async def contribute(
         self,
@@ -231,7 +227,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if me.crowd > self.crowd:
             # Those who unmask this party's values go by what all have agreed to.
             raise PrivacyError(
-                f"asked for a sum with a crowd of {self.crowd}; this party demands {me.crowd}"
+                f"the sum promises a crowd of {self.crowd}, and this party demands {me.crowd}"
             )
         if self.profile == "literal":
             summed = await literal.contribute(me, values, respondents=respondents, most=most)
@@ -294,15 +290,14 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         parties = me.roster.parties
         quorum = max(quorum, self.others(len(parties)) + 1)
-        await me.broadcast(parties, Begin(survey))
-        needed = self.needed(len(parties), quorum)
-        joins = await me.gather(Join, parties, within=within, at_least=needed)
-        fit = {name: join for name, join in joins.items() if self._fits(join, max_records)}
-        unfit = tuple(name for name in joins if name not in fit)
-        if unfit and (self.profile == "literal" or len(fit) < quorum):
-            raise ProtocolError(
-                f"invalid number of respondents or mask key from {', '.join(unfit[:5])}"
-            )
+        fit, unfit = await self._joined(
+            me,
+            survey,
+            max_records=max_records,
+            within=within,
+            quorum=quorum,
+            keyed=self.profile == "sparse",
+        )
         if self.profile == "literal":
             summed = await literal.collect(me, fit, within=within)
         else:
@@ -357,10 +352,40 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             case _:
                 return None
 
-    def _fits(self, join: Join, max_records: int) -> bool:
-        if not 1 <= join.respondents <= max_records:
-            return False
-        return self.profile == "literal" or is_mask_key(join.key.tobytes())
+    async def _joined(
+        self,
+        me: Me,
+        survey: bytes,
+        *,
+        max_records: int,
+        within: float | None,
+        quorum: int,
+        keyed: bool,
+    ) -> tuple[dict[PartyId, Join], tuple[PartyId, ...]]:
+        """Begin; who joins as they should, and who otherwise.
+
+        Args:
+            keyed: whether each brings a key for masks.
+
+        Raises:
+            QuorumError: too few answered; it says who is missing.
+            ProtocolError: too few of them joined as they should; it says who did not.
+        """
+        parties = me.roster.parties
+        await me.broadcast(parties, Begin(survey))
+        needed = self.needed(len(parties), quorum)
+        joins = await me.gather(Join, parties, within=within, at_least=needed)
+        fit = {
+            name: join
+            for name, join in joins.items()
+            if 1 <= join.respondents <= max_records
+            and (not keyed or is_mask_key(join.key.tobytes()))
+        }
+        unfit = tuple(name for name in joins if name not in fit)
+        if len(fit) < needed:
+            what = "number of respondents" + (" or mask key" if keyed else "")
+            raise ProtocolError(f"invalid {what} from {', '.join(unfit[:5])}")
+        return fit, unfit
 
 
 @functools.lru_cache(maxsize=64)

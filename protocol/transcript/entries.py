@@ -24,7 +24,13 @@ from protocol.messages import (
     party_id,
 )
 from protocol.session.roster import check_keys, roster_leaf
-from protocol.session.terms import MOST_ATTEMPTS, session_of, survey_id_of, terms_of
+from protocol.session.terms import (
+    MOST_ATTEMPTS,
+    is_attempt,
+    session_of,
+    survey_id_of,
+    terms_of,
+)
 from protocol.wire.canonical import canonical
 from protocol.wire.schemas import KindSchema, problem_of, schema_of
 
@@ -246,7 +252,7 @@ def problems_of(header: Header) -> tuple[str, ...]:
             f"nonce of {len(header.nonce)} bytes, expected {NONCE_BYTES}",
         ),
         (
-            1 <= header.attempt <= MOST_ATTEMPTS,
+            is_attempt(header.attempt),
             f"attempt {header.attempt}, expected 1 to {MOST_ATTEMPTS}",
         ),
         (names[:1] == [AGGREGATOR], "the aggregator is not the first of the roster"),

@@ -23,7 +23,7 @@ from protocol.session.closings import counts
 from protocol.session.heads import head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
-from protocol.session.terms import MOST_ATTEMPTS, session_of, survey_id_of
+from protocol.session.terms import is_attempt, session_of, survey_id_of
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Hash, Item, Sent, decode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
@@ -156,7 +156,7 @@ class Receipt(
         """The id of the session of these terms, roster and attempt; empty if there is none."""
         leaf = leaf_hash(roster_leaf(self.party, self.key))
         root = joint_root({self.place: leaf}, count=self.members, path=self.roster)
-        if root is None or not 1 <= self.attempt <= MOST_ATTEMPTS:
+        if root is None or not is_attempt(self.attempt):
             return b""
         survey = survey_id_of(terms=self.terms, roster=root, members=self.members)
         return session_of(survey, self.attempt)

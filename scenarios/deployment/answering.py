@@ -35,8 +35,8 @@ SILENCE = 60.0
 """After so many seconds without a sign of life a connection is taken to be lost."""
 
 NOT_ACKNOWLEDGED = (
-    "not acknowledged: run the same command again; in the same attempt you will say the same, "
-    "it costs nothing"
+    "not acknowledged: run the same command again; in the same attempt that repeats the answer "
+    "and costs nothing more"
 )
 """How a party ends that does not know whether all that it said is on the aggregator's disk."""
 

@@ -16,7 +16,7 @@ from tests.hostile.judging import Case, Ended, judge_apart, judge_here
 from tests.hostile.transcripts import OBSERVERS, mutated, sources
 
 OTHERS = 8
-"""Of so many files one is no transcript."""
+"""One file in so many is of another kind than a transcript."""
 
 _CHUNK = 250
 _MOST = 3 << 30

@@ -259,7 +259,7 @@ class Line:
             self.end += 1
 
     def forget(self, written: int) -> None:
-        """If there is no room, forget deliveries that were written long ago."""
+        """Drop deliveries that were written long ago while more is kept than there is room for."""
         most = self.switch.limits.mailbox
         while self.hub.crowded and self.first() + most < written:
             self.hub.keep(-_size_of(self._handed.popleft()))

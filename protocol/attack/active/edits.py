@@ -95,7 +95,9 @@ class Grammar:
             source = edit.kind or kind
             other = bodies.body(edit.world, source, edit.nth if edit.kind else nth)
             if other is None:
-                raise ValueError("there is no such message")
+                raise ValueError(
+                    f"no {source} {edit.nth if edit.kind else nth} in world {edit.world}"
+                )
             taken = _at(_decode(other), Fields(self._schemas[source].fields), edit.path)[0]
         return _encode(_changed(plain, schema, edit.path, edit, taken))
 

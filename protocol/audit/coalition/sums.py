@@ -389,7 +389,7 @@ def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:
 def _survivors_among(
     hood: NDArray[np.int32], message: Survivors, *, parties: int
 ) -> NDArray[np.bool_]:
-    """Which neighbours a party was told have uploaded; none if that is no set of parties."""
+    """Which neighbours have uploaded, as a party was told; none if the bitmap is malformed."""
     try:
         among: NDArray[np.bool_] = survivors_among(message.uploaded, parties=parties)[hood]
     except RemoteProtocolError:

@@ -158,7 +158,7 @@ def test_a_closing_that_counts_who_did_not_report() -> None:
     early, finding = found.findings
     assert str(early) == "'Report' was counted before it was delivered: party-2"
     assert early.party == TWO
-    assert "party-2 is counted, but no such message was delivered" in str(finding)
+    assert "party-2 is counted, but no message of this kind from it was delivered" in str(finding)
     assert early.entries == finding.entries
 
 

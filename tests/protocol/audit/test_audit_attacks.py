@@ -96,7 +96,7 @@ def test_what_was_counted_had_been_delivered(honest: bytes) -> None:
     assert not found.accepted
     early, finding = map(str, found.findings)
     assert early == "'Report' was counted before it was delivered: party-1"
-    assert "party-1 is counted, but no such message was delivered" in finding
+    assert "party-1 is counted, but no message of this kind from it was delivered" in finding
 
 
 def test_an_unbounded_agreement_is_no_licence() -> None:

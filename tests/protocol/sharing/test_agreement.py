@@ -249,7 +249,7 @@ def test_the_same_for_all_is_accepted_though_it_is_false() -> None:
     assert told.totals.tolist() != trial.published.totals.tolist()
 
 
-def test_a_literal_share_that_is_no_good_is_named() -> None:
+def test_a_bad_literal_share_is_named() -> None:
     trial, _ = attacked(change("Deal", TWO, boxes=lambda old: old ^ 1), LITERAL)
     assert set(trial.refusals()) == set(PARTIES) - {TWO}
     assert set(trial.refusals().values()) == {"Dealt.boxes: invalid shares from party-2"}

@@ -100,15 +100,15 @@ def told(to: Collection[PartyId], uploaded: list[bool]) -> Rewrite:
 
 def test_who_counts_too_few_boxes_does_not_upload() -> None:
     trial, _ = attacked(change("Dealt", None, TWO, dealt=row(0, 0)), CROWDED)
-    assert "a sum with 6 others, as far as this party can tell; at least 7" in declined(trial)[TWO]
+    assert "only 6 others in the sum can be checked, expected at least 7" in declined(trial)[TWO]
     assert trial.messages("Upload", TWO) == []
 
 
-def test_a_neighbour_whose_box_is_no_good_is_nobody_in_the_crowd() -> None:
+def test_a_neighbour_whose_box_does_not_open_is_not_in_the_crowd() -> None:
     """Two bad boxes are borne with, for two may be corrupt; but they hide nothing."""
     spoilt = change("Dealt", None, TWO, boxes=lambda old: np.vstack([old[:2] ^ 1, old[2:]]))
     trial, _ = attacked(spoilt, msgspec.structs.replace(WARY, crowd=4))
-    assert "a sum with 5 others" in declined(trial)[TWO]
+    assert "only 5 others" in declined(trial)[TWO]
     assert trial.messages("Upload", TWO) == []
     trial, holdings = attacked(spoilt, msgspec.structs.replace(WARY, crowd=3))
     assert trial.refusals() == {}
@@ -116,7 +116,7 @@ def test_a_neighbour_whose_box_is_no_good_is_nobody_in_the_crowd() -> None:
 
 
 def spoiling(rows: int, *, to: Collection[PartyId], but: PartyId) -> Rewrite:
-    """The first boxes that each party is dealt are no good, those of one dealer aside."""
+    """The first boxes that each party is dealt are spoilt, except those of one dealer."""
     names: dict[PartyId, tuple[str, ...]] = {}
 
     def rewrite(item: Envelope, message: Message) -> Message | None:
@@ -133,8 +133,8 @@ def spoiling(rows: int, *, to: Collection[PartyId], but: PartyId) -> Rewrite:
     return rewrite
 
 
-def test_boxes_that_are_no_good_count_for_nobody_among_many_who_joined_either() -> None:
-    """One of sixty never joins, one box of each is no good: with 58 others demanded, nobody can."""
+def test_boxes_that_do_not_open_do_not_count_among_many_who_joined() -> None:
+    """One of sixty never joins and one box of each is spoilt; 58 others are demanded."""
     sums = SecureSum(crowd=55)
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=sums), 60)
     assert sums.others(60) == 58
@@ -147,11 +147,11 @@ def test_boxes_that_are_no_good_count_for_nobody_among_many_who_joined_either() 
     )
     whys = declined(trial)
     assert set(whys) == set(names) - {ONE}
-    assert all("a sum with 57 others" in why for why in whys.values())
+    assert all("only 57 others" in why for why in whys.values())
     assert trial.messages("Upload") == []
 
 
-def test_boxes_that_are_no_good_count_for_nobody_among_the_survivors_either() -> None:
+def test_boxes_that_do_not_open_do_not_count_among_the_survivors() -> None:
     last = PARTIES[7]
     spoilt = spoiling(2, to=[TWO], but=last)
     fewer = told([TWO], [name != last for name in PARTIES])
@@ -159,7 +159,7 @@ def test_boxes_that_are_no_good_count_for_nobody_among_the_survivors_either() ->
         lambda item, message: spoilt(item, message) or fewer(item, message),
         msgspec.structs.replace(WARY, crowd=3),
     )
-    assert "a sum with 4 others" in declined(trial)[TWO]
+    assert "only 4 others" in declined(trial)[TWO]
     assert len(trial.messages("Upload", TWO)) == 1
     assert (trial.messages("Tags", TWO), trial.messages("Unmask", TWO)) == ([], [])
 
@@ -168,7 +168,7 @@ def test_boxes_that_are_no_good_count_for_nobody_among_the_survivors_either() ->
 def test_who_counts_too_few_survivors_does_not_unmask(to: Collection[PartyId]) -> None:
     trial, _ = attacked(told(to, [name != PARTIES[7] for name in PARTIES]), CROWDED)
     for name in set(to) - {PARTIES[7]}:
-        assert "a sum with 6 others" in declined(trial)[name]
+        assert "only 6 others" in declined(trial)[name]
         assert (trial.messages("Tags", name), trial.messages("Unmask", name)) == ([], [])
 
 
@@ -189,7 +189,7 @@ def test_a_party_alone_with_its_neighbours_does_not_unmask() -> None:
     beside: set[str] = {TWO}
     holdings = holdings_of(charter, answers(SURVEY, 60))
     trial = rehearsed(charter, holdings, exchange=rewriting(charter.codec, rewrite))
-    assert f"a sum with {k} others" in declined(trial)[TWO]
+    assert f"only {k} others" in declined(trial)[TWO]
     assert set(declined(trial)) == beside
     assert trial.messages("Unmask") == []
 
@@ -224,7 +224,7 @@ def test_a_party_may_demand_a_larger_crowd_than_agreed(
     assert [e.kind for e in said] == [answer]
     if answer == "Declined":
         assert isinstance(machine.failure, PrivacyError)
-        assert "a crowd of 2; this party demands 3" in str(machine.failure)
+        assert "a crowd of 2, and this party demands 3" in str(machine.failure)
         refusal: Any = charter.codec.decode(said[0].kind, said[0].body)
         assert refusal.why == "terms"
 

@@ -211,7 +211,7 @@ def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
     assert "the shares of party-2 are not of what it committed to" in str(trial.failure)
 
 
-def test_too_many_boxes_that_are_no_good_are_refused() -> None:
+def test_too_many_boxes_that_do_not_open_are_refused() -> None:
     """Two of seven may be corrupt. With a third a party no longer knows whom its masks are with."""
 
     def rewrite(item: Envelope, message: Message) -> Message | None:

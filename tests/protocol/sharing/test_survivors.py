@@ -59,7 +59,7 @@ def test_a_survivor_set_is_a_bitmap_over_the_roster(uploaded: NDArray[np.bool_])
 
 @settings(deadline=None, max_examples=60)
 @given(sets(), st.data())
-def test_a_bitmap_that_is_none_of_this_roster_is_refused(
+def test_a_bitmap_of_another_length_is_refused(
     uploaded: NDArray[np.bool_], data: st.DataObject
 ) -> None:
     n = len(uploaded)
@@ -69,7 +69,7 @@ def test_a_bitmap_that_is_none_of_this_roster_is_refused(
     set_ = bytearray(fine)
     set_[bit // 8] |= 1 << bit % 8
     for forged in (bytes(set_), fine + b"\0", fine[:-1], b""):
-        with pytest.raises(RemoteProtocolError, match=r"^Survivors\.uploaded: expected one bit "):
+        with pytest.raises(RemoteProtocolError, match=r"^Survivors\.uploaded: expected a bitmap "):
             survivors_among(forged, parties=n)
 
 
@@ -138,7 +138,7 @@ def test_two_camps_with_two_survivor_sets_reveal_nothing() -> None:
 
 @pytest.mark.parametrize("bit", [0, 9, 15], ids=["aggregator's", "first beyond", "last beyond"])
 @pytest.mark.parametrize("to", [[TWO], PARTIES], ids=["one", "all"])
-def test_a_bit_that_is_no_partys_is_refused(bit: int, to: Collection[PartyId]) -> None:
+def test_a_bit_that_stands_for_no_party_is_refused(bit: int, to: Collection[PartyId]) -> None:
     """Also where all are told the same: it would count as somebody in the crowd."""
 
     def other(old: Survivors) -> Survivors:
@@ -147,7 +147,7 @@ def test_a_bit_that_is_no_partys_is_refused(bit: int, to: Collection[PartyId]) -
     trial, _ = attacked(telling(to, other))
     assert set(trial.refusals()) == set(to)
     for name, why in trial.refusals().items():
-        assert why.startswith("Survivors.uploaded: expected one bit for each of 9 members")
+        assert why.startswith("Survivors.uploaded: expected a bitmap over 9 members")
         assert (trial.messages("Tags", name), trial.messages("Unmask", name)) == ([], [])
 
 

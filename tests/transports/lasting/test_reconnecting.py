@@ -1,4 +1,4 @@
-"""A connection that is lost is no departure: both sides go on where they were."""
+"""A party that loses its connection has not left: both sides go on where they were."""
 
 from __future__ import annotations
 
