@@ -87,6 +87,7 @@ class Exchange:
         self.bytes = 0
         self._recorder = recorder
         self._fate = fate
+        self._attached: set[PartyId] = set()
         self._next: dict[PartyId, int] = {}
         self._left: dict[PartyId, str] = {}
         self._peers: dict[PartyId, set[PartyId]] = {}
@@ -120,9 +121,10 @@ class Exchange:
             raise RemoteProtocolError(f"{member!r:.80} is not on the roster", field="party")
         if member in self._left:
             raise RemoteProtocolError(f"{member!r} has left this session", field="party")
-        if member in self._next:
+        if member in self._attached:
             raise RemoteProtocolError(f"{member!r} is connected already", field="party")
-        self._next[member] = 0
+        self._attached.add(member)
+        self._next.setdefault(member, 0)
 
     def accept(
         self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
@@ -159,9 +161,7 @@ class Exchange:
             return _NOTHING
         # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
         at_hand = encoded if len(encoded) <= KEPT_ENCODING else None
-        if link != AGGREGATOR and recipient != AGGREGATOR:
-            self._peers.setdefault(link, set()).add(recipient)
-            self._peers.setdefault(recipient, set()).add(link)
+        self._acquaint(link, recipient)
         if fate is not PASS and fate.verdict is Verdict.CUT:
             return Ruling((), "link cut")
         if recipient in self._left:
@@ -207,12 +207,50 @@ class Exchange:
         self._left[member] = reason
         if self._recorder is not None:
             self._recorder.departed(member, reason, now=now)
+        return self._notices_of(member)
+
+    def recall_sent(self, envelope: Envelope, size: int) -> None:
+        """Take an envelope that was accepted before this program was started.
+
+        Args:
+            size: of its encoding, in bytes.
+        """
+        sender, recipient = envelope.sender, envelope.recipient
+        self._next[sender] = envelope.seq + 1
+        self.messages += 1
+        self.bytes += size
+        if envelope.kind == _DECLINED:
+            self._declined.add(sender)
+        if envelope.kind == _HEAD:
+            self._headed.add(sender)
+        if recipient != RECORD:
+            self._acquaint(sender, recipient)
+
+    def recall_refused(self, link: str) -> None:
+        """Take a refusal that was recorded before this program was started."""
+        self._strangers += link == ""
+
+    def recall_left(self, member: PartyId, reason: str) -> None:
+        """Take a departure that was recorded before this program was started."""
+        self._left[member] = reason
+
+    def reminders(self) -> list[Delivery]:
+        """Notices of all who have left, to whom each concerns: that they were told is nowhere."""
+        return [notice for member in self._left for notice in self._notices_of(member)]
+
+    def _notices_of(self, member: PartyId) -> list[Delivery]:
         concerned = (
             self.charter.roster.parties
             if member == AGGREGATOR
             else (AGGREGATOR, *sorted(self._peers.pop(member, ())))
         )
         return [self._notice(member, to=other) for other in concerned if other not in self._left]
+
+    def _acquaint(self, one: PartyId, other: PartyId) -> None:
+        """Two members have to do with each other."""
+        if one != AGGREGATOR and other != AGGREGATOR:
+            self._peers.setdefault(one, set()).add(other)
+            self._peers.setdefault(other, set()).add(one)
 
     def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:
         if envelope.session != self.charter.session:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from protocol.errors import LocalProtocolError, TranscriptError
+from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, NAME_CHARACTERS, RECORD, Closed, Envelope, PartyId
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
@@ -22,8 +22,10 @@ from protocol.transcript.entries import (
     Ending,
     Entry,
     Header,
+    Item,
     Refused,
     Sent,
+    decode_item,
     encode_header,
     encode_item,
     problems_of,
@@ -31,7 +33,7 @@ from protocol.transcript.entries import (
 from protocol.transcript.log import LOG_SECRET_BYTES, Log, log_secret_of
 from protocol.transcript.spoken import NOBODY, Spoken, Words
 from protocol.transcript.wrapper import Wrapper
-from protocol.wire.codec import encode_envelope
+from protocol.wire.codec import decode_envelope, encode_envelope
 
 BLOCK_ENTRIES = 4096
 """The number of entries after which they are written."""
@@ -63,9 +65,12 @@ class Recorder:
             default, that of the simulation's seed.
         judge_heads: whether ``fault_of_head`` finds faults. It costs 0.1 ms a head, and parties of
             this very program sign as they should.
+        resumed: the sink has the header already, and perhaps more. Nothing is written before all
+            that follows the header has been given to ``recall``, and ``go_on`` has been called.
 
     Attributes:
         checkpoint: the last one written.
+        ended: whether the last entry is written.
 
     Raises:
         LocalProtocolError: the header is invalid, the signer is not its aggregator, or the secret
@@ -80,6 +85,7 @@ class Recorder:
         signer: Identity | None = None,
         secret: bytes | None = None,
         judge_heads: bool = True,
+        resumed: bool = False,
     ) -> None:
         problems = problems_of(header)
         if problems:
@@ -111,11 +117,16 @@ class Recorder:
         self._wrapper = Wrapper()
         self._content = bytearray()
         self._pending = 0
-        self._open = True
+        self._open = not resumed
+        self.ended = False
+        # Whether what was recorded last is to be followed by a checkpoint: the header is.
+        self._unsigned = True
         self.checkpoint: SignedCheckpoint | None = None
+        self._log.add(encoded)
+        if resumed:
+            return
         # By itself, so that it stands at the start of the file as it is.
         start = self._wrapper.wrap(MAGIC + secret)
-        self._log.add(encoded)
         self._write(start + self._wrapper.wrap(_U32.pack(len(encoded)) + encoded))
         if signer is not None:
             self._check_in(signer)
@@ -137,35 +148,12 @@ class Recorder:
         Raises:
             LocalProtocolError: what was accepted should have been refused.
         """
-        sender = envelope.sender
-        tree = self._trees.get(sender)
-        if (
-            tree is None
-            or envelope.seq != tree.count
-            or envelope.session != self._session
-            or len(envelope.body) > self._longest.get(envelope.kind, -1)
-            or (envelope.recipient not in self._trees and envelope.recipient != RECORD)
-            or sender in self._departed
-        ):
-            raise LocalProtocolError(
-                f"invalid envelope: seq {envelope.seq} of {envelope.kind!r} to "
-                f"{envelope.recipient!r}",
-                party=sender,
-            )
+        self._check_sent(envelope)
         if encoded is None:
             encoded = encode_envelope(envelope)
         self._append(Sent(at=_microseconds(now), envelope=encoded))
-        hashed = self._canonical.add(envelope, encoded)
-        if self._words:
-            places, kinds = self._spoken.places, self._spoken.kinds
-            recipient = places.get(envelope.recipient, NOBODY)
-            self._words[sender].put(envelope.seq, hashed, recipient, kinds[envelope.kind])
-        if (
-            self._signer is not None
-            and sender == AGGREGATOR
-            and envelope.kind == _CLOSED
-            and envelope.recipient == RECORD
-        ):
+        self._note_sent(envelope, encoded)
+        if self._signer is not None and _is_closing(envelope):
             self._check_in(self._signer)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
@@ -174,21 +162,15 @@ class Recorder:
         Raises:
             LocalProtocolError: the sender never sent it, or the recipient is not on the roster.
         """
-        tree = self._trees.get(envelope.sender)
-        if tree is None or envelope.seq >= tree.count or envelope.recipient not in self._trees:
-            raise LocalProtocolError(
-                f"seq {envelope.seq} was delivered to {envelope.recipient!r} but never sent",
-                party=envelope.sender,
-            )
-        self._append(
-            Delivered(
-                at=_microseconds(now),
-                sender=envelope.sender,
-                recipient=envelope.recipient,
-                seq=envelope.seq,
-                repeat=repeat,
-            )
+        entry = Delivered(
+            at=_microseconds(now),
+            sender=envelope.sender,
+            recipient=envelope.recipient,
+            seq=envelope.seq,
+            repeat=repeat,
         )
+        self._check_delivered(entry)
+        self._append(entry)
         if self._words:
             self._words[envelope.sender].deliver(envelope.seq)
 
@@ -218,6 +200,50 @@ class Recorder:
             Departed(at=_microseconds(now), party=party, reason=_clean(reason)[:REASON_CHARACTERS])
         )
         self._departed.add(party)
+
+    def recall(self, content: bytes) -> Item:
+        """Take what is on record already, after the header or what was recalled last.
+
+        Args:
+            content: an encoded entry or checkpoint.
+
+        Returns:
+            The same, decoded.
+
+        Raises:
+            TranscriptError: malformed, or not what a recorder would have written.
+        """
+        item = decode_item(content)
+        if isinstance(item, Checkpoint):
+            try:
+                signed = read_note(item.note)
+            except ValueError as error:
+                raise TranscriptError(f"malformed checkpoint: {error}") from error
+            if (signed.size, signed.root) != (self._log.size, self._log.root()):
+                raise TranscriptError(f"checkpoint {signed.size} is not of what is on record")
+            self.checkpoint = signed
+            self._unsigned = False
+            return item
+        if self.ended:
+            raise TranscriptError("an entry after the last one")
+        try:
+            self._recall(item)
+        except LocalProtocolError as error:
+            raise TranscriptError(str(error)) from error
+        self._log.add(content)
+        return item
+
+    def go_on(self) -> None:
+        """All that is on record has been recalled: record what happens from now on.
+
+        If the program died between an entry and the checkpoint that follows it, that is written.
+        After the last entry nothing can be recorded.
+        """
+        self._open = True
+        if self._signer is not None and self._unsigned:
+            self._check_in(self._signer)
+        self.flush()
+        self._open = not self.ended
 
     def flush(self) -> None:
         """Write what is waiting, so that a crash would not lose it."""
@@ -282,7 +308,64 @@ class Recorder:
             self._check_in(self._signer)
         self.flush()
         self._open = False
+        self.ended = True
         return digest
+
+    def _check_sent(self, envelope: Envelope) -> None:
+        sender = envelope.sender
+        tree = self._trees.get(sender)
+        if (
+            tree is None
+            or envelope.seq != tree.count
+            or envelope.session != self._session
+            or len(envelope.body) > self._longest.get(envelope.kind, -1)
+            or (envelope.recipient not in self._trees and envelope.recipient != RECORD)
+            or sender in self._departed
+        ):
+            raise LocalProtocolError(
+                f"invalid envelope: seq {envelope.seq} of {envelope.kind!r} to "
+                f"{envelope.recipient!r}",
+                party=sender,
+            )
+
+    def _note_sent(self, envelope: Envelope, encoded: bytes) -> None:
+        hashed = self._canonical.add(envelope, encoded)
+        if self._words:
+            places, kinds = self._spoken.places, self._spoken.kinds
+            recipient = places.get(envelope.recipient, NOBODY)
+            self._words[envelope.sender].put(envelope.seq, hashed, recipient, kinds[envelope.kind])
+
+    def _check_delivered(self, entry: Delivered) -> None:
+        tree = self._trees.get(entry.sender)
+        if tree is None or entry.seq >= tree.count or entry.recipient not in self._trees:
+            raise LocalProtocolError(
+                f"seq {entry.seq} was delivered to {entry.recipient!r} but never sent",
+                party=entry.sender,
+            )
+
+    def _recall(self, item: Entry | Ending) -> None:
+        """Note an entry as when it was recorded; only the log is left to the caller."""
+        match item:
+            case Sent():
+                try:
+                    envelope = decode_envelope(item.envelope)
+                except RemoteProtocolError as error:
+                    raise TranscriptError(str(error)) from error
+                self._check_sent(envelope)
+                self._note_sent(envelope, item.envelope)
+                self._unsigned = _is_closing(envelope)
+                return
+            case Delivered():
+                self._check_delivered(item)
+                if self._words:
+                    self._words[item.sender].deliver(item.seq)
+            case Departed():
+                self._departed.add(item.party)
+            case Ending():
+                if (item.log, item.digest) != (self._log.root(), self.digest()):
+                    raise TranscriptError("the last entry is not of what is on record")
+                self.ended = True
+        self._unsigned = isinstance(item, Ending)
 
     def _check_in(self, signer: Identity) -> None:
         """Write a checkpoint."""
@@ -290,6 +373,7 @@ class Recorder:
         signed = sign_checkpoint(signer, session=self._session, size=log.size, root=log.root())
         self._hold(encode_item(Checkpoint(note=signed.note)))
         self.checkpoint = signed
+        self._unsigned = False
 
     def _check_open(self) -> None:
         if not self._open:
@@ -316,6 +400,11 @@ class Recorder:
             # Nobody knows how much of it was written: nothing may follow.
             self._open = False
             raise
+
+
+def _is_closing(envelope: Envelope) -> bool:
+    """Whether this is a closing of the aggregator, which a checkpoint follows."""
+    return (envelope.sender, envelope.kind, envelope.recipient) == (AGGREGATOR, _CLOSED, RECORD)
 
 
 def _microseconds(now: float) -> int:

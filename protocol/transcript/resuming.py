@@ -1,0 +1,342 @@
+"""Reads the record of a run that was interrupted, and takes its aggregator to where it stood.
+
+What was recorded is final: it may have left the aggregator. What was said and not recorded never
+left, and may come out otherwise.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn
+
+from protocol.crypto.merkle import Tree
+from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
+from protocol.messages import (
+    AGGREGATOR,
+    CLOSING_MEMBERS,
+    NO_ROUND,
+    RECORD,
+    Closed,
+    Envelope,
+    PartyId,
+)
+from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
+from protocol.session.machine import Machine
+from protocol.session.roles import Gather, Topic, topic_of
+from protocol.transcript.entries import MAGIC, Delivered, Departed, Ending, Refused, Sent
+from protocol.transcript.log import LOG_SECRET_BYTES
+from protocol.transcript.reader import Records
+from protocol.transcript.recorder import Recorder
+from protocol.transcript.wrapper import Unwrapped
+from protocol.wire.codec import decode_envelope, encode_envelope
+
+_CLOSED = Closed.kind()
+_SECONDS = 1e-6
+_U32 = struct.Struct(">I")
+
+
+def whole_length(chunks: Iterable[bytes]) -> int:
+    """How many bytes of a file, from its start, are whole frames that end with a whole record.
+
+    What comes after them is what a crash has left of a write.
+
+    Args:
+        chunks: the file's bytes in parts.
+
+    Raises:
+        UnopenedError: a frame is malformed, which no crash does.
+    """
+    file = Unwrapped(chunks)
+    whole, missing, length = 0, len(MAGIC) + LOG_SECRET_BYTES, b""
+    for part in file:
+        at = 0
+        while at < len(part):
+            step = min(missing, len(part) - at)
+            at, missing = at + step, missing - step
+            if not missing and at < len(part):
+                more = part[at : at + _U32.size - len(length)]
+                length, at = length + more, at + len(more)
+                if len(length) == _U32.size:
+                    (missing,) = _U32.unpack(length)
+                    length = b""
+        if not (missing or length):
+            whole = file.stored
+    return whole
+
+
+class Closing(NamedTuple):
+    """How a wait of the aggregator has ended, by the record.
+
+    Args:
+        topic: what was awaited.
+        counted: who was counted.
+        missed: who was awaited and not counted.
+        at: when, in seconds.
+        whole: whether all its ranges are on record; those that are not may come out either way.
+    """
+
+    topic: Topic
+    counted: frozenset[PartyId]
+    missed: frozenset[PartyId]
+    at: float
+    whole: bool
+
+
+class Past:
+    """What a record says of a run, for those who go on with it.
+
+    Args:
+        charter: the session, variant and roster.
+        recorder: made with ``resumed``; it is taken through the record.
+        exchange: a new one with this recorder; likewise.
+
+    Attributes:
+        at: when the last entry was made, in seconds.
+        began: when the aggregator first said or heard something, in seconds; None if it has not.
+        ending: the last entry, if the record has one.
+        words: the tree of what the aggregator has said.
+        waiting: what was sent and not delivered, by sender and number, in order.
+        handed: what was delivered to each party, in order.
+        departed: who had left before the aggregator did, and why.
+        heard: what was delivered to the aggregator, and when, in order.
+    """
+
+    def __init__(self, charter: Charter, recorder: Recorder, exchange: Exchange) -> None:
+        self.at = 0.0
+        self.began: float | None = None
+        self.ending: Ending | None = None
+        self.words = Tree()
+        self.waiting: dict[tuple[PartyId, int], Envelope] = {}
+        self.handed: dict[PartyId, list[Envelope]] = {name: [] for name in charter.roster.parties}
+        self.departed: dict[PartyId, str] = {}
+        self.heard: list[tuple[float, Envelope]] = []
+        self._charter = charter
+        self._recorder = recorder
+        self._exchange = exchange
+        self._closings: list[Closing] = []
+        self._awaited = self._counted = b""
+
+    def read(self, records: Records) -> None:
+        """Take all that follows the header; the recorder can go on then.
+
+        Raises:
+            TranscriptError: it is malformed, or not what this program would have recorded.
+        """
+        for content in records:
+            item = self._recorder.recall(content)
+            match item:
+                case Sent():
+                    self._sent(decode_envelope(item.envelope), item)
+                case Delivered():
+                    self._delivered(item)
+                case Departed():
+                    self._left(item)
+                case Refused():
+                    self._exchange.recall_refused(item.link)
+                case Ending():
+                    self.ending = item
+            if isinstance(item, Sent | Delivered | Departed | Refused):
+                self.at = item.at * _SECONDS
+        if records.fault is not None or records.unopened is not None or records.torn:
+            raise TranscriptError(f"damaged: {records.fault or records.unopened or 'torn'}")
+        self._recorder.go_on()
+
+    @property
+    def closings(self) -> list[Closing]:
+        """The waits of the aggregator that have ended; only the last may be incomplete."""
+        return self._closings
+
+    def _sent(self, envelope: Envelope, entry: Sent) -> None:
+        sender, recipient = envelope.sender, envelope.recipient
+        at = entry.at * _SECONDS
+        self._exchange.recall_sent(envelope, len(entry.envelope))
+        if sender == AGGREGATOR:
+            self.words.append(entry.envelope)
+            self.began = at if self.began is None else self.began
+            if (envelope.kind, recipient) == (_CLOSED, RECORD):
+                self._close(envelope, at)
+        if recipient != RECORD and recipient not in self._exchange.departed:
+            self.waiting[sender, envelope.seq] = envelope
+
+    def _delivered(self, entry: Delivered) -> None:
+        envelope = self.waiting.pop((entry.sender, entry.seq), None)
+        if envelope is None or envelope.recipient != entry.recipient:
+            raise TranscriptError(
+                f"seq {entry.seq} of {entry.sender!r} is delivered to {entry.recipient!r}: "
+                "expected what was sent to it, once"
+            )
+        if entry.recipient == AGGREGATOR:
+            at = entry.at * _SECONDS
+            self.began = at if self.began is None else self.began
+            self.heard.append((at, envelope))
+        else:
+            self.handed[entry.recipient].append(envelope)
+
+    def _left(self, entry: Departed) -> None:
+        self._exchange.recall_left(entry.party, entry.reason)
+        if AGGREGATOR not in self._exchange.departed:
+            self.departed[entry.party] = entry.reason
+        lost = [key for key, sent in self.waiting.items() if sent.recipient == entry.party]
+        for key in lost:
+            del self.waiting[key]
+
+    def _close(self, envelope: Envelope, at: float) -> None:
+        """Take a range of a closing: it replaces what the ranges before it came to."""
+        closed = self._charter.codec.decode(_CLOSED, envelope.body)
+        assert isinstance(closed, Closed)
+        if closed.first == 0:
+            self._awaited = self._counted = b""
+        else:
+            at = self._closings.pop().at
+        self._awaited += closed.awaited
+        self._counted += closed.counted
+        members = self._charter.roster
+        size = (len(members) + 7) // 8
+        awaited, counted = (
+            frozenset(members.members_in(bitmap.ljust(size, b"\0")))
+            for bitmap in (self._awaited, self._counted)
+        )
+        whole = closed.first + CLOSING_MEMBERS >= len(members)
+        topic = (closed.of, closed.round)
+        self._closings.append(Closing(topic, counted, awaited - counted, at, whole))
+
+
+def catch_up(machine: Machine, past: Past, *, start: float) -> list[Envelope]:
+    """Take the aggregator's machine, which has not been started, to where the record ends.
+
+    What was delivered to it is delivered again, in order; a wait returns as the record says. Who
+    has left is to be told it by the switch, after what is still on its way.
+
+    Args:
+        start: when the run has begun, on the clock that the machine goes on with.
+
+    Returns:
+        What it has said beyond the record, to be sent now.
+
+    Raises:
+        LocalProtocolError: it does not say what is on record.
+    """
+    return _Rerun(machine, past, start).run()
+
+
+class _Rerun:
+    """The machine on its way through the record."""
+
+    def __init__(self, machine: Machine, past: Past, start: float) -> None:
+        self._machine = machine
+        self._past = past
+        self._start = start
+        self._said: list[Envelope] = []
+        self._ranges = 0
+        # Who was not counted in which wait: what it said on that is given to the role afterwards.
+        self._missed = {
+            (closing.topic, name): number
+            for number, closing in enumerate(past.closings)
+            for name in closing.missed
+        }
+        self._held: dict[int, list[Envelope]] = {}
+        self._given: dict[Topic, set[PartyId]] = {}
+        # Of the wait that is open: its number, what it is for, and whose answers are to come.
+        self._open = -1
+        self._awaited: Topic | None = None
+        self._missing: set[PartyId] = set()
+
+    def run(self) -> list[Envelope]:
+        past, machine = self._past, self._machine
+        if past.began is not None:
+            machine.start(self._now(past.began))
+            self._settle()
+            for at, envelope in past.heard:
+                self._hear(at, envelope)
+            if self._returned < len(past.closings):
+                # Some ranges of the last one are on record, and all that it has counted is in.
+                machine.close_gather(self._now(past.at))
+                self._settle()
+        if self._returned < len(past.closings):
+            self._fail("a wait has ended that this program does not have")
+        return self._unsaid()
+
+    @property
+    def _returned(self) -> int:
+        """How many waits have returned."""
+        members = len(self._machine.charter.roster)
+        return self._ranges // -(-members // CLOSING_MEMBERS)
+
+    def _now(self, at: float) -> float:
+        """The machine's time: a wait that has ended returned when that went on record."""
+        closings = self._past.closings
+        return self._start + (closings[self._returned].at if self._returned < len(closings) else at)
+
+    def _hear(self, at: float, envelope: Envelope) -> None:
+        topic = self._topic(envelope)
+        if topic is not None:
+            wait = self._missed.get((topic, envelope.sender), -1)
+            if wait >= self._returned:
+                self._held.setdefault(wait, []).append(envelope)
+                return
+            self._given.setdefault(topic, set()).add(envelope.sender)
+            if topic == self._awaited:
+                self._missing.discard(envelope.sender)
+        self._machine.receive(envelope, self._now(at))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Return from all waits that have ended by the record and have heard what they counted."""
+        machine, closings = self._machine, self._past.closings
+        while True:
+            self._listen()
+            number, waiting = self._returned, machine.awaited
+            if number >= len(closings) or waiting is None:
+                return
+            closing = closings[number]
+            if number != self._open:
+                self._open, self._awaited = number, _topic_awaited(waiting)
+                if self._awaited != closing.topic:
+                    self._fail(f"it waits for {self._awaited[0]!r}, not for {closing.topic[0]!r}")
+                self._missing = set(closing.counted - self._given.get(closing.topic, set()))
+            if self._missing or not closing.whole:
+                return
+            machine.close_gather(self._now(closing.at))
+
+    def _listen(self) -> None:
+        before = self._returned
+        for envelope in self._machine.take():
+            self._said.append(envelope)
+            self._ranges += (envelope.kind, envelope.recipient) == (_CLOSED, RECORD)
+        for number in range(before, self._returned):
+            for envelope in self._held.pop(number, ()):
+                # Too late: it is kept for the auditor.
+                self._machine.receive(envelope, self._now(self._past.at))
+
+    def _topic(self, envelope: Envelope) -> Topic | None:
+        try:
+            codec = self._machine.charter.codec
+            return topic_of(codec.decode(envelope.kind, envelope.body))
+        except RemoteProtocolError:
+            return None
+
+    def _unsaid(self) -> list[Envelope]:
+        """What was said and is not on record; all before must be."""
+        machine, recorded = self._machine, self._past.words
+        said = Tree()
+        for envelope in self._said[: recorded.count]:
+            said.append(encode_envelope(envelope))
+        if (said.count, said.root()) != (recorded.count, recorded.root()):
+            self._fail("it says something else")
+        if machine.finished:
+            # Nobody tells it any more.
+            for name, reason in self._past.departed.items():
+                machine.gone(name, reason, self._now(self._past.at))
+        return self._said[recorded.count :]
+
+    def _fail(self, why: str) -> NoReturn:
+        raise LocalProtocolError(
+            "the record was not begun by this program with these keys and secrets: the aggregator "
+            f"does not say again what is on record ({why})"
+        )
+
+
+def _topic_awaited(waiting: Gather) -> Topic:
+    return waiting.kind.kind(), NO_ROUND if waiting.round is None else waiting.round
