@@ -24,7 +24,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     Args:
         variant: the protocol.
-        roster: the members.
+        roster: the members, or what a party knows of them (``Roster.known_to``).
         nonce: 16 bytes that set this session apart from others of the same terms.
         analysis: what was announced of the analysis; None if nothing was.
         attempt: how many times the aggregator has begun the survey, this time included.
@@ -44,7 +44,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if len(self.nonce) != NONCE_BYTES:
             raise ValueError(f"nonce of {len(self.nonce)} bytes: expected {NONCE_BYTES}")
         check_attempt(self.attempt)
-        check_respondents(len(self.roster.parties), self.variant.max_records)
+        check_respondents(len(self.roster) - 1, self.variant.max_records)
         if self.analysis is not None:
             self.analysis.check(self.variant.survey)
 
@@ -94,7 +94,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def codec(self) -> Codec:
         """The codec of this survey's messages."""
-        return Codec(self.variant.kinds(len(self.roster.parties)), members=len(self.roster))
+        return Codec(self.variant.kinds(len(self.roster) - 1), members=len(self.roster))
 
     @functools.cached_property
     def accountant(self) -> PureAccountant:

@@ -21,6 +21,7 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.roles import EARLY_PER_SENDER, Gather, Topic, check_round, topic_of
+from protocol.session.roster import Roster
 from protocol.wire.codec import encode_envelope
 
 KEPT = 1024
@@ -76,7 +77,8 @@ class Inbox:
     """Sorts what comes for one member.
 
     Args:
-        charter: the session, variant and roster.
+        charter: the session and variant.
+        roster: what the member knows of it.
         me: the member.
         signed: whether it signs for what its waits return.
 
@@ -93,14 +95,16 @@ class Inbox:
         "_early_count",
         "_heard",
         "_me",
+        "_roster",
         "_signed",
         "gone",
         "kept",
         "waiting",
     )
 
-    def __init__(self, charter: Charter, me: PartyId, *, signed: bool) -> None:
+    def __init__(self, charter: Charter, roster: Roster, me: PartyId, *, signed: bool) -> None:
         self._charter = charter
+        self._roster = roster
         self._me = me
         self._signed = signed
         self._early: dict[Topic, dict[PartyId, tuple[Envelope, Message]]] = {}
@@ -216,7 +220,7 @@ class Inbox:
             raise RemoteProtocolError(
                 f"{envelope.recipient!r:.80}: addressed to another member", field="recipient"
             )
-        if sender not in self._charter.roster or sender == self._me:
+        if sender not in self._roster or sender == self._me:
             raise RemoteProtocolError(f"{sender!r:.80} is not another member", field="sender")
         if envelope.seq <= self._heard.get(sender, -1):
             raise RemoteProtocolError("repeated: this number has been seen", field="seq")
@@ -239,7 +243,7 @@ class Inbox:
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
         for sender in effect.senders:
-            if sender == self._me or sender not in self._charter.roster:
+            if sender == self._me or sender not in self._roster:
                 raise LocalProtocolError(f"sender {sender!r} is not another member of the roster")
 
 

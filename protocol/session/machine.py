@@ -93,12 +93,14 @@ class Machine:
         self._outbox: list[Envelope] = []
         # The aggregator's words are signed by the recorder's checkpoints.
         self._identity = identity if me != AGGREGATOR else None
-        self._inbox = Inbox(charter, me, signed=self._identity is not None)
+        whole = me == AGGREGATOR or charter.variant.whole_roster
+        self._roster = charter.roster if whole else charter.roster.known_to(me)
+        self._inbox = Inbox(charter, self._roster, me, signed=self._identity is not None)
         self._said = Tree()
         self._heard = Heard()
         self._side = Me(
             me,
-            charter.roster,
+            self._roster,
             stream,
             session=charter.session,
             identity=identity,
@@ -340,7 +342,7 @@ class Machine:
         charter = self.charter
         recipients = send.recipients
         for recipient in recipients:
-            if recipient == self.me or (recipient != RECORD and recipient not in charter.roster):
+            if recipient == self.me or (recipient != RECORD and recipient not in self._roster):
                 raise LocalProtocolError(
                     f"recipient {recipient!r} is not another member of the roster"
                 )
@@ -378,7 +380,7 @@ class Machine:
         effect, answers = waiting.effect, waiting.answers
         kind, round_ = waiting.topic
         if self._identity is not None:
-            places = self.charter.roster.position
+            places = self._roster.position
             heard = sorted((places[name], *slot) for name, slot in waiting.heard.items())
             self._heard.add(self._seq, kind, round_, heard)
         returned = {name: answers[name] for name in effect.senders if name in answers}
@@ -387,7 +389,7 @@ class Machine:
             for sender, message in returned.items():
                 self._seen.add(sender, message)
         if effect.noted:
-            bitmap = self.charter.roster.bitmap
+            bitmap = self._roster.bitmap
             awaited, counted = bitmap(effect.senders), bitmap(answers)
             for closed in closings_of(waiting.topic, awaited=awaited, counted=counted):
                 self._post(Send((RECORD,), closed))

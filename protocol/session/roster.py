@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from protocol.crypto.merkle import leaf_hash, levels_of
+from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
+from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 
 KEY_BYTES = 32
@@ -167,9 +168,14 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return tuple(leaf_hash(roster_leaf(name, key)) for name, key in self.members)
 
     @functools.cached_property
+    def levels(self) -> tuple[tuple[bytes, ...], ...]:
+        """All levels of the roster's Merkle tree, the leaf hashes first."""
+        return levels_of(self.leaves)
+
+    @property
     def root(self) -> bytes:
         """Commits to every member's place, id and key: enough to check the proof of any of them."""
-        return levels_of(self.leaves)[-1][0]
+        return self.levels[-1][0]
 
     @functools.cached_property
     def parties(self) -> tuple[PartyId, ...]:
@@ -195,7 +201,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
     def bitmap(self, names: Iterable[PartyId]) -> bytes:
         """A set of members as bits, least significant first, in roster order."""
-        bits = bytearray((len(self.members) + 7) // 8)
+        bits = bytearray((len(self) + 7) // 8)
         for name in names:
             i = self.position[name]
             bits[i >> 3] |= 1 << (i & 7)
@@ -218,3 +224,115 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
                 f"the bitmap has bits set beyond the {len(self.members)} members of the roster"
             )
         return [name for i, (name, _) in enumerate(self.members) if bitmap[i >> 3] >> (i & 7) & 1]
+
+    def known_to(self, name: PartyId) -> Roster:
+        """What a party knows of the roster: the aggregator, itself, and the root over all."""
+        place = self.position[name]
+        own = self.members[place][1]
+        return Excerpt(
+            members=((AGGREGATOR, self.members[0][1]), (name, own)),
+            place=place,
+            size=len(self),
+            over=self.root,
+        )
+
+    def proof_of(self, place: int) -> tuple[bytes, ...]:
+        """What proves the aggregator and the member at a place to be on the roster."""
+        return joint_path(self.levels, (0, place))
+
+
+class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
+    """What one party knows of a roster: the aggregator, itself, and the root over all members.
+
+    Only these two have a key here and can be sent to. What needs all members raises
+    ``LocalProtocolError``.
+
+    Args:
+        members: the aggregator and the party.
+        place: the party's, from 1.
+        size: how many members the roster has.
+        over: the root of the roster's Merkle tree, 32 bytes.
+
+    Raises:
+        ValueError: as ``Roster``, or a place that the roster does not have.
+    """
+
+    place: int
+    size: int
+    over: bytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.members) != 2 or not 1 <= self.place < self.size:
+            raise ValueError(f"place {self.place} on a roster of {self.size} members")
+
+    @functools.cached_property
+    def position(self) -> dict[PartyId, int]:
+        return dict(zip((name for name, _ in self.members), (0, self.place), strict=False))
+
+    @property
+    def root(self) -> bytes:
+        return self.over
+
+    @functools.cached_property
+    def leaves(self) -> tuple[bytes, ...]:
+        raise self._unknown()
+
+    @functools.cached_property
+    def parties(self) -> tuple[PartyId, ...]:
+        raise self._unknown()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"Excerpt({self.members[1][0]!r}, {self.size - 1} parties)"
+
+    def key(self, name: PartyId) -> bytes:
+        return dict(self.members)[name]
+
+    def known_to(self, name: PartyId) -> Roster:
+        return self
+
+    def members_in(self, bitmap: bytes) -> Sequence[PartyId]:
+        raise self._unknown()
+
+    def _unknown(self) -> LocalProtocolError:
+        return LocalProtocolError(
+            f"{self.members[1][0]!r} knows only itself and the aggregator of the roster; a variant "
+            "whose parties need all of it says whole_roster = True"
+        )
+
+
+def excerpt_of(
+    party: tuple[PartyId, bytes],
+    aggregator: bytes,
+    *,
+    place: int,
+    size: int,
+    root: bytes,
+    proof: Sequence[bytes],
+) -> Roster:
+    """What a party knows of a roster, from a proof of it (``Roster.proof_of``).
+
+    Args:
+        party: its id and key.
+        aggregator: the aggregator's key.
+        place: the party's.
+        size: how many members the roster has.
+        root: of the roster's Merkle tree.
+        proof: that both are on the roster.
+
+    Raises:
+        ValueError: they are not, or what ``Roster`` refuses.
+    """
+    excerpt = Excerpt(members=((AGGREGATOR, aggregator), party), place=place, size=size, over=root)
+    leaves = {
+        0: leaf_hash(roster_leaf(AGGREGATOR, aggregator)),
+        place: leaf_hash(roster_leaf(*party)),
+    }
+    if joint_root(leaves, count=size, path=proof) != root:
+        raise ValueError(
+            f"the aggregator and {party[0]!r} at place {place} are not proved to be on the roster"
+        )
+    return excerpt

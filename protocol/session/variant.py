@@ -82,6 +82,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     """The kinds that are the same whatever anybody's records are."""
     derived: ClassVar[tuple[type[Message], ...]] = ()
     """The kinds that follow from what their sender had received: the result, above all."""
+    whole_roster: ClassVar[bool] = False
+    """Whether a party needs all members: to send to them, or for their keys. If not, it knows the
+    aggregator and itself."""
     untabulated: ClassVar[str] = "it has no method 'stages'"
     """Why respondents cannot be counted in cohorts, where they cannot."""
 

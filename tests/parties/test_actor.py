@@ -37,6 +37,7 @@ class Everybody(Variant, frozen=True):
     """All send to all, several rounds of large messages, before they hear anything."""
 
     name = "everybody"
+    whole_roster = True
     rounds: int = 3
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:

@@ -206,6 +206,7 @@ class Endless(RRIndependent, frozen=True):
     """Its parties answer and then wait for what never comes."""
 
     name = "endless"
+    whole_roster = True
 
     async def party(self, me: Me, records: Records) -> None:
         await super().party(me, records)

@@ -171,6 +171,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
     """
 
     name = "masked-twice"
+    whole_roster = True
     heeds = ()
 
     reused: bool = False
@@ -267,6 +268,7 @@ class Talkative(RRIndependent, frozen=True, kw_only=True):
     """
 
     name = "talkative"
+    whole_roster = True
 
     how: str = ""
 

@@ -144,6 +144,7 @@ def noted(seen: Seen) -> Heard:
 def _watched(role: Role, heeded: tuple[type[Message], ...] | None, log: list[Heard]) -> Variant:
     class Watched(Variant, frozen=True):
         heeds = heeded
+        whole_roster = True
 
         def kinds(self, parties: int) -> tuple[Kind, ...]:
             values = ArraySpec(dtype="u2", shape=(Bounds(0, 1),))

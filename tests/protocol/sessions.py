@@ -62,6 +62,7 @@ def talk(
 
     class Talk(Variant, frozen=True):
         name = "talk"
+        whole_roster = True
 
         def kinds(self, parties: int) -> tuple[Kind, ...]:
             values = ArraySpec(dtype="u2", shape=(Bounds(0, 1000),))

@@ -218,7 +218,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     async def _by_sums(self, me: Me, records: Records) -> Negotiated:
         negotiation, sums = self.negotiation, self.sums
-        parties = len(me.roster.parties)
+        parties = len(me.roster) - 1
         begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
         if self.dependence == "pair-rr":
             values = randomized_pairs(negotiation.layout, negotiation.pairs, records, me, begin)

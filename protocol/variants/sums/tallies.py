@@ -168,7 +168,7 @@ class Tallied(Variant, frozen=True, kw_only=True):
 
     async def party(self, me: Me, records: Records) -> None:
         """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
-        sums, parties = self.sums, len(me.roster.parties)
+        sums, parties = self.sums, len(me.roster) - 1
         begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
         summed = await sums.contribute(
             me,

@@ -25,7 +25,16 @@ from protocol.messages import AGGREGATOR, Closed, Declined, Left, Message, Party
 from protocol.randomizers import KeepUniform
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from tests.protocol.sessions import Turn, Word, answers, charter_of, machine_of, talk, words_of
+from tests.protocol.sessions import (
+    SURVEY,
+    Turn,
+    Word,
+    answers,
+    charter_of,
+    machine_of,
+    talk,
+    words_of,
+)
 from tests.protocol.talks import (
     ALL,
     ONE,
@@ -330,3 +339,20 @@ def test_what_a_role_notes_for_its_member_stays_with_it() -> None:
 def test_where_nobody_keeps_notices_they_are_lost() -> None:
     charter = charter_of(talk())
     Me(ONE, charter.roster, Stream(bytes(32)), session=charter.session).notice("unheard")
+
+
+def test_a_party_that_needs_all_members_says_so() -> None:
+    async def role(me: Me) -> None:
+        await me.send(TWO, Word("x"))
+
+    class Alone(type(talk()), frozen=True):  # type: ignore[misc]
+        whole_roster = False
+
+        async def party(self, me: Me, records: object) -> None:
+            await role(me)
+
+    machine = started(machine_of(charter_of(Alone(survey=SURVEY)), ONE))
+    assert "'party-2' is not another member" in str(machine.failure)
+    hear(machine, TWO, Word("x"))
+    assert "'party-2' is not another member" in reasons(machine)[0]
+    assert started(party(role)).failure is None

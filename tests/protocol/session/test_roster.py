@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.crypto.merkle import leaf_hash, levels_of
+from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, PartyId, party_id
 from protocol.session import roster
-from protocol.session.roster import Identity, Roster, agreement_key, is_signature, roster_leaf
+from protocol.session.roster import (
+    Identity,
+    Roster,
+    agreement_key,
+    excerpt_of,
+    is_signature,
+    roster_leaf,
+)
 from tests.protocol.sessions import STREAMS, roster_of
 
 ROSTER = roster_of(20)
@@ -284,3 +292,54 @@ def test_the_root_commits_to_places_ids_and_keys() -> None:
     assert ROSTER.root == root
     swapped = Roster((*members[:1], members[2], members[1], *members[3:]))
     assert swapped.root != root
+
+
+def excerpt(at: int, **changes: object) -> Roster:
+    """What the party at this place knows of the roster, by its proof."""
+    given = {
+        "party": ROSTER.members[at],
+        "aggregator": ROSTER.key(AGGREGATOR),
+        "place": at,
+        "size": len(ROSTER),
+        "root": ROSTER.root,
+        "proof": ROSTER.proof_of(at),
+        **changes,
+    }
+    return excerpt_of(given.pop("party"), given.pop("aggregator"), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", [1, 2, 13, 20])
+def test_a_party_knows_itself_the_aggregator_and_the_root(place: int) -> None:
+    known, name = excerpt(place), NAMES[place]
+    assert known == ROSTER.known_to(name)
+    assert (known.root, len(known)) == (ROSTER.root, 21)
+    assert known.position == {AGGREGATOR: 0, name: place}
+    assert known.key(name) == ROSTER.key(name)
+    assert known.key(AGGREGATOR) == ROSTER.key(AGGREGATOR)
+    assert known.bitmap([name]) == ROSTER.bitmap([name])
+    assert NAMES[place - 1 or 3] not in known
+    for asked in (lambda: known.parties, lambda: known.leaves, lambda: known.members_in(bytes(3))):
+        with pytest.raises(LocalProtocolError, match=r"whole_roster = True"):
+            asked()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"party": ROSTER.members[3]}, "not proved"),
+        ({"party": (ROSTER.members[2][0], ROSTER.members[3][1])}, "not proved"),
+        ({"aggregator": ROSTER.members[3][1]}, "not proved"),
+        ({"aggregator": ROSTER.members[2][1]}, "same key"),
+        ({"place": 3}, "not proved"),
+        ({"place": 0}, "place 0 on a roster of 21"),
+        ({"place": 21}, "place 21 on a roster of 21"),
+        ({"size": 50}, "not proved"),
+        ({"root": bytes(32)}, "not proved"),
+        ({"proof": ()}, "not proved"),
+        ({"proof": (*ROSTER.proof_of(2), bytes(32))}, "not proved"),
+        ({"party": (AGGREGATOR, ROSTER.members[2][1])}, "once"),
+    ],
+)
+def test_what_is_not_proved_to_be_on_the_roster(changes: dict[str, object], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        excerpt(2, **changes)
