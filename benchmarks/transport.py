@@ -327,7 +327,7 @@ def _contexts(setting: Setting) -> Contexts:
         root = folder / "authority.pem"
         root.write_bytes(authority.pem)
         for member, identity in setting.identities.items():
-            (folder / f"{member}.pem").write_bytes(authority.issue(identity))
+            (folder / f"{member}.pem").write_bytes(authority.issue(identity.name, identity.public))
             (folder / f"{member}.key").write_bytes(private_pem(identity.private_key))
         [sender] = setting.holdings
         server, client = (

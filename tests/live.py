@@ -71,7 +71,7 @@ class Certificates:
         certificate = self.folder / f"{identity.name}.pem"
         key = self.folder / f"{identity.name}.key"
         if not key.exists():
-            certificate.write_bytes(self._authority.issue(identity))
+            certificate.write_bytes(self._authority.issue(identity.name, identity.public))
             key.write_bytes(private_pem(identity.private_key))
         return certificate, key
 

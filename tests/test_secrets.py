@@ -53,6 +53,7 @@ PUBLIC = {
     "Bound": "a bound of the graph",
     "Degree": "how many neighbours there are",
     "Delivered": "commitments, and who has dealt",
+    "Excerpt": "names and public keys",
     "Key": "a key that a plan asks about",
     "Meeting": "what parties joined with, as the aggregator was told it",
     "Plan": "a survey's plan",
@@ -61,7 +62,6 @@ PUBLIC = {
     "Shape": "sizes",
     "Sum": "a total, as it is published",
     "Summed": "a total, as every party is told it",
-    "_CharterFile": "a charter",
     "_Planned": "a survey's plan",
     "_Tail": "a law",
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocol.session.roster import Identity
+from protocol.messages import PartyId
 
 
 class Authority:
@@ -38,7 +38,7 @@ class Authority:
             decipher_only=False,
         )
         self._certificate = (
-            self._builder(self._name, key)
+            self._builder(self._name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(self._own_id(), critical=False)
@@ -53,15 +53,19 @@ class Authority:
         """The authority's certificate."""
         return self._certificate.public_bytes(Encoding.PEM)
 
-    def issue(self, identity: Identity) -> bytes:
-        """A certificate for an identity key, PEM; its DNS name is the party's id."""
-        key = identity.private_key
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity.name)])
+    def issue(self, party: PartyId, public: bytes) -> bytes:
+        """A certificate for a party's public Ed25519 key, PEM; its DNS name is the party's id.
+
+        Raises:
+            ValueError: it is not such a key.
+        """
+        key = Ed25519PublicKey.from_public_bytes(public)
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, party)])
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return (
             self._builder(name, key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(identity.name)]), False)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(party)]), False)
             .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._own_id()),
@@ -74,12 +78,12 @@ class Authority:
     def _own_id(self) -> x509.SubjectKeyIdentifier:
         return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
-    def _builder(self, subject: x509.Name, key: Ed25519PrivateKey) -> x509.CertificateBuilder:
+    def _builder(self, subject: x509.Name, key: Ed25519PublicKey) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
-            .public_key(key.public_key())
+            .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._from)
             .not_valid_after(self._until)

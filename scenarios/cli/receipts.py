@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from protocol.audit.proofs.consistency import prove_consistency
-from protocol.messages import NO_ROUND, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, Envelope, Message, PartyId
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -303,7 +303,7 @@ def _check_consistency(
         charter = read_member(member, variant).charter
         if charter.attempt_of(later.session) is None:
             problems.append("the checkpoints are of another survey")
-        if later.key != charter.roster.members[0][1]:
+        if later.key != charter.roster.key(AGGREGATOR):
             problems.append("the checkpoints are not the aggregator's")
     return problems, _of_consistency(proof)
 
@@ -362,7 +362,7 @@ def _not_mine(
             "the checkpoint is of another survey",
         ),
         (name == mine.identity.name, f"the receipt is about {name!r}, not {mine.identity.name!r}"),
-        (checkpoint.key == roster.members[0][1], "the checkpoint is not the aggregator's"),
+        (checkpoint.key == roster.key(AGGREGATOR), "the checkpoint is not the aggregator's"),
         (receipt.key == mine.identity.public, "the receipt's key is not the party's"),
         (receipt.head is not None, "what the party said is not signed by the party"),
     )

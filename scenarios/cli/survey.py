@@ -26,7 +26,8 @@ from scenarios.cli.options import (
 )
 from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
 from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.members import CHARTER, Member, make_keys, read_member
+from scenarios.deployment.enrolment.folders import make_keys
+from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
 from scenarios.deployment.survey_plan import Plan, read_plan
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_path
@@ -76,9 +77,10 @@ _variant = click.option(
     help="Number of days that the certificates are valid, from now on.",
 )
 def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, days: int) -> None:
-    """Make keys and certificates for the survey that PLAN, a TOML file, describes.
+    """Make everybody's keys for a rehearsal or a trial of the survey that PLAN describes.
 
-    Each member gets its own folder, to be handed to that member alone.
+    Each member gets its own folder, to be handed to that member alone. Whoever runs this has had
+    all private keys: in a survey that counts, parties make their own (invite, join, admit, seal).
     """
     if bool(parties) == bool(count):
         raise UsageError("expected --party ID for each party, or --count N")
@@ -332,5 +334,5 @@ def rehearse(
 
 def _member_in(folder: Path, variant: str | None) -> Member:
     # Whoever made the folder may have put anything into it.
-    with reading(folder / CHARTER):
+    with reading(folder / CHARTER, folder / ROSTER):
         return read_member(folder, variant)

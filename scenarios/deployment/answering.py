@@ -123,7 +123,7 @@ async def answer_survey_async(
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    if crowd is not None and not is_summed(variant, len(member.charter.roster.parties)):
+    if crowd is not None and not is_summed(variant, len(member.charter.roster) - 1):
         raise UsageError(f"--crowd {crowd}: the variant {variant.name!r} sums nothing")
     held = read_records(records, variant.survey)
     if len(held) > variant.max_records:

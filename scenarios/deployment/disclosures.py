@@ -66,7 +66,7 @@ def _of_folders(
     for folder in folders:
         member = read_member(folder, variant)
         name = member.identity.name
-        if member.charter.survey_id != charter.survey_id or member.charter.roster != charter.roster:
+        if member.charter.survey_id != charter.survey_id:
             raise UsageError(f"{folder}: belongs to another survey than the transcript")
         if name == AGGREGATOR:
             yield Disclosure(member=name, identity=member.identity)

@@ -102,7 +102,7 @@ def _asked(variant: Variant) -> Iterator[Fact]:
 
 def _member(member: Member) -> Iterator[Fact]:
     charter, name = member.charter, member.identity.name
-    others = count(len(charter.roster.parties), "party", "parties")
+    others = count(len(charter.roster) - 1, "party", "parties")
     yield Fact("member", f"{name}, in a survey of {others}.")
     account = None if name == AGGREGATOR else account_in(member.folder)
     if account is not None and account.attempts:

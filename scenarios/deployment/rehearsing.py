@@ -16,7 +16,7 @@ import numpy as np
 from protocol.messages import AGGREGATOR
 from protocol.surveys.records import Records
 from scenarios.deployment.answering import read_records
-from scenarios.deployment.members import make_keys
+from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.remembered import KEY_BYTES
 from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError

@@ -54,6 +54,6 @@ def issuer_of(streams: Streams) -> Callable[[Identity], Credentials]:
 
     def issue(identity: Identity) -> Credentials:
         key = private_pem(identity.private_key)
-        return Credentials(authority.pem, authority.issue(identity), key)
+        return Credentials(authority.pem, authority.issue(identity.name, identity.public), key)
 
     return issue

@@ -129,11 +129,14 @@ def _evidence(random: Random, true: Path) -> Case:
 
 
 def _charter(random: Random, true: Path) -> Case:
-    folder = true / "keys" / "anna"
+    folder = true / "keys" / random.choice(("anna", "anna", "aggregator"))
     files = {path.name: _true(path) for path in folder.iterdir() if path.is_file()}
+    listed = "roster.json" if "roster.json" in files else "place.json"
     if random.random() < 0.15:
         name = random.choice(list(files))
         files[name] = damaged(files[name], random)
+    elif random.random() < 0.3:
+        files[listed] = _json_of(changed(json.loads(files[listed]), random))
     elif random.random() < 0.7:
         value = changed(json.loads(files["charter.json"]), random)
         files["charter.json"] = _json_of(changed(value, random))

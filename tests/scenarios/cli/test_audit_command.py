@@ -17,7 +17,8 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
-from scenarios.deployment.members import _CharterFile
+from scenarios.deployment.enrolment.agreed import Agreed
+from scenarios.deployment.enrolment.folders import files_of, new_authority, write_folder
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from tests.every_variant import BITS, PARTIES, Example, examples
@@ -346,19 +347,18 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
 
 def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
     """A member's folder, of a survey that no plan can describe yet."""
-    folder.mkdir()
     charter = setting.charter
-    written = _CharterFile(
+    agreed = Agreed(
         charter.variant.name,
         None,
         parameters_of(charter.variant),
         msgspec.to_builtins(charter.variant.survey),
         charter.analysis,
         charter.nonce,
-        charter.roster.members,
     )
-    (folder / "charter.json").write_bytes(msgspec.json.encode(written))
-    (folder / "identity.key").write_bytes(private_pem(setting.identities[member].private_key))
+    files = dict(files_of(agreed, charter.roster, new_authority(1), whole_roster=False))
+    key = private_pem(setting.identities[member].private_key)
+    write_folder(folder, {"identity.key": key, **files[member]})
     return folder
 
 

@@ -412,9 +412,16 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
     mixed = tmp_path / "mixed"
     shutil.copytree(keys / "anna", mixed)
     shutil.copy(other / "anna" / "identity.key", mixed)
-    assert "its public key is not on the roster" in answer(mixed)
-    shutil.copy(keys / "bert" / "identity.key", mixed)
+    assert "'anna' at place 1 are not proved to be on the roster" in answer(mixed)
+    for file in ("identity.key", "place.json"):
+        shutil.copy(keys / "bert" / file, mixed)
     assert "do not belong together" in answer(mixed)
+    aggregator = tmp_path / "aggregator"
+    shutil.copytree(keys / "aggregator", aggregator)
+    shutil.copy(other / "aggregator" / "identity.key", aggregator)
+    assert "its public key is not on the roster" in answer(aggregator)
+    shutil.copy(other / "aggregator" / "roster.json", aggregator)
+    assert "roster.json: its root is not the one in charter.json" in answer(aggregator)
     with aggregating(keys, tmp_path / "out") as (_, where, _):
         # Of another survey: neither side accepts the other's certificate.
         assert answer(other / "anna", where).startswith(f"{where}: ")

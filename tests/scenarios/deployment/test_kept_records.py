@@ -421,6 +421,7 @@ def test_no_output_replaces_what_is_kept(
         "authority.pem",
         "certificate.pem",
         "charter.json",
+        "place.json",
     }
     for name in before:
         why = "is a transcript" if "transcript.svt" in name else "only its owner may read it"

@@ -198,7 +198,7 @@ def test_the_folder_of_somebody_else(keys: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize(
-    "file", ["charter.json", "identity.key", "certificate.pem", "authority.pem"]
+    "file", ["charter.json", "identity.key", "certificate.pem", "authority.pem", "place.json"]
 )
 def test_a_broken_folder(file: str, lost: bool, keys: Path, tmp_path: Path) -> None:
     folder = tmp_path / "anna"
@@ -217,7 +217,9 @@ def test_a_broken_folder(file: str, lost: bool, keys: Path, tmp_path: Path) -> N
 def test_a_plan_round_trips_through_the_charter(keys: Path) -> None:
     members = [read_member(keys / name) for name in ("aggregator", "anna", "bert", "carl")]
     charter = members[0].charter
-    assert all(member.charter == charter for member in members)
+    for member in members[1:]:
+        assert member.charter.survey_id == charter.survey_id
+        assert member.charter.roster == charter.roster.known_to(member.identity.name)
     assert [member.identity.name for member in members] == ["aggregator", "anna", "bert", "carl"]
     variant = charter.variant
     assert (variant.quorum, variant.max_records, variant.patience) == (2, 3, 20.0)
@@ -254,3 +256,20 @@ def test_clusters_by_reports_have_no_crowd(tmp_path: Path) -> None:
         assert made.code == 0, made.err
         said = sottovoce("answer", keys / "party-1", *where, "--crowd", 3, "--waiting", 0)
         assert says in complaint(said)
+
+
+def test_folders_do_not_grow_with_the_roster(tmp_path: Path) -> None:
+    sizes = []
+    for parties in (10, 1000):
+        out = tmp_path / str(parties)
+        made = sottovoce("keys", plan_file(tmp_path), "--count", parties, "--out", out)
+        assert made.code == 0, made.err
+        party = out / f"party-{1:0{len(str(parties))}}"
+        assert {path.name for path in (out / "aggregator").iterdir()} == {
+            *(path.name for path in party.iterdir() if path.name != "place.json"),
+            "roster.json",
+        }
+        sizes.append(sum(path.stat().st_size for path in party.iterdir()))
+        whole = (out / "aggregator" / "roster.json").stat().st_size
+    # Of each hash of the proof, there are seven more.
+    assert sizes[1] - sizes[0] < 1_000 < 50_000 < whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from protocol.session.variant import Variant, parameters_of
 from protocol.variants import BUILT_IN
 from scenarios.deployment.members import read_member
 from scenarios.deployment.survey_plan import read_plan
+from scenarios.errors import UsageError
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import PLANS, ROWS, plan_file, table
 
@@ -115,6 +117,25 @@ def test_a_variant_of_ones_own_is_pinned(tmp_path: Path) -> None:
     refused = complaint(sottovoce(*answer, *records, "--variant", f"{other / 'quiet.py'}:Quiet"))
     assert digest in refused
     assert hashlib.sha256((other / "quiet.py").read_bytes()).hexdigest() in refused
+
+
+def test_a_party_whose_variant_needs_it_has_the_whole_roster(tmp_path: Path) -> None:
+    source = OWN.replace('name = "quiet"', 'name = "quiet"\n    whole_roster = True')
+    plan, keys = own_plan(tmp_path, source), tmp_path / "keys"
+    assert sottovoce("keys", plan, "--count", 3, "--out", keys).code == 0
+    own, folder = f"{tmp_path / 'quiet.py'}:Quiet", keys / "party-2"
+    member, aggregator = read_member(folder, own), read_member(keys / "aggregator", own)
+    assert member.charter.roster == aggregator.charter.roster
+    assert member.charter.survey_id == aggregator.charter.survey_id
+    assert member.identity.name == member.charter.roster.parties[1] == "party-2"
+    roster = json.loads((folder / "roster.json").read_text())
+    for changed, says in (
+        (roster["members"][:-1], "its root is not the one in charter.json"),
+        ([*roster["members"][::-1]], "the first member of a roster is 'aggregator'"),
+    ):
+        (folder / "roster.json").write_text(json.dumps({"members": changed}))
+        with pytest.raises(UsageError, match=says):
+            read_member(folder, own)
 
 
 def test_the_session_is_that_of_the_pinned_file(tmp_path: Path) -> None:

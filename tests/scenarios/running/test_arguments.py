@@ -24,7 +24,8 @@ from scenarios.datasets.networks import survey_network
 from scenarios.datasets.ratings import clothing, movielens
 from scenarios.datasets.taxi import taxi_trips
 from scenarios.datasets.town import TOWN, town
-from scenarios.deployment.members import make_keys, read_member
+from scenarios.deployment.enrolment.folders import make_keys
+from scenarios.deployment.members import read_member
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint

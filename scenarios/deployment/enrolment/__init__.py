@@ -1,0 +1,1 @@
+"""Enrolment in a real survey: invitations, requests, admissions, and the roster that follows."""
