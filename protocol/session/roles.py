@@ -102,7 +102,7 @@ class Me:
 
     Attributes:
         id: this member.
-        roster: the members and their keys. A party's has itself and the aggregator alone, unless its
+        roster: the members and their keys. A party's has itself and the aggregator, unless its
             variant says ``whole_roster``.
         session: the session's id.
         stream: this member's own randomness. What answers a question is drawn from
