@@ -34,9 +34,13 @@ async def run_aggregator(
     charter: Charter, link: Channel, *, streams: Streams, identity: Identity | None = None
 ) -> Machine:
     """Run the aggregator over its link until its role ends; ``result`` is what it published."""
+    return await run_machine(aggregator(charter, streams=streams, identity=identity), link)
+
+
+def aggregator(charter: Charter, *, streams: Streams, identity: Identity | None = None) -> Machine:
+    """The aggregator's machine, not started."""
     stream = streams.stream(AGGREGATOR, ROLE_STREAM)
-    machine = Machine(charter, AGGREGATOR, stream, identity=identity)
-    return await run_machine(machine, link)
+    return Machine(charter, AGGREGATOR, stream, identity=identity)
 
 
 async def run_machine(machine: Machine, link: Channel) -> Machine:

@@ -6,6 +6,14 @@ CANNOT_FINISH = 3
 """The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
 
 
+STOPPED = 75
+"""The exit code after a signal that asked to stop, as of ``sysexits.h``: try again later."""
+
+
+class StoppedError(Exception):
+    """A signal has asked to stop before the end; the message says which, and how to go on."""
+
+
 class UsageError(Exception):
     """Bad input from a person: the message says what was wrong, where, and what was expected."""
 

@@ -70,12 +70,12 @@ class ListeningHub(MemoryHub, ABC):
         tls: for TLS, a context of ``transports.tls.server_context``.
 
     Attributes:
-        refused: how many connections were not let in.
+        refused: how many connections were not let in, by ``refusal_of``.
     """
 
     def __init__(self, switch: Switch, *, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(switch)
-        self.refused = 0
+        self.refused: Counter[str] = Counter()
         self._tls = tls
         # Who has not said a word, and who is in its handshake; the oldest come first.
         self._silent: list[_Unproven] = []
@@ -186,7 +186,7 @@ class ListeningHub(MemoryHub, ABC):
         except (*_ENDS, trio.TooSlowError, RemoteProtocolError) as error:
             why = why_ended(error)
             if entered is None:
-                self.refused += 1
+                self.refused[refusal_of(error)] += 1
                 self._switch.exchange.refuse("", why, now=self._switch.now)
             else:
                 entered.leave(why)
@@ -273,6 +273,29 @@ def why_ended(error: BaseException) -> str:
     if isinstance(first, trio.EndOfChannel | ConnectionError):
         return "the connection ended"
     return str(error) or str(error.__cause__ or "") or "the connection broke"
+
+
+OTHER = "other"
+"""What ``refusal_of`` says of all that it has no word for."""
+
+REFUSALS = {
+    "party": "not admitted",
+    "proof": "not proved",
+    "survey": "another survey",
+    "version": "another version",
+}
+"""Why a caller is not let in, in a word or two, by the field of the error."""
+
+
+def refusal_of(error: BaseException) -> str:
+    """Why a caller is not let in: one of a few words, whatever the caller has said."""
+    if isinstance(error, trio.TooSlowError):
+        return "too slow"
+    if isinstance(error, RemoteProtocolError):
+        return REFUSALS.get(error.field or "", OTHER)
+    if isinstance(error.__cause__, ssl.SSLError):
+        return "TLS"
+    return "connection ended"
 
 
 H = TypeVar("H", bound=ListeningHub)

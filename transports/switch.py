@@ -22,6 +22,9 @@ class Switch:
     Args:
         exchange: the rules, the record and the fates.
         limits: what members may do to each other.
+
+    Attributes:
+        halted: whether departures are no longer recorded.
     """
 
     def __init__(self, exchange: Exchange, limits: Limits | None = None) -> None:
@@ -37,11 +40,21 @@ class Switch:
         self._all_here = trio.Event()
         self._empty: trio.Event | None = None
         self._allowance = self.limits.envelopes
+        self.halted = False
 
     @property
     def now(self) -> float:
         """Seconds since the switch was made."""
         return trio.current_time() - self._start
+
+    @property
+    def connected(self) -> int:
+        """How many parties have a connection."""
+        return len(self._ports) - (AGGREGATOR in self._ports)
+
+    def halt(self) -> None:
+        """Record no departures from now on: this program ends, and the survey does not."""
+        self.halted = True
 
     def attach(self, member: PartyId) -> Mailbox[Delivery]:
         """Connect a member; returns its mailbox, with what has come for it already.
@@ -59,6 +72,8 @@ class Switch:
 
     def detach(self, member: PartyId, reason: str) -> None:
         """A member is gone. Others are told; its unread mail is dropped."""
+        if self.halted:
+            return
         port = self._ports.pop(member, None)
         early = self._expected.pop(member, None)
         if early is not None:
@@ -90,6 +105,10 @@ class Switch:
                 await self._all_here.wait()
         for member in sorted(self._missing):
             self.detach(member, "never came")
+
+    def end_joining(self) -> None:
+        """Have ``joined`` return at once: who is not connected is gone."""
+        self._all_here.set()
 
     async def emptied(self) -> None:
         """Wait until nobody is connected."""

@@ -103,6 +103,11 @@ class Exchange:
         """Who has left, and why: a live view."""
         return self._left
 
+    @property
+    def joined(self) -> int:
+        """How many parties have been connected at some time."""
+        return len(self._next) - (AGGREGATOR in self._next)
+
     def accepted(self, member: PartyId) -> int:
         """How many envelopes of a member have been accepted: the number of its next."""
         return self._next.get(member, 0)

@@ -152,6 +152,11 @@ class Machine:
         return self._inbox.waiting.effect if self._inbox.waiting else None
 
     @property
+    def answered(self) -> int:
+        """How many senders have answered the open wait; 0 if the role does not wait."""
+        return len(self._inbox.waiting.answers) if self._inbox.waiting else 0
+
+    @property
     def seen(self) -> Seen:
         """What the role has taken so far, of the kinds that its variant heeds."""
         return self._seen

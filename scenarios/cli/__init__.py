@@ -5,6 +5,7 @@ Exit 2 with one line for bad input, 1 for a failed check, 3 if it could not fini
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -17,8 +18,10 @@ from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
 from scenarios.errors import (
     CANNOT_FINISH,
+    STOPPED,
     CannotFinishError,
     EngineError,
+    StoppedError,
     UsageError,
     WitnessError,
     printable,
@@ -37,6 +40,7 @@ COMMANDS = {
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
     "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
     "check": Place("receipts", "Check a receipt with the published checkpoint alone."),
+    "close": Place("survey", "End the joining of a survey that is being held."),
     "compose": Place("composition", "Compute what randomized reports cost together."),
     "keys": Place("survey", "Make keys and certificates for a survey."),
     "list": Place("run", "List the scenarios and their parameters.", "list_"),
@@ -100,6 +104,9 @@ def _run(arguments: Sequence[str] | None) -> None:
     except (UsageError, DatasetError, SurveyError) as error:
         _complain(str(error))
         sys.exit(2)
+    except StoppedError as error:
+        _complain(str(error))
+        sys.exit(STOPPED)
     except (CannotFinishError, TooMuchError) as error:
         _complain(str(error))
         sys.exit(CANNOT_FINISH)
@@ -133,4 +140,6 @@ def script(file: str) -> None:
 
 
 def _complain(text: str) -> None:
-    click.echo(f"sottovoce: {printable(' '.join(text.split()))}", err=True)
+    # The terminal may be gone.
+    with contextlib.suppress(OSError):
+        click.echo(f"sottovoce: {printable(' '.join(text.split()))}", err=True)

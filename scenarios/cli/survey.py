@@ -1,4 +1,4 @@
-"""``sottovoce keys``, ``aggregate`` and ``answer``: a survey among real parties."""
+"""``sottovoce keys``, ``aggregate``, ``close`` and ``answer``: a survey among real parties."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
 from scenarios.deployment.survey_plan import Plan, read_plan
-from scenarios.errors import UsageError, printable
+from scenarios.errors import STOPPED, UsageError, printable
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
+from scenarios.operation.joining import close_joining
+from scenarios.operation.outfit import operating
 from scenarios.report.announced import described
 from scenarios.running.budget import reading
 from scenarios.running.outcomes import Outcome
@@ -178,17 +180,19 @@ def aggregate(
     def begun(recorder: Recorder) -> str:
         return begin(recorder, asked, needed=needed)
 
-    outcome = aggregate_survey(
-        member,
-        host=host,
-        port=port,
-        transcript=out / TRANSCRIPT,
-        joining=joining,
-        listening=lambda where: click.echo(f"listening on {where}", err=True),
-        taken=taken,
-        begin=begun if asked else None,
-        publish=publish,
-    )
+    with operating(folder) as operation:
+        outcome = aggregate_survey(
+            member,
+            host=host,
+            port=port,
+            transcript=out / TRANSCRIPT,
+            joining=joining,
+            listening=lambda where: click.echo(f"listening on {where}", err=True),
+            taken=taken,
+            begin=begun if asked else None,
+            publish=publish,
+            operation=operation,
+        )
     if as_json:
         print_json(outcome.summary())
         return
@@ -196,6 +200,14 @@ def aggregate(
     from scenarios.running.scenario import Finished
 
     print_report(outcome_report("survey", Finished(outcome=outcome)), soft_wrap=False)
+
+
+@click.command()
+@_folder
+def close(folder: Path) -> None:
+    """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet."""
+    close_joining(folder)
+    click.echo("the joining ends: whoever is not connected is counted out")
 
 
 @click.command()
@@ -260,11 +272,14 @@ def answer(
         budget=budget,
         crowd=crowd,
         waiting=waiting,
+        heeds_signals=True,
     )
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
     click.echo(f"{answered.ending}; {spent}")
+    if answered.stopped:
+        return STOPPED
     return 0 if answered.ending == DONE else 1
 
 

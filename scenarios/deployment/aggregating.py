@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import trio
 
-from parties.actor import run_aggregator
+from parties.actor import aggregator, run_machine
 from parties.session import LINGER
 from protocol.crypto.randomness import SECRET_BYTES, Streams
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED
@@ -28,6 +28,7 @@ from scenarios.deployment.members import Member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, growing
 from scenarios.files.transcripts import Transcript
+from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import allow_connections, program
 from transports.base import Limits
@@ -49,6 +50,7 @@ def aggregate_survey(
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome], object] | None = None,
+    operation: Operation | None = None,
 ) -> Outcome:
     """Wait for the parties over TLS, ask, publish, and record it all.
 
@@ -65,6 +67,7 @@ def aggregate_survey(
             note of the first checkpoint with cosignatures. If it raises, the survey does not begin
             and leaves nothing; the next try is the same attempt and begins the same log.
         publish: called with the outcome while the transcript is still locked.
+        operation: whom to tell how it goes, and what may end it early.
 
     Raises:
         UsageError: the folder is a party's, its files do not belong together, another program uses
@@ -72,10 +75,17 @@ def aggregate_survey(
             transcript's place.
         OSError: the address cannot be listened at, or the transcript cannot be written.
         ProtocolError: the survey failed, for example without a quorum.
+        StoppedError: a signal has stopped it; nothing is lost.
     """
     with attempting(member, transcript=transcript, taken=taken, begin=begin) as attempt:
         held = functools.partial(
-            hold, attempt, host=host, port=port, joining=joining, listening=listening
+            hold,
+            attempt,
+            host=host,
+            port=port,
+            joining=joining,
+            listening=listening,
+            operation=operation,
         )
         outcome = trio.run(held)
         if publish is not None:
@@ -144,6 +154,7 @@ async def hold(
     port: int,
     joining: float,
     listening: Callable[[str], object],
+    operation: Operation | None = None,
 ) -> Outcome:
     """Hold an attempt at a survey: the part of ``aggregate_survey`` that takes time.
 
@@ -160,11 +171,14 @@ async def hold(
     # Who is waited for so long may be away for so long.
     grace = min(joining, charter.variant.patience or joining)
     started = time.perf_counter()
-    exchange = Exchange(charter, recorder=recorder)
+    operated = operation or Operation()
+    progress = operated.progress
+    exchange = Exchange(charter, recorder=progress.over(recorder, charter))
     commits = Commits(recorder, record.sync)
-    async with recording(recorder, commits, begun=lambda: record.kept):
+    switch = Switch(exchange, Limits(idle=SILENCE))
+    async with recording(recorder, commits, begun=lambda: record.kept and not switch.halted):
         opened = open_lasting(
-            Switch(exchange, Limits(idle=SILENCE)),
+            switch,
             member.identity,
             host=host,
             port=port,
@@ -176,16 +190,18 @@ async def hold(
             # Nobody is heard before both are on disk.
             attempt.counter.begin()
             record.keep(attempt.first)
-            listening(f"{host}:{bound}")
-            async with hub.connect(AGGREGATOR) as link:
-                await hub.joined(charter.roster.parties, within=joining)
-                streams = Streams(os.urandom(SECRET_BYTES), charter.session)
-                machine = await run_aggregator(
-                    charter, link, streams=streams, identity=member.identity
-                )
-            lost = hub.give_up()
-            with trio.move_on_after(LINGER):
-                await hub.emptied()
+            async with operated.opened(switch, hub, commits):
+                listening(f"{host}:{bound}")
+                async with hub.connect(AGGREGATOR) as link:
+                    async with operated.joining(switch, joining):
+                        await hub.joined(charter.roster.parties, within=joining)
+                    streams = Streams(os.urandom(SECRET_BYTES), charter.session)
+                    machine = aggregator(charter, streams=streams, identity=member.identity)
+                    progress.asking(machine)
+                    await run_machine(machine, link)
+                lost = hub.give_up()
+                with operated.lingering(LINGER):
+                    await hub.emptied()
         result = outcome_of(machine)
     record.finish(recorder.checkpoint)
     departed = {**lost, **machine.departed}

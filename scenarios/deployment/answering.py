@@ -26,7 +26,8 @@ from protocol.surveys.survey import Survey
 from scenarios.deployment.attempts import paying
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
-from scenarios.errors import UsageError
+from scenarios.errors import StoppedError, UsageError
+from scenarios.operation.signals import heeding
 from transports.base import Limits
 from transports.lasting.link import PATIENCE, connect_lasting
 from transports.tls import client_context
@@ -34,10 +35,12 @@ from transports.tls import client_context
 SILENCE = 60.0
 """After so many seconds without a sign of life a connection is taken to be lost."""
 
-NOT_ACKNOWLEDGED = (
-    "not acknowledged: run the same command again; in the same attempt that repeats the answer "
-    "and costs nothing more"
+AGAIN = (
+    "run the same command again; in the same attempt that repeats the answer and costs nothing more"
 )
+"""What a party can do that does not know whether it is done."""
+
+NOT_ACKNOWLEDGED = f"not acknowledged: {AGAIN}"
 """How a party ends that does not know whether all that it said is on the aggregator's disk."""
 
 
@@ -49,12 +52,14 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         attempt: at the survey.
         spent: the epsilon spent per respondent in this attempt, by whichever program.
         before: that spent in earlier ones.
+        stopped: whether a signal has ended it.
     """
 
     ending: str
     attempt: int
     spent: float
     before: float
+    stopped: bool = False
 
 
 def answer_survey(
@@ -66,6 +71,7 @@ def answer_survey(
     budget: float | None,
     crowd: int | None = None,
     waiting: float = PATIENCE,
+    heeds_signals: bool = False,
 ) -> Answered:
     """Answer once with the records of a CSV file.
 
@@ -88,11 +94,13 @@ def answer_survey(
         crowd: the smallest ``SecureSum.crowd`` to accept; None for whatever the survey promises.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
+        heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
             program uses it; or the records are not of this survey, or not those of this attempt;
             or the survey has no secure sum to demand a crowd of.
+        StoppedError: a signal came before it was connected.
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in the folder cannot be written; says which and why.
     """
@@ -105,6 +113,7 @@ def answer_survey(
         budget=budget,
         crowd=crowd,
         waiting=waiting,
+        heeds_signals=heeds_signals,
     )
     return trio.run(answer)
 
@@ -118,6 +127,7 @@ async def answer_survey_async(
     budget: float | None,
     crowd: int | None = None,
     waiting: float = PATIENCE,
+    heeds_signals: bool = False,
 ) -> Answered:
     """``answer_survey`` inside a trio program."""
     variant = member.charter.variant
@@ -161,17 +171,26 @@ async def answer_survey_async(
                 machine = _machine(member, charter, key, held, left, crowd or 0)
                 sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
 
+            acknowledged, stopped = False, ""
             try:
-                acknowledged = await answered(join)
+                if heeds_signals:
+                    acknowledged = await heeding(answered, join)
+                else:
+                    acknowledged = await answered(join)
+            except StoppedError as error:
+                if not sittings:
+                    raise
+                stopped = f"{error}: {AGAIN}"
             finally:
                 # After the link is closed, and always: others must not see whether there was one.
                 for sitting in sittings:
                     sitting.note(sitting.machine.notices)
             [sitting] = sittings
             attempt = sitting.machine.charter.attempt
-            ending = ending_of(sitting.machine)
+            ending = stopped or ending_of(sitting.machine)
             return Answered(
                 ending=NOT_ACKNOWLEDGED if ending == DONE and not acknowledged else ending,
+                stopped=bool(stopped),
                 attempt=attempt,
                 spent=max(sitting.machine.spent.record, purse.spent(attempt)),
                 before=purse.before(attempt),

@@ -80,6 +80,7 @@ class LastingHub(TcpHub):
         self._lost: dict[Line, None] = {}
         self._some_lost = trio.Event()
         self._kept = 0
+        self._progress = trio.Event()
 
     def _caller(self, party: PartyId) -> Caller:
         line = self._lines.get(party)
@@ -103,6 +104,17 @@ class LastingHub(TcpHub):
         lost = [(line.name, line.give_up()) for line in self._lost]
         self._lost.clear()
         return {name: why for name, why in lost if why is not None}
+
+    async def acknowledged(self) -> None:
+        """Wait until every connected party has been told that what it has said is durable."""
+        due = {line: line.accepted for line in self._lines.values()}
+        while any(line.owes(count) for line, count in due.items()):
+            self._progress = trio.Event()
+            await self._progress.wait()
+
+    def advance(self) -> None:
+        """Something was acknowledged, or a connection has ended."""
+        self._progress.set()
 
     def lose(self, line: Line, *, held: bool) -> None:
         """A connection is lost; its party has some time to come back.
@@ -176,6 +188,11 @@ class Line:
     def departed(self) -> bool:
         """Whether the party is gone for good, as far as the record goes."""
         return self.name in self.switch.exchange.departed
+
+    def owes(self, accepted: int) -> bool:
+        """Whether it is connected, and has yet to be told that so many are durable."""
+        visit = self.visit
+        return visit is not None and not visit.over.is_set() and visit.acknowledged < accepted
 
     async def committed(self) -> None:
         """Wait until all that was recorded is durable."""
@@ -304,6 +321,7 @@ class Visit(Caller):
         scope: is cancelled when another takes its place.
         over: set when nothing more is done for it.
         news: set when there may be something to say.
+        acknowledged: how many envelopes it has been told are durable.
     """
 
     def __init__(self, line: Line) -> None:
@@ -311,6 +329,7 @@ class Visit(Caller):
         self.scope = trio.CancelScope()
         self.over = trio.Event()
         self.news = trio.Event()
+        self.acknowledged = 0
         self._line = line
         self._written = 0
         self._noticed = 0
@@ -351,6 +370,7 @@ class Visit(Caller):
                 why = await self._carried(connection)
         finally:
             self.over.set()
+            line.hub.advance()
         if line.visit is not self:
             with suppress(trio.BrokenResourceError), trio.move_on_after(_LAST_SECONDS):
                 await connection.send([encode(Replaced())])
@@ -460,6 +480,8 @@ class Visit(Caller):
             if payloads:
                 await line.committed()
                 await connection.send(payloads)
+                self.acknowledged = self._told
+                line.hub.advance()
                 if ended:
                     return
                 continue

@@ -1,0 +1,82 @@
+"""The file that is there while a survey waits for its parties: deleting it ends the wait.
+
+It lies in the aggregator's folder, so whoever may not write there cannot end anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from scenarios.errors import UsageError
+from scenarios.files.writing import is_named, lock, open_private
+from transports.background import running
+
+JOINING = "joining"
+"""The file's name. The aggregator has it locked."""
+
+EVERY = 0.25
+"""The seconds between two looks at it."""
+
+
+@asynccontextmanager
+async def joining_file(folder: Path, end: Callable[[], object]) -> AsyncGenerator[None]:
+    """Have the file in the folder while the block runs, and call ``end`` when it is deleted.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = folder / JOINING
+    path.unlink(missing_ok=True)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    async def look() -> None:
+        while True:
+            if not is_named(descriptor, path):
+                end()
+                return
+            await trio.sleep(EVERY)
+
+    try:
+        lock(descriptor, path, f"{path}: another program uses it")
+        async with running(look):
+            yield
+    finally:
+        if is_named(descriptor, path):
+            path.unlink()
+        os.close(descriptor)
+
+
+def close_joining(folder: Path) -> None:
+    """End the joining of the survey that is held from this folder.
+
+    Raises:
+        UsageError: none waits for parties.
+        OSError: the file cannot be opened or deleted.
+    """
+    path = folder / JOINING
+    try:
+        descriptor = open_private(path, os.O_RDWR)
+    except FileNotFoundError as error:
+        raise UsageError(f"{folder}: no survey waits for its parties here") from error
+    try:
+        if _is_locked(descriptor, path):
+            path.unlink(missing_ok=True)
+            return
+        # Its program was killed.
+        path.unlink(missing_ok=True)
+        raise UsageError(f"{folder}: no survey waits for its parties here")
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int, path: Path) -> bool:
+    try:
+        lock(descriptor, path, "")
+    except UsageError:
+        return True
+    return False

@@ -1,0 +1,176 @@
+"""A signal stops a survey, and nothing is lost by that."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from protocol.messages import AGGREGATOR, DONE
+from protocol.transcript.entries import Departed, Ending, Sent
+from protocol.wire.codec import decode_envelope
+from scenarios.errors import STOPPED, StoppedError
+from scenarios.operation.joining import JOINING
+from scenarios.operation.operation import Operation
+from scenarios.operation.progress import Phase
+from scenarios.running.outcomes import Outcome
+from tests.scenarios.command import ROOT, environment
+from tests.scenarios.operation.held import entries, hold, until
+from tests.scenarios.survey_folders import PLAN, ROWS, aggregating, make_folders, start, table
+
+STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def stopped_when(operation: Operation, number: int, answered: int) -> None:
+    """Raise a signal in this process once so many have answered."""
+
+    async def stop() -> None:
+        await until(lambda: operation.progress.counts().answered == answered)
+        signal.raise_signal(number)
+
+    operation.tasks = (stop,)
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_signal_stops_a_survey_that_waits_for_parties(
+    keys: Path, tmp_path: Path, number: int
+) -> None:
+    operation = Operation(heeds_signals=True, folder=keys / AGGREGATOR)
+    stopped_when(operation, number, 0)
+    stopped, _ = hold(keys, tmp_path / "out", operation)
+    assert isinstance(stopped, StoppedError)
+    assert str(stopped).startswith(f"stopped by {signal.Signals(number).name}: ")
+    # As after a crash: neither an ending nor a departure is on record.
+    assert not [e for e in entries(tmp_path / "out") if isinstance(e, Departed | Ending)]
+    assert not (keys / AGGREGATOR / JOINING).exists()
+
+
+def test_who_has_answered_hears_so_before_the_end(keys: Path, tmp_path: Path) -> None:
+    """The signal comes before what was said is on disk."""
+    operation = Operation(heeds_signals=True)
+    stopped_when(operation, signal.SIGTERM, 1)
+    stopped, answered = hold(
+        keys, tmp_path / "out", operation, ["anna"], silent="bert", joining=0.5
+    )
+    assert isinstance(stopped, StoppedError)
+    assert answered["anna"].ending == DONE
+    found = entries(tmp_path / "out")
+    said = [decode_envelope(e.envelope) for e in found if isinstance(e, Sent)]
+    assert [e.kind for e in said if e.sender == "anna"] == ["Report", "Head"]
+    assert {e.party for e in found if isinstance(e, Departed)} == {"carl"}
+    assert not [e for e in found if isinstance(e, Ending)]
+
+
+def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for a party that has stayed."""
+    monkeypatch.setattr("scenarios.deployment.aggregating.LINGER", 3600.0)
+    keys = make_folders(tmp_path, PLAN.replace("patience = 20.0", "patience = 0.5"))
+    operation = Operation(heeds_signals=True)
+
+    async def stop() -> None:
+        await until(lambda: operation.progress.phase is Phase.ENDING)
+        signal.raise_signal(signal.SIGTERM)
+        await trio.sleep(30)
+        raise AssertionError("still waiting")
+
+    operation.tasks = (stop,)
+    out = tmp_path / "out"
+    outcome, _ = hold(keys, out, operation, ["anna", "bert"], silent="carl")
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.counted == 2
+    assert (out / "transcript.svt").exists()
+
+
+OBEYING = """
+import signal
+import trio
+from scenarios.operation.signals import obey, receiving
+
+async def main():
+    with receiving() as received:
+        signal.raise_signal(signal.{first})
+        async def stop(name):
+            print(name, flush=True)
+            signal.raise_signal(signal.{second})
+            await trio.sleep_forever()
+        await obey(received, stop)
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+trio.run(main)
+"""
+
+
+def obeying(first: str, second: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", OBEYING.format(first=first, second=second)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_second_signal_ends_the_program_at_once() -> None:
+    done = obeying("SIGTERM", "SIGINT")
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "SIGTERM\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_a_signal_that_was_ignored_from_the_start_stays_so() -> None:
+    """As with ``nohup``."""
+    done = obeying("SIGHUP); signal.raise_signal(signal.SIGTERM", "SIGTERM")
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "SIGTERM\n"), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_party_that_is_stopped_says_what_it_spent(
+    keys: Path, tmp_path: Path, number: int
+) -> None:
+    """Its processes: the aggregator is stopped in the end, too."""
+    records = table(tmp_path / "r.csv", *ROWS)
+    with aggregating(keys, tmp_path / "out", "--joining", 600) as (aggregator, where, _):
+        party = start("answer", keys / "anna", "--connect", where, "--records", records)
+        try:
+            heard = [*keys.glob("anna/heard-*")]
+            while not heard:
+                heard = [*keys.glob("anna/heard-*")]
+            party.send_signal(number)
+            out, _ = party.communicate(timeout=60)
+        finally:
+            party.kill()
+        name = signal.Signals(number).name
+        assert out == (
+            f"stopped by {name}: run the same command again; in the same attempt that repeats the "
+            "answer and costs nothing more; epsilon 0 spent per respondent\n"
+        )
+        assert party.returncode == STOPPED
+        aggregator.send_signal(number)
+        out, complained = aggregator.communicate(timeout=60)
+    assert (aggregator.returncode, out) == (STOPPED, "")
+    assert complained.startswith(f"sottovoce: stopped by {name}: ")
+
+
+@pytest.mark.slow
+def test_a_party_that_is_stopped_before_it_is_let_in(keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        where = f"127.0.0.1:{mute.getsockname()[1]}"
+        party = start("answer", keys / "anna", "--connect", where, "--records", records)
+        try:
+            caller, _ = mute.accept()
+            with caller:
+                party.terminate()
+                out, complained = party.communicate(timeout=60)
+        finally:
+            party.kill()
+    assert (out, complained, party.returncode) == ("", "sottovoce: stopped by SIGTERM\n", STOPPED)
