@@ -5,14 +5,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Mapping, MutableMapping
+from typing import Protocol
 
 from protocol.crypto.randomness import Streams
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, ROLE_STREAM, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, ROLE_STREAM, Envelope, PartyId
 from protocol.session.exchange import Delivery, Exchange
 from protocol.session.machine import Machine
+from protocol.session.roles import Gather
 from protocol.session.roster import Identity
-from protocol.session.run import Run, ending_of, run_of
+from protocol.session.run import Ended, Run, ending_of, run_of
 from protocol.surveys.records import Records
 
 
@@ -52,15 +54,34 @@ def run_locally(
     return Loop(exchange, machines).run({} if endings is None else endings)
 
 
+class Member(Ended, Protocol):
+    """What the loop asks of a member: ``Machine`` has all of it, and says what it means."""
+
+    @property
+    def me(self) -> PartyId: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def deadline(self) -> float | None: ...
+    @property
+    def awaited(self) -> Gather | None: ...
+
+    def start(self, now: float) -> None: ...
+    def take(self) -> list[Envelope]: ...
+    def receive(self, envelope: Envelope, now: float) -> None: ...
+    def expire(self, now: float) -> None: ...
+    def abandon(self, reason: str) -> None: ...
+
+
 class Loop:
-    """Carries a session's machines to their ends.
+    """Carries a session's members to their ends.
 
     Args:
         exchange: the hub, to which nobody is attached yet.
         machines: of those who come, in the order of the roster.
     """
 
-    def __init__(self, exchange: Exchange, machines: dict[PartyId, Machine]) -> None:
+    def __init__(self, exchange: Exchange, machines: Mapping[PartyId, Member]) -> None:
         self._exchange = exchange
         self._machines = machines
         self._now = 0.0
@@ -77,7 +98,7 @@ class Loop:
             if name not in machines:
                 self._queue(exchange.leave(name, "never came", now=self._now))
         # The aggregator starts last, as in a session: nobody misses its first words.
-        for name in reversed(machines):
+        for name in reversed(list(machines)):
             machines[name].start(self._now)
             self._post(machines[name])
         while True:
@@ -122,7 +143,7 @@ class Loop:
         machine.receive(delivery.envelope, self._now)
         self._post(machine)
 
-    def _post(self, machine: Machine) -> None:
+    def _post(self, machine: Member) -> None:
         """Send what a machine has to say; see to its end if it has ended."""
         exchange, name = self._exchange, machine.me
         if name in exchange.departed:
@@ -140,7 +161,7 @@ class Loop:
         if machine.finished:
             self._queue(exchange.leave(name, LINK_CLOSED, now=self._now))
 
-    def _end(self, machine: Machine, reason: str) -> None:
+    def _end(self, machine: Member, reason: str) -> None:
         machine.abandon(f"its link has ended: {reason}")
         self._queue(self._exchange.leave(machine.me, reason, now=self._now))
 

@@ -13,8 +13,6 @@ Rules
 from __future__ import annotations
 
 import contextlib
-import inspect
-import traceback
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -165,19 +163,6 @@ class Machine:
     def waits(self) -> tuple[Wait, ...]:
         """The waits that have returned, as its head lists them; none for who signs no head."""
         return self._heard.waits()
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """Where the role stands: function and line of every call in it, or where it has failed."""
-        if self.failure is not None:
-            trace = traceback.extract_tb((self.failure.__cause__ or self.failure).__traceback__)
-            return tuple(f"{frame.name}:{frame.lineno}" for frame in trace)
-        found, role = [], None if self.finished else self._role
-        while inspect.iscoroutine(role):
-            if role.cr_frame is not None:
-                found.append(f"{role.cr_code.co_name}:{role.cr_frame.f_lineno}")
-            role = role.cr_await
-        return tuple(found)
 
     @property
     def kept(self) -> list[Kept]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from protocol.errors import LocalProtocolError, QuorumError
+from protocol.errors import LocalProtocolError, ProtocolError, QuorumError
 from protocol.messages import AGGREGATOR, DONE, Message, PartyId
-from protocol.session.machine import Machine
 
 
 class Run(NamedTuple):
@@ -22,12 +21,24 @@ class Run(NamedTuple):
     endings: Mapping[PartyId, str]
 
 
-def ending_of(machine: Machine) -> str:
+class Ended(Protocol):
+    """What is asked of a machine that has finished."""
+
+    @property
+    def result(self) -> Message | None:
+        """What its role returned."""
+
+    @property
+    def failure(self) -> ProtocolError | None:
+        """Why its role failed; None if it did not."""
+
+
+def ending_of(machine: Ended) -> str:
     """How a finished machine ended."""
     return DONE if machine.failure is None else str(machine.failure)
 
 
-def run_of(aggregator: Machine, endings: Mapping[PartyId, str]) -> Run:
+def run_of(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
     """A finished session.
 
     Raises:
@@ -42,7 +53,7 @@ def run_of(aggregator: Machine, endings: Mapping[PartyId, str]) -> Run:
     return Run(outcome_of(aggregator), endings)
 
 
-def outcome_of(aggregator: Machine) -> Message:
+def outcome_of(aggregator: Ended) -> Message:
     """What a finished aggregator published.
 
     Raises:

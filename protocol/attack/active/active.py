@@ -25,20 +25,12 @@ from protocol.attack.active.charging import (
     pilot,
     tried,
 )
+from protocol.attack.active.findings import Charged, Finding
 from protocol.attack.active.moves import smaller
 from protocol.attack.active.script import Script
-from protocol.attack.active.search import (
-    Excused,
-    Found,
-    Rule,
-    Shown,
-    search,
-    shown_by,
-    shrunk,
-)
+from protocol.attack.active.search import search, shown_by, shrunk
 from protocol.attack.active.worlds import Library, Study, library_of, play
 from protocol.attack.attack import ALPHA
-from protocol.attack.probes import Probe
 from protocol.messages import PartyId
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
@@ -61,38 +53,6 @@ SEEMING = 0.1
 
 SHRINKS = 24
 """The most scripts that are played to make one smaller that tells more than is charged."""
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a party gives away and that is not charged.
-
-    Args:
-        rule: ``outward``, ``charge`` or ``fresh``.
-        attributes: in which the records differ; none where the record has no part in it.
-        what: in one line.
-        script: the smallest that shows it.
-        probe: what was counted; None but for ``charge``.
-    """
-
-    rule: Rule
-    attributes: tuple[str, ...]
-    what: str
-    script: Script
-    probe: Probe | None = None
-
-
-class Charged(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference that is rightly charged.
-
-    Args:
-        kind: of the message whose bytes differ.
-        why: what its event says that it tells.
-        epsilon: what is charged for an attribute at most, in nats.
-    """
-
-    kind: str
-    why: str
-    epsilon: float
 
 
 class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +113,7 @@ def attack_actively(
     study = _study(variant, records, target, seed)
     searched = search(study, scripts=scripts, carried=carried)
     library = library_of(study)
-    findings = [_finding(shrunk(study, library, found)) for found in searched.found]
+    findings = [shrunk(study, library, found) for found in searched.findings]
     if not findings:
         findings += _undercharged(study, library, searched.worth, trials=trials, alpha=alpha)
     return ActiveAttack(
@@ -162,7 +122,7 @@ def attack_actively(
         tried=searched.tried,
         covered=len(searched.behaviours),
         findings=tuple(findings),
-        charged=tuple(map(_charged, searched.excused)),
+        charged=searched.charged,
     )
 
 
@@ -182,9 +142,9 @@ def replay_script(
     """
     study = _study(variant, records, target, seed)
     library = library_of(study)
-    shown = [_finding(Found(script, one)) for one in shown_by(study, library, script)]
+    shown = shown_by(study, library, script)
     if shown:
-        return tuple(shown)
+        return shown
     worth = [(math.inf, script)]
     return tuple(_undercharged(study, library, worth, trials=trials, alpha=alpha, shrinking=False))
 
@@ -197,16 +157,6 @@ def _study(variant: Variant, records: Records, target: int, seed: int) -> Study:
     if honest.failure is not None:
         raise honest.failure
     return study
-
-
-def _finding(found: Found) -> Finding:
-    shown: Shown = found.shown
-    attributes = (shown.attribute,) if shown.attribute else ()
-    return Finding(rule=shown.rule, attributes=attributes, what=shown.what, script=found.script)
-
-
-def _charged(one: Excused) -> Charged:
-    return Charged(kind=one.kind, why=one.why, epsilon=one.epsilon)
 
 
 def _undercharged(

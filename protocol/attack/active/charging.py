@@ -18,15 +18,21 @@ from numpy.typing import NDArray
 
 from protocol.accounting.accountants import NOTHING, Loss
 from protocol.accounting.events import Derived, Public
+from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import Conduct, conduct_of
-from protocol.attack.active.worlds import Heard, Neighbour, Study, ledger_of
+from protocol.attack.active.worlds import Neighbour, Study
 from protocol.attack.columns import View, columns_of, facts_of, matrices_of, view_of
 from protocol.attack.observer import Observation
 from protocol.attack.probes import Probe, probe_of
 from protocol.attack.trials import Pair, Trials
+from protocol.audit.hearing import heads_of
+from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.walk import Step
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.errors import RemoteProtocolError
-from protocol.messages import Envelope, Head, Message
+from protocol.messages import AGGREGATOR, Envelope, Head, Message
+from protocol.session.charter import Charter
+from protocol.transcript.entries import Delivered, Sent
 
 PILOTS = 48
 """How often each record is tried first, to see which script is worth more trials."""
@@ -110,8 +116,38 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
         if one.envelope is not None and one.envelope.sender in study.charter.roster:
             passed += [(False, one.envelope), (True, one.envelope)]
         passed += [(False, envelope) for envelope in act.said]
-    account = ledger_of(study.charter, passed, []).everybody.get(study.party)
+    account = _ledger_of(study.charter, passed).everybody.get(study.party)
     return NOTHING if account is None else account.loss
+
+
+def _ledger_of(charter: Charter, passed: list[tuple[bool, Envelope]]) -> Ledger:
+    """The aggregator's ledger, as an audit makes it, of what was sent or delivered (True)."""
+    entries: list[Step] = []
+    for number, (delivered, envelope) in enumerate(passed):
+        message, malformed = _decoded(charter, envelope)
+        if delivered:
+            entry: Sent | Delivered = Delivered(
+                at=0,
+                sender=envelope.sender,
+                recipient=envelope.recipient,
+                seq=envelope.seq,
+                repeat=False,
+            )
+        else:
+            entry = Sent(at=0, envelope=b"")
+        entries.append(Step(number, entry, envelope, message, malformed))
+    writer = LedgerWriter(charter)
+    writer.start(heads_of(entries))
+    for step in entries:
+        writer.add(step)
+    return writer.ledger(AGGREGATOR)
+
+
+def _decoded(charter: Charter, envelope: Envelope) -> tuple[Message | None, str]:
+    try:
+        return charter.codec.decode(envelope.kind, envelope.body), ""
+    except RemoteProtocolError as error:
+        return None, str(error)
 
 
 def pilot(

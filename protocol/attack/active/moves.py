@@ -86,9 +86,9 @@ def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
             ]
             yield [Script((move,)) for move in edited]
             # Where others wait already, there may be no room.
-            crowd = Move("insert", kind, nth, before=way, says=other)
+            filler = Move("insert", kind, nth, before=way, says=other)
             yield from _by_field(
-                study, source.kind, (Script((crowd, move)) for move in edited if way)
+                study, source.kind, (Script((filler, move)) for move in edited if way)
             )
 
 

@@ -160,20 +160,8 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         return frozenset(edits | {move.says.world for move in self.moves if move.says is not None})
 
     def to_json(self) -> str:
-        """As one line of JSON."""
+        """As one line of JSON, which ``msgspec.json.decode`` reads again."""
         return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Script:
-        """The script that a line of JSON holds.
-
-        Raises:
-            ValueError: it is not a script; says where.
-        """
-        try:
-            return msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError as error:
-            raise ValueError(f"not a script: {error}") from error
 
 
 HONEST = Script()

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from protocol.accounting.events import Masked, Public, single_events
 from protocol.attack.active.edits import Grammar
+from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import Conduct
-from protocol.attack.active.worlds import Heard
 from protocol.messages import PartyId, Wait
 from protocol.session.charter import Charter
 

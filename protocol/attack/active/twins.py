@@ -16,10 +16,9 @@ from protocol.accounting.events import (
     Randomized,
     single_events,
 )
-from protocol.attack.active.worlds import Heard
+from protocol.attack.active.target import Heard, Traced
 from protocol.errors import ProtocolError
 from protocol.messages import Declined, Envelope, Head
-from protocol.session.machine import Machine
 from protocol.session.variant import event_of
 from protocol.sharing.messages import Partial, Upload
 
@@ -66,7 +65,7 @@ class Conduct(NamedTuple):
         return ways, kinds, self.waits, self.acts[-1].ended if self.acts else ""
 
 
-def conduct_of(machine: Machine, heard: Sequence[Heard]) -> Conduct:
+def conduct_of(machine: Traced, heard: Sequence[Heard]) -> Conduct:
     """Put a machine in the place of one that has heard this."""
     acts, places = [], []
     for one in heard:
@@ -87,7 +86,7 @@ def conduct_of(machine: Machine, heard: Sequence[Heard]) -> Conduct:
     return Conduct(tuple(acts), tuple(places), waits)
 
 
-def _event(machine: Machine, envelope: Envelope) -> PrivacyEvent | None:
+def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
     charter = machine.charter
     try:
         message = charter.codec.decode(envelope.kind, envelope.body)
@@ -96,7 +95,7 @@ def _event(machine: Machine, envelope: Envelope) -> PrivacyEvent | None:
         return None
 
 
-def _ending(machine: Machine) -> str:
+def _ending(machine: Traced) -> str:
     """How a machine has ended, as the exit code of its program shows it."""
     if not machine.finished:
         return ""

@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from protocol.attack.active.edits import Bodies, Grammar
 from protocol.attack.active.script import HONEST, Move, Script
-from protocol.audit.hearing import heads_of
-from protocol.audit.ledger import Ledger, LedgerWriter
-from protocol.audit.walk import Step
+from protocol.attack.active.target import Heard, Traced, Watched
 from protocol.crypto.randomness import Stream
-from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
-from protocol.session.local import Loop
+from protocol.session.local import Loop, Member
 from protocol.session.machine import Machine
-from protocol.session.roster import Identity
+from protocol.session.roles import Gather
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
-from protocol.transcript.entries import Delivered, Refused, Sent
 
 MOST_WORDS = 4096
 """The most envelopes that a hostile aggregator sends in a session."""
@@ -126,10 +123,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             codes[0, self.records.survey.axes((neighbour.attribute,))[0]] = neighbour.code
         return Records(self.records.survey, codes)
 
-    def machine(self, records: Records, stream: Stream | None = None) -> Machine:
+    def machine(self, records: Records, stream: Stream | None = None) -> Traced:
         """The target before the session, with these records."""
         setting, party = self.setting, self.party
-        return Machine(
+        return Traced(
             setting.charter,
             party,
             stream or setting.streams.stream(party, ROLE_STREAM),
@@ -269,61 +266,26 @@ def library_of(study: Study, worlds: Iterable[int] | None = None) -> Library:
     return Library(tuple(told), said)
 
 
-class Heard(NamedTuple):
-    """Something that happened to the target's machine."""
-
-    what: Literal["start", "receive", "expire", "abandon"]
-    now: float
-    envelope: Envelope | None = None
-
-
-class Watched(Machine):
-    """A machine that notes all that happens to it, so that another can be put in its place.
-
-    Attributes:
-        heard: in order.
-    """
-
-    heard: list[Heard]
-
-    def start(self, now: float) -> None:
-        self.heard = [Heard("start", now)]
-        super().start(now)
-
-    def receive(self, envelope: Envelope, now: float) -> None:
-        self.heard.append(Heard("receive", now, envelope))
-        super().receive(envelope, now)
-
-    def expire(self, now: float) -> None:
-        self.heard.append(Heard("expire", now))
-        super().expire(now)
-
-    def abandon(self, reason: str) -> None:
-        self.heard.append(Heard("abandon", 0.0))
-        super().abandon(reason)
-
-
 class _Held(NamedTuple):
     left: int
     kind: str
     body: bytes
 
 
-class Hostile(Machine):
-    """The aggregator's machine: it runs the honest role, and says what a script makes of it."""
+class Hostile:
+    """The aggregator: a machine runs the honest role, a script changes what is said.
+
+    Args:
+        anew: makes that machine; once more for each time that the role begins anew.
+        script: what is done otherwise.
+        study, library: what is attacked, and what is taken from worlds.
+    """
 
     def __init__(
-        self,
-        charter: Charter,
-        stream: Stream,
-        identity: Identity,
-        *,
-        script: Script,
-        study: Study,
-        library: Library,
+        self, anew: Callable[[], Machine], *, script: Script, study: Study, library: Library
     ) -> None:
-        super().__init__(charter, AGGREGATOR, stream, identity=identity)
-        self._again = charter, stream, identity
+        self._anew = anew
+        self._machine = anew()
         self._script = script
         self._study = study
         self._library = library
@@ -333,24 +295,61 @@ class Hostile(Machine):
         self._restarts = 0
         self._now = 0.0
 
+    @property
+    def me(self) -> PartyId:
+        """The aggregator."""
+        return self._machine.me
+
+    @property
+    def finished(self) -> bool:
+        """Whether its role is over."""
+        return self._machine.finished
+
+    @property
+    def result(self) -> Message | None:
+        """What its role returned."""
+        return self._machine.result
+
+    @property
+    def failure(self) -> ProtocolError | None:
+        """Why its role failed."""
+        return self._machine.failure
+
+    @property
+    def deadline(self) -> float | None:
+        """Until when its role waits."""
+        return self._machine.deadline
+
+    @property
+    def awaited(self) -> Gather | None:
+        """What its role waits for."""
+        return self._machine.awaited
+
     def start(self, now: float) -> None:
+        """Run the role up to its first wait."""
         self._now = now
-        super().start(now)
+        self._machine.start(now)
 
     def receive(self, envelope: Envelope, now: float) -> None:
+        """Hand an envelope to the role."""
         self._now = now
-        super().receive(envelope, now)
+        self._machine.receive(envelope, now)
 
     def expire(self, now: float) -> None:
+        """The deadline is over."""
         self._now = now
-        super().expire(now)
+        self._machine.expire(now)
+
+    def abandon(self, reason: str) -> None:
+        """End the role from outside."""
+        self._machine.abandon(reason)
 
     def take(self) -> list[Envelope]:
         """What is said instead of what the role says."""
         sent: list[Envelope] = []
         while True:
             restart = False
-            for envelope in super().take():
+            for envelope in self._machine.take():
                 restart |= self._say(sent, envelope)
             if not restart:
                 break
@@ -428,7 +427,7 @@ class Hostile(Machine):
 
     def _send(self, sent: list[Envelope], recipient: PartyId, kind: str, body: bytes) -> None:
         if self._number < MOST_WORDS:
-            session = self.charter.session
+            session = self._study.charter.session
             sent.append(Envelope(session, AGGREGATOR, recipient, self._number, kind, body))
             self._number += 1
 
@@ -437,31 +436,27 @@ class Hostile(Machine):
         self._restarts += 1
         if self._restarts > 1 or self.finished:
             return
-        charter, stream, identity = self._again
-        Machine.__init__(self, charter, AGGREGATOR, stream, identity=identity)
-        super().start(self._now)
+        self._machine = self._anew()
+        self._machine.start(self._now)
 
 
-class _Steps:
-    """Notes what passes the exchange, for the ledger."""
+class _Sent:
+    """Notes what the exchange accepts."""
 
     def __init__(self) -> None:
-        self.sent_envelopes: list[Envelope] = []
-        self.passed: list[tuple[bool, Envelope]] = []
-        self.refusals: list[str] = []
+        self.envelopes: list[Envelope] = []
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
-        self.sent_envelopes.append(envelope)
-        self.passed.append((False, envelope))
+        self.envelopes.append(envelope)
 
     def delivered(self, envelope: Envelope, *, now: float, repeat: bool = False) -> None:
-        self.passed.append((True, envelope))
+        """What is delivered was sent."""
 
     def refused(self, link: str, reason: str, excerpt: bytes, *, now: float) -> None:
-        self.refusals.append(link)
+        """What is refused was not."""
 
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
-        """A departure tells the ledger nothing."""
+        """Who departs says nothing."""
 
     def fault_of_head(self, envelope: Envelope) -> str | None:
         return None
@@ -471,28 +466,14 @@ class Played(NamedTuple):
     """A session that was played.
 
     Args:
-        charter: the session's.
         sent: all that was sent, in order.
-        passed: what was sent (False) or delivered (True), in order.
-        refused: the links of which something was refused.
         heard: what happened to the target.
-        target: its machine afterwards.
-        endings: of the parties.
         failure: why the aggregator's role failed; None if it did not.
     """
 
-    charter: Charter
     sent: list[Envelope]
-    passed: list[tuple[bool, Envelope]]
-    refused: list[str]
     heard: tuple[Heard, ...]
-    target: Machine
-    endings: Mapping[PartyId, str]
     failure: ProtocolError | None
-
-    def ledger(self) -> Ledger:
-        """What the aggregator has learned, by the record of the session."""
-        return ledger_of(self.charter, self.passed, self.refused)
 
 
 def play(
@@ -501,79 +482,34 @@ def play(
     library: Library,
     *,
     setting: Setting | None = None,
-    records: Records | None = None,
     stream: Stream | None = None,
 ) -> Played:
     """Play a script.
 
     Args:
         setting: the session; by default that with the true records.
-        records: what the target holds instead.
         stream: the target's randomness instead.
     """
     setting = setting or study.setting
     charter, party = setting.charter, study.party
-    records = setting.holdings[party] if records is None else records
-    steps = _Steps()
-    machines: dict[PartyId, Machine] = {}
+    target: Watched | None = None
+    members: dict[PartyId, Member] = {}
     for name, _ in charter.roster.members:
         own, identity = setting.streams.stream(name, ROLE_STREAM), setting.identities[name]
         if name == AGGREGATOR:
-            machines[name] = Hostile(
-                charter, own, identity, script=script, study=study, library=library
-            )
+            anew = functools.partial(Machine, charter, name, own, identity=identity)
+            members[name] = Hostile(anew, script=script, study=study, library=library)
             continue
-        held = records if name == party else setting.holdings[name]
-        own = (stream or own) if name == party else own
-        made = Watched if name == party else Machine
-        machines[name] = made(charter, name, own, records=held, identity=identity)
-    failure, endings = None, dict[PartyId, str]()
+        held = setting.holdings[name]
+        if name == party:
+            target = Watched(charter, name, stream or own, records=held, identity=identity)
+            members[name] = target
+        else:
+            members[name] = Machine(charter, name, own, records=held, identity=identity)
+    assert target is not None
+    failure, sent = None, _Sent()
     try:
-        Loop(Exchange(charter, recorder=steps), machines).run(endings)
+        Loop(Exchange(charter, recorder=sent), members).run({})
     except ProtocolError as error:
         failure = error
-    target = machines[party]
-    assert isinstance(target, Watched)
-    return Played(
-        charter,
-        steps.sent_envelopes,
-        steps.passed,
-        steps.refusals,
-        tuple(target.heard),
-        target,
-        endings,
-        failure,
-    )
-
-
-def ledger_of(charter: Charter, passed: list[tuple[bool, Envelope]], refused: list[str]) -> Ledger:
-    """The aggregator's ledger of what has passed, as the audit makes it."""
-    entries: list[Step] = []
-    for number, (delivered, envelope) in enumerate(passed):
-        message, malformed = _decoded(charter, envelope)
-        if delivered:
-            entry: Sent | Delivered = Delivered(
-                at=0,
-                sender=envelope.sender,
-                recipient=envelope.recipient,
-                seq=envelope.seq,
-                repeat=False,
-            )
-        else:
-            entry = Sent(at=0, envelope=b"")
-        entries.append(Step(number, entry, envelope, message, malformed))
-    writer = LedgerWriter(charter)
-    writer.start(heads_of(entries))
-    for step in entries:
-        writer.add(step)
-    for link in refused:
-        refusal = Refused(at=0, link=link, reason="", excerpt=b"")
-        writer.add(Step(len(entries), refusal))
-    return writer.ledger(AGGREGATOR)
-
-
-def _decoded(charter: Charter, envelope: Envelope) -> tuple[Message | None, str]:
-    try:
-        return charter.codec.decode(envelope.kind, envelope.body), ""
-    except RemoteProtocolError as error:
-        return None, str(error)
+    return Played(sent.envelopes, tuple(target.heard), failure)

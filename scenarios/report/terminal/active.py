@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from protocol.attack.active.active import ActiveAttack, Finding
+from protocol.attack.active.active import ActiveAttack
+from protocol.attack.active.findings import Finding
 from protocol.attack.active.script import Script
 from scenarios.report.formatting import count, epsilon
 

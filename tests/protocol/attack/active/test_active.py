@@ -7,6 +7,7 @@ import pytest
 
 from protocol.accounting.events import PrivacyEvent, Randomized
 from protocol.attack.active.active import attack_actively, replay_script
+from protocol.attack.active.charging import Ledgers
 from protocol.attack.active.script import HONEST, Edit, Move, Script, Source
 from protocol.attack.active.second_runs import Word, repeated
 from protocol.attack.active.twins import compared, conduct_of
@@ -150,9 +151,12 @@ def test_a_role_that_begins_anew_asks_again() -> None:
 
 def test_the_ledger_of_a_session_is_that_of_its_record() -> None:
     study = study_of(RRIndependent.with_keep(BITS, 0.5))
-    honest = play(study, HONEST, Library((), {}))
-    account = honest.ledger().everybody[study.party]
-    assert account.loss.record == pytest.approx(3 * np.log(3))
+    heard = play(study, HONEST, Library((), {})).heard
+    conduct = conduct_of(study.machine(study.record(None)), heard)
+    ledgers = Ledgers(study, heard)
+    for name in BITS.names:
+        assert ledgers.charged(conduct, name) == pytest.approx(np.log(3))
+    assert ledgers.charged(conduct, "another") == 0.0
 
 
 def test_twins_differ_in_charged_bytes_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from protocol.attack.active.worlds import Library, Study, library_of
 from protocol.crypto.randomness import Stream
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR
+from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.variants import RRBA, RRIndependent, SecureSumVariant
 from protocol.variants.rrba.rrba import Question
@@ -23,8 +25,8 @@ from tests.recorded.runs import answers
 FIVE = answers(BITS, 5)
 
 
-def study_of(variant: object) -> Study:
-    return Study(variant=variant, records=FIVE, target=0, seed=1)  # type: ignore[arg-type]
+def study_of(variant: Variant) -> Study:
+    return Study(variant=variant, records=FIVE, target=0, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +55,12 @@ def test_a_script_is_one_line_of_json_and_some_lines_of_words() -> None:
             Move("insert", "Question", before=True, says=Source("Answers"), to="all"),
         )
     )
-    assert Script.from_json(script.to_json()) == script
+    assert msgspec.json.decode(script.to_json(), type=Script) == script
     assert "\n" not in script.to_json()
     assert str(script).splitlines() == [
         "rewrite Question 0 to the target with weights: all but 1 of cell 0 to cell 1",
         "insert Answers 0 before Question 0 to all",
     ]
-
-
-def test_what_is_not_a_script_is_said() -> None:
-    with pytest.raises(ValueError, match=r"not a script: .*does"):
-        Script.from_json('{"moves": [{"does": "shout", "of": "Ask"}]}')
 
 
 def test_a_move_of_weights_leaves_the_table_summing_to_one(blocks: Study, told: Library) -> None:

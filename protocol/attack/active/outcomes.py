@@ -1,0 +1,254 @@
+"""What comes of a script: the target and its twins hear it, and are held against each other."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from protocol.attack.active.charging import Ledgers, Worth, pilot
+from protocol.attack.active.findings import Charged, Charges, Finding, Rule
+from protocol.attack.active.script import HONEST, Script
+from protocol.attack.active.second_runs import Slot, Word, drawn_fields, repeated, words_of
+from protocol.attack.active.target import Heard
+from protocol.attack.active.twins import (
+    Conduct,
+    Difference,
+    compared,
+    conduct_of,
+    described,
+    first_difference,
+)
+from protocol.attack.active.worlds import (
+    Library,
+    Neighbour,
+    Played,
+    Study,
+    library_of,
+    play,
+)
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.messages import ROLE_STREAM
+
+STREAMS = 3
+"""With how many streams of the target each script is played; the first is the session's."""
+
+MORE_STREAMS = 12
+"""The same of a script that makes the target do what it has not done before."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What has come of a script.
+
+    Args:
+        findings: what it has shown, the charge aside.
+        charged: what differed and is rightly charged.
+        behaviours: digests of what the target did.
+        key: a digest of what the target heeded, and of what it is charged.
+        excess: what a pilot says of the charge; minus infinity if there was none.
+    """
+
+    findings: tuple[Finding, ...]
+    charged: tuple[Charged, ...]
+    behaviours: tuple[str, ...]
+    key: str
+    excess: float = -math.inf
+
+
+class Honest(msgspec.Struct, frozen=True):
+    """The first run: what the target says if nobody attacks, and what of it is drawn."""
+
+    first: dict[Slot, Word]
+    drawn: frozenset[tuple[Slot, str]]
+
+
+def honest_of(study: Study, library: Library) -> Honest:
+    """The honest run."""
+    first = _honest_words(study, library, None)
+    other = Stream(secret_of(study.seed)).derive("active attack, another party")
+    return Honest(first, drawn_fields(first, _honest_words(study, library, other)))
+
+
+def _honest_words(study: Study, library: Library, stream: Stream | None) -> dict[Slot, Word]:
+    played = play(study, HONEST, library, stream=stream)
+    machine = study.machine(study.record(None), stream)
+    conduct = conduct_of(machine, played.heard)
+    return words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """Some scripts to play anywhere.
+
+    Args:
+        study, library: what is attacked.
+        honest: the honest run.
+        scripts: what is tried.
+        known: keys of outcomes that need no pilot.
+        behaviours: those that the target has shown before.
+    """
+
+    study: Study
+    library: Library
+    honest: Honest
+    scripts: tuple[Script, ...]
+    known: frozenset[str] = frozenset()
+    behaviours: frozenset[str] = frozenset()
+
+
+def outcomes_of(task: Task) -> list[Outcome]:
+    """Play every script."""
+    known = set(task.known)
+    found = []
+    for script in task.scripts:
+        outcome = outcome_of(task, script)
+        charged = any(0 < one.epsilon < math.inf for one in outcome.charged)
+        if charged and outcome.key not in known:
+            known.add(outcome.key)
+            worth = _piloted(task, script)
+            outcome = msgspec.structs.replace(outcome, excess=worth.excess)
+        found.append(outcome)
+    return found
+
+
+def streams_of(study: Study, many: int) -> list[Stream]:
+    """The target's streams: the session's, and others."""
+    own = study.setting.streams.stream(study.party, ROLE_STREAM)
+    drawn = Stream(secret_of(study.seed)).derive("active attack, streams")
+    return [own, *(drawn.derive(str(number)) for number in range(1, many))]
+
+
+def outcome_of(task: Task, script: Script) -> Outcome:
+    """Play one script; no pilot looks at what is charged."""
+    study = task.study
+    played = play(study, script, task.library)
+    findings: dict[tuple[Rule, tuple[str, ...]], Finding] = {}
+    charges = Charges()
+    behaviours: dict[str, None] = {}
+    key = ""
+    own: Conduct | None = None
+    for number, stream in enumerate(streams_of(study, MORE_STREAMS)):
+        if number == 1 and own and not _goes_on(study, played.heard, stream, own):
+            break  # What was heard was for the session's stream.
+        if number >= STREAMS and behaviours.keys() <= task.behaviours:
+            break
+        machine = study.machine(study.record(None), stream)
+        conduct = conduct_of(machine, played.heard)
+        behaviours[_digest(conduct.behaviour)] = None
+        if number == 0:
+            own = conduct
+            words = words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
+            key = _key(study, played, conduct, words)
+            for found in _repeated(task, script, words):
+                findings.setdefault(found.about, found)
+        for neighbour in study.neighbours:
+            twin = conduct_of(study.machine(study.record(neighbour), stream), played.heard)
+            behaviours[_digest(twin.behaviour)] = None
+            both = compared(conduct, twin, attribute=neighbour.attribute)
+            different, what = both.difference, neighbour.words
+            if both.hidden and (different is not None or not _is_done(conduct)):
+                different = None
+                if number == 0:
+                    different = _exchanged(task, script, played, conduct, neighbour)
+                what = f"{what}, exchanged with another respondent"
+            if different is not None:
+                found = Finding(
+                    rule="outward",
+                    attributes=(neighbour.attribute,),
+                    what=f"{what}: {different.what}",
+                    script=script,
+                )
+                findings.setdefault(found.about, found)
+            for excuse in both.excuses:
+                why = described(excuse.event)
+                charges.add(Charged(kind=excuse.kind, why=why, epsilon=excuse.epsilon))
+    return Outcome(tuple(findings.values()), charges.all(), tuple(behaviours), key)
+
+
+def _key(study: Study, played: Played, conduct: Conduct, words: dict[Slot, Word]) -> str:
+    """A digest of what the target heeded, and of what it is charged."""
+    ledgers = Ledgers(study, played.heard)
+    charges = [ledgers.charged(conduct, name) for name in study.records.survey.names]
+    return _digest(([word.after for word in words.values()], charges))
+
+
+def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[Finding]:
+    """What hides an answer and is the same as in the honest run."""
+    for kind, field in repeated(task.honest.first, words, task.honest.drawn):
+        what = f"{kind}.{field} is the same in a second run, where it follows from other words"
+        yield Finding(rule="fresh", attributes=(), what=what, script=script)
+
+
+def _goes_on(study: Study, heard: Sequence[Heard], stream: Stream, own: Conduct) -> bool:
+    """Whether the target says as much with another stream."""
+    conduct = conduct_of(study.machine(study.record(None), stream), heard)
+    return len(conduct.said) >= len(own.said)
+
+
+def _exchanged(
+    task: Task, script: Script, played: Played, own: Conduct, neighbour: Neighbour
+) -> Difference | None:
+    """What the target does otherwise if it has exchanged its record with another party.
+
+    All sums are as they were, so nothing follows from these. What is compared are whole sessions,
+    as long as the target hears the same in both, or what sums to the same.
+    """
+    study, beside = task.study, task.study.exchanged(neighbour)
+    if beside is None:
+        return None
+    # What is said of another world follows from what is said there.
+    other = play(beside, script, _library(beside, script))
+    twin_conduct = conduct_of(beside.machine(beside.record(None)), other.heard)
+    said = _arrays(study, own), _arrays(study, twin_conduct)
+    alike = 0
+    for one, twin in zip(played.heard, other.heard, strict=False):
+        if not _alike(study, one, twin, said):
+            break
+        alike += 1
+    return first_difference(own, twin_conduct, acts=alike)
+
+
+def _library(study: Study, script: Script) -> Library:
+    """What a script takes from worlds."""
+    if not script.takes:
+        return Library((), {})
+    worlds = script.worlds
+    if worlds not in study.libraries:
+        study.libraries[worlds] = library_of(study, worlds)
+    return study.libraries[worlds]
+
+
+def _is_done(conduct: Conduct) -> bool:
+    return bool(conduct.acts) and conduct.acts[-1].ended != "failed"
+
+
+def _arrays(study: Study, conduct: Conduct) -> frozenset[bytes]:
+    """What a party has said, field by field."""
+    fields = (study.grammar.octets(said.kind, said.body).values() for said in conduct.said)
+    return frozenset(octets for values in fields for octets in values)
+
+
+def _alike(
+    study: Study,
+    one: Heard,
+    other: Heard,
+    said: tuple[frozenset[bytes], frozenset[bytes]],
+) -> bool:
+    first, second = one.envelope, other.envelope
+    if first is None or second is None:
+        return one == other
+    return (one.what, one.now, first.sender, first.kind) == (
+        other.what,
+        other.now,
+        second.sender,
+        second.kind,
+    ) and study.grammar.same_words(first.kind, first.body, second.body, said)
+
+
+def _piloted(task: Task, script: Script) -> Worth:
+    return pilot(task.study, play(task.study, script, task.library).heard)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]

@@ -1,0 +1,61 @@
+"""The target's machine: it notes what it hears, or says where its role stands."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from typing import Literal, NamedTuple
+
+from protocol.messages import Envelope
+from protocol.session.machine import Machine
+
+
+class Heard(NamedTuple):
+    """Something that happened to the target's machine."""
+
+    what: Literal["start", "receive", "expire", "abandon"]
+    now: float
+    envelope: Envelope | None = None
+
+
+class Watched(Machine):
+    """A machine that notes all that happens to it, so that another can be put in its place.
+
+    Attributes:
+        heard: in order.
+    """
+
+    heard: list[Heard]
+
+    def start(self, now: float) -> None:
+        self.heard = [Heard("start", now)]
+        super().start(now)
+
+    def receive(self, envelope: Envelope, now: float) -> None:
+        self.heard.append(Heard("receive", now, envelope))
+        super().receive(envelope, now)
+
+    def expire(self, now: float) -> None:
+        self.heard.append(Heard("expire", now))
+        super().expire(now)
+
+    def abandon(self, reason: str) -> None:
+        self.heard.append(Heard("abandon", 0.0))
+        super().abandon(reason)
+
+
+class Traced(Machine):
+    """A machine that says where its role stands."""
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Function and line of every call in the role, or of where it has failed."""
+        if self.failure is not None:
+            trace = traceback.extract_tb((self.failure.__cause__ or self.failure).__traceback__)
+            return tuple(f"{frame.name}:{frame.lineno}" for frame in trace)
+        found, role = [], None if self.finished else self._role
+        while inspect.iscoroutine(role):
+            if role.cr_frame is not None:
+                found.append(f"{role.cr_code.co_name}:{role.cr_frame.f_lineno}")
+            role = role.cr_await
+        return tuple(found)
