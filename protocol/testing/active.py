@@ -2,42 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from protocol.attack.active.active import SCRIPTS, attack_actively
 from protocol.attack.attack import ALPHA
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
-
-
-def unmoved(
-    variant: Variant,
-    records: Records,
-    *,
-    target: int = 0,
-    scripts: int = SCRIPTS,
-    seed: int = 1,
-    trials: int | None = None,
-    alpha: float = ALPHA,
-) -> Callable[[], None]:
-    """A test function for pytest that attacks a party with a hostile aggregator.
-
-    It fails if the party gives away more than is charged; with more scripts it sees more. The
-    arguments are those of ``protocol.attack.active.active.attack_actively``.
-    """
-
-    def test_unmoved() -> None:
-        check_unmoved(
-            variant,
-            records,
-            target=target,
-            scripts=scripts,
-            seed=seed,
-            trials=trials,
-            alpha=alpha,
-        )
-
-    return test_unmoved
+from protocol.testing.collected import as_test
 
 
 def check_unmoved(
@@ -50,7 +19,9 @@ def check_unmoved(
     trials: int | None = None,
     alpha: float = ALPHA,
 ) -> None:
-    """Attack a party with a hostile aggregator; arguments as for ``unmoved``.
+    """Attack a party with a hostile aggregator; arguments as for ``attack_actively``.
+
+    With more scripts it sees more.
 
     Raises:
         AssertionError: the party gives away more than is charged; it has the script that shows it.
@@ -70,3 +41,7 @@ def check_unmoved(
             f"when the aggregator does this:\n{finding.script}\n"
             f"replay_script plays it again: {finding.script.to_json()}"
         )
+
+
+unmoved = as_test(check_unmoved)
+"""A test function for pytest that attacks a party with a hostile aggregator."""

@@ -43,8 +43,9 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.testing.audits import Audited, check_audits, check_record
 from protocol.testing.cohorts import check_cohorts
+from protocol.testing.collected import as_test
 from protocol.testing.likelihoods import check_frequencies, check_ledger
-from protocol.testing.schedules import SCHEDULES, check_most, check_under_faults
+from protocol.testing.schedules import check_most, check_under_faults
 
 MUTILATIONS = 200
 ROWS = 8
@@ -67,66 +68,6 @@ Executor = Callable[..., Execution]
 """Called as ``executor(variant, records, seed=..., parties=...)``."""
 
 
-def contract(
-    variant: Variant,
-    records: Records,
-    *,
-    executors: Mapping[str, Executor],
-    parties: int | None = None,
-    rare: Collection[type[Message]] = (),
-    seed: int = 1,
-) -> Callable[[], None]:
-    """A test function for pytest that checks a variant's contract.
-
-    Args:
-        variant: the variant, with its parameters.
-        records: some ten records; more only take longer.
-        executors: by name; ``scenarios.EXECUTORS`` are the project's own.
-        parties: over how many the records are spread; by default one each.
-        rare: kinds that do not occur in a run without faults.
-        seed: of the runs.
-    """
-
-    def test_contract() -> None:
-        check_variant(variant, records, executors=executors, parties=parties, rare=rare, seed=seed)
-
-    return test_contract
-
-
-def attacked(
-    variant: Variant,
-    records: Records,
-    *,
-    target: int = 0,
-    observer: PartyId = AGGREGATOR,
-    trials: int | None = None,
-    runs: int | None = None,
-    copies: int | None = None,
-    alpha: float = ALPHA,
-    seed: int = 1,
-) -> Callable[[], None]:
-    """A test function for pytest that attacks a variant (``protocol.attack.attack``).
-
-    It fails if the view tells more than the ledger says; with more trials it sees smaller leaks.
-    The arguments are those of ``attack``.
-    """
-
-    def test_attack() -> None:
-        check_attack(
-            variant,
-            records,
-            target=target,
-            observer=observer,
-            trials=trials,
-            runs=runs,
-            copies=copies,
-            alpha=alpha,
-            seed=seed,
-        )
-
-    return test_attack
-
-
 def check_attack(
     variant: Variant,
     records: Records,
@@ -139,7 +80,9 @@ def check_attack(
     alpha: float = ALPHA,
     seed: int = 1,
 ) -> None:
-    """Attack a variant; arguments as for ``attack``.
+    """Attack a variant (``protocol.attack.attack``); the arguments are those of ``attack``.
+
+    With more trials it sees smaller leaks.
 
     Raises:
         AssertionError: the view tells more than the ledger says; it says what tells it.
@@ -164,26 +107,6 @@ def check_attack(
     )
 
 
-def under_faults(
-    variant: Variant,
-    records: Records,
-    *,
-    schedules: int = SCHEDULES,
-    parties: int | None = None,
-    seed: int = 1,
-) -> Callable[[], None]:
-    """A test function for pytest that runs a variant under seeded fault schedules.
-
-    Envelopes are lost, doubled and late, parties crash and lose their links; what must hold then
-    is listed at ``protocol.testing.schedules.check_under_faults``, and the arguments are those.
-    """
-
-    def test_faults() -> None:
-        check_under_faults(variant, records, schedules=schedules, parties=parties, seed=seed)
-
-    return test_faults
-
-
 def check_variant(
     variant: Variant,
     records: Records,
@@ -193,7 +116,15 @@ def check_variant(
     rare: Collection[type[Message]] = (),
     seed: int = 1,
 ) -> None:
-    """Check a variant's contract; arguments as for ``contract``.
+    """Check a variant's contract.
+
+    Args:
+        variant: the variant, with its parameters.
+        records: some ten records; more only take longer.
+        executors: by name; ``scenarios.EXECUTORS`` are the project's own.
+        parties: over how many the records are spread; by default one each.
+        rare: kinds that do not occur in a run without faults.
+        seed: of the runs.
 
     Raises:
         AssertionError: says which part is broken, and where.
@@ -217,6 +148,16 @@ def check_variant(
     check_record(rehearsal)
     _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
     check_cohorts(variant, records, seed=seed)
+
+
+contract = as_test(check_variant)
+"""A test function for pytest that checks a variant's contract."""
+
+attacked = as_test(check_attack)
+"""A test function for pytest that attacks a variant."""
+
+under_faults = as_test(check_under_faults)
+"""A test function for pytest that runs a variant under seeded fault schedules."""
 
 
 def _rehearsed(setting: Setting) -> Rehearsal:

@@ -42,6 +42,7 @@ from protocol.randomizers.asking import (
     some_pairs,
 )
 from protocol.randomizers.exact import Floats, log_of
+from protocol.testing.collected import as_test
 from protocol.wire.arrays import smallest_dtype
 
 SAMPLES = 400_000
@@ -64,21 +65,6 @@ _INPUTS = 4
 _OTHERS = 8
 _BATCHES = 400
 _LEAST_EXPECTED = 10.0
-
-
-def lawful(
-    randomizer: Randomizer,
-    *,
-    without: Collection[Fact] = (),
-    samples: int = SAMPLES,
-    seed: int = 1,
-) -> Callable[[], None]:
-    """A test function for pytest that checks a randomizer; arguments as ``check_randomizer``."""
-
-    def test_randomizer() -> None:
-        check_randomizer(randomizer, without=without, samples=samples, seed=seed)
-
-    return test_randomizer
 
 
 def check_randomizer(
@@ -120,6 +106,10 @@ def check_randomizer(
         if counted:
             _check_estimate(randomizer, reports, code, "covariance" not in without)
     _check_any(randomizer, stream.derive("any"), counted=counted)
+
+
+lawful = as_test(check_randomizer)
+"""A test function for pytest that checks a randomizer."""
 
 
 def _spread(size: int, number: int) -> list[int]:

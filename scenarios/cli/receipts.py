@@ -130,7 +130,7 @@ def prove(
 
 
 @click.command()
-@click.argument("receipt", metavar="[FILE|PLAN|FOLDER]", type=CHECKED, required=False)
+@click.argument("subject", metavar="[FILE|PLAN|FOLDER]", type=CHECKED, required=False)
 @click.option(
     "--checkpoint",
     type=FILE,
@@ -170,7 +170,7 @@ def prove(
 @json_option
 @budget_options
 def check(
-    receipt: Path | None,
+    subject: Path | None,
     checkpoint: Path | None,
     since: Path | None,
     report: Path | None,
@@ -190,20 +190,20 @@ def check(
     whether certificate, clock, records and address fit. Exit 1 if something does not.
     """
     after = (checkpoint, since, report, member, page)
-    if receipt is not None and (receipt.is_dir() or receipt.suffix == ".toml"):
+    if subject is not None and (subject.is_dir() or subject.suffix == ".toml"):
         if any(other is not None for other in after):
-            raise UsageError(f"{receipt}: is checked with --records, --connect and --variant alone")
-        return _check_ready(receipt, variant, records, connect, as_json=as_json)
+            raise UsageError(f"{subject}: is checked with --records, --connect and --variant alone")
+        return _check_ready(subject, variant, records, connect, as_json=as_json)
     if records is not None or connect is not None:
         raise UsageError("--records and --connect: expected a PLAN, a TOML file, or a FOLDER")
-    if receipt is None or page is not None:
-        others = (receipt, checkpoint, since, report, variant, member, as_json or None)
+    if subject is None or page is not None:
+        others = (subject, checkpoint, since, report, variant, member, as_json or None)
         if page is None or any(other is not None for other in others):
             raise UsageError("expected a FILE to check, or --page FILE.html and nothing else")
         write_whole(page, respondent_page())
         click.echo(printable(f"written: {page}"))
         return 0
-    content = read_small(receipt)
+    content = read_small(subject)
     if content.startswith(CONSISTENCY):
         # The variant of a member's folder may be in a file of its own.
         needless = report is not None or (variant is not None and member is None)
@@ -211,16 +211,16 @@ def check(
             raise UsageError("a consistency proof is checked with --since FILE, --checkpoint FILE")
         later = read_checkpoint(checkpoint)
         earlier = read_checkpoint(since)
-        problems, said = _check_consistency(content, receipt, earlier, later, member, variant)
+        problems, said = _check_consistency(content, subject, earlier, later, member, variant)
     elif since is not None:
-        raise UsageError(f"--since: {receipt} is not a consistency proof")
+        raise UsageError(f"--since: {subject} is not a consistency proof")
     elif not content.startswith(MAGIC):
-        return _check_evidence(content, receipt, as_json)
+        return _check_evidence(content, subject, as_json)
     elif checkpoint is None:
         raise UsageError("a receipt is checked with --checkpoint FILE")
     else:
         later = read_checkpoint(checkpoint)
-        problems, said = _check_receipt(content, receipt, later, report, variant, member)
+        problems, said = _check_receipt(content, subject, later, report, variant, member)
     key = later.key.hex()
     if as_json:
         verdict = {"holds": not problems, "problems": problems}

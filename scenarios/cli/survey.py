@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from scenarios.cli.options import (
     FILE,
     FOLDER,
     Amount,
+    F,
     address_of,
     clear,
     force_option,
@@ -41,6 +43,7 @@ from scenarios.running.outcomes import Outcome
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
 from transports.lasting.link import PATIENCE
 
+_plan = click.argument("plan", type=FILE)
 _folder = click.argument("folder", type=FOLDER)
 _variant = click.option(
     "--variant",
@@ -50,8 +53,12 @@ _variant = click.option(
 )
 
 
+def _out(what: str) -> Callable[[F], F]:
+    return click.option("--out", type=FOLDER, required=True, help=what)
+
+
 @click.command()
-@click.argument("plan", type=FILE)
+@_plan
 @click.option(
     "--party",
     "parties",
@@ -65,12 +72,7 @@ _variant = click.option(
     metavar="N",
     help="Number of parties, named party-1 to party-N (with leading zeros); or give --party.",
 )
-@click.option(
-    "--out",
-    type=FOLDER,
-    required=True,
-    help="The folder for the members' folders, new or empty: keys are never overwritten.",
-)
+@_out("The folder for the members' folders, new or empty: keys are never overwritten.")
 @click.option(
     "--days",
     type=click.IntRange(1, 3650),
@@ -109,12 +111,9 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     required=True,
     help="The address to wait for parties at; port 0 takes a free one, which is printed.",
 )
-@click.option(
-    "--out",
-    type=FOLDER,
-    required=True,
-    help="The folder for transcript.svt, its checkpoint and result.json; a run that fails leaves "
-    "transcript.svt.partial.",
+@_out(
+    "The folder for transcript.svt, its checkpoint and result.json; a run that fails leaves "
+    "transcript.svt.partial."
 )
 @force_option
 @click.option(
@@ -284,7 +283,7 @@ def answer(
 
 
 @click.command()
-@click.argument("plan", type=FILE)
+@_plan
 @click.option(
     "--records",
     type=click.Path(path_type=Path, exists=True),
@@ -298,12 +297,7 @@ def answer(
     metavar="N",
     help="Over how many parties the records of a file are spread.",
 )
-@click.option(
-    "--out",
-    type=FOLDER,
-    required=True,
-    help="The folder, new or empty, for the members' folders, their records and the result.",
-)
+@_out("The folder, new or empty, for the members' folders, their records and the result.")
 @click.option(
     "--kill",
     type=click.Choice(["party"]),

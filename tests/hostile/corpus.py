@@ -7,6 +7,8 @@ import multiprocessing.pool
 import resource
 import shutil
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
@@ -98,7 +100,7 @@ def judged(corpus: Corpus, files: int, jobs: int) -> list[Ended]:
         return [each for chunk in chunks for each in _work(corpus, chunk)]
     found: list[Ended] = []
     context = multiprocessing.get_context("fork")
-    going: list[tuple[multiprocessing.process.BaseProcess, object, range]] = []
+    going: list[tuple[BaseProcess, Connection, range]] = []
     while chunks or going:
         while chunks and len(going) < jobs:
             chunk = chunks.pop(0)
@@ -109,7 +111,7 @@ def judged(corpus: Corpus, files: int, jobs: int) -> list[Ended]:
             going.append((process, here, chunk))
         process, here, chunk = going.pop(0)
         try:
-            found += here.recv()  # type: ignore[attr-defined]
+            found += here.recv()
         except EOFError:
             process.join()
             raise RuntimeError(f"files {chunk}: a process died: {process.exitcode}") from None
@@ -117,8 +119,8 @@ def judged(corpus: Corpus, files: int, jobs: int) -> list[Ended]:
     return found
 
 
-def _send(pipe: object, corpus: Corpus, chunk: range) -> None:
-    pipe.send(_work(corpus, chunk))  # type: ignore[attr-defined]
+def _send(pipe: Connection, corpus: Corpus, chunk: range) -> None:
+    pipe.send(_work(corpus, chunk))
 
 
 def run(

@@ -10,7 +10,7 @@ import zstandard
 
 from protocol.crypto.merkle import Tree, leaf_hash, root_of
 from protocol.errors import TranscriptError
-from protocol.messages import AGGREGATOR, RECORD, Closed, Head
+from protocol.messages import AGGREGATOR, RECORD, Closed, Head, PartyId
 from protocol.session.heads import head_statement, heard_leaf
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import sign_checkpoint
@@ -186,7 +186,7 @@ class _Said:
             ]
             statement = head_statement(
                 session=self._session,
-                sender=sender,  # type: ignore[arg-type]  # a name as it stands there
+                sender=PartyId(sender),
                 count=tree.count,
                 said=tree.root(),
                 heard=root_of(heard),

@@ -268,8 +268,10 @@ def _edited_value(value: Plain, kind: Type, edit: Edit, taken: Plain = None) -> 
             return _edited_array(value, kind, edit, taken)
         case Items():
             return _edited_items(value, edit)
-        case Octets() | Text():
+        case Octets():
             return _edited_octets(value, edit)
+        case Text():
+            return _edited_text(value, edit)
         case Union():
             fitting = next(one for one in kind.types if _fits(one, value))
             return edit.value if edit.how == "set" else _edited_value(value, fitting, edit)
@@ -400,11 +402,13 @@ def _edited_items(value: list[Plain], edit: Edit) -> list[Plain]:
             raise ValueError(f"{edit.how} does not change a list")
 
 
-def _edited_octets(value: bytes | str, edit: Edit) -> bytes | str:
-    if isinstance(value, str):
-        if edit.how == "set":
-            return str(edit.value)
-        return _edited_octets(value.encode(), edit).decode()  # type: ignore[union-attr]
+def _edited_text(value: str, edit: Edit) -> str:
+    if edit.how == "set":
+        return str(edit.value)
+    return _edited_octets(value.encode(), edit).decode()
+
+
+def _edited_octets(value: bytes, edit: Edit) -> bytes:
     match edit.how:
         case "flip":
             at = edit.cells[0]

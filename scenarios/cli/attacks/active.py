@@ -59,8 +59,8 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What was asked for on the command line.
+class Options:
+    """What the command line asks for.
 
     Args:
         settings: parameters as text.
@@ -83,7 +83,7 @@ class Asked:
     as_json: bool
 
 
-def attacked_actively(text: str, asked: Asked) -> int:
+def attacked_actively(text: str, options: Options) -> int:
     """Attack one variant, or all built-in ones; returns the exit code.
 
     Args:
@@ -93,21 +93,22 @@ def attacked_actively(text: str, asked: Asked) -> int:
 
     if text != EVERY:
         started = time.perf_counter()
-        found, written = _attacked(find_variant(text), asked, asked.out)
-        if asked.as_json:
+        found, written = _attacked(find_variant(text), options, options.out)
+        if options.as_json:
             print_json(active_values(found))
         else:
             seconds = time.perf_counter() - started
             print_report(active_report(text, found, written, seconds=seconds))
         return 1 if found.accused else 0
-    if asked.settings or asked.survey_file is not None:
+    if options.settings or options.survey_file is not None:
         raise UsageError("--set and --survey are for one variant, not for all")
     every = []
     for name, cls in BUILT_IN.items():
         started = time.perf_counter()
-        found, written = _attacked(cls, asked, None if asked.out is None else asked.out / name)
+        folder = None if options.out is None else options.out / name
+        found, written = _attacked(cls, options, folder)
         every.append((name, found, written, time.perf_counter() - started))
-    if asked.as_json:
+    if options.as_json:
         print_json([active_values(found) for _, found, _, _ in every])
     else:
         print_report([every_verdict([found for _, found, _, _ in every])])
@@ -118,7 +119,7 @@ def attacked_actively(text: str, asked: Asked) -> int:
 
 
 def _attacked(
-    cls: type[Variant], asked: Asked, folder: Path | None
+    cls: type[Variant], options: Options, folder: Path | None
 ) -> tuple[ActiveAttack, list[Path]]:
     """What is found, and where the scripts of the findings are."""
     from protocol.attack.active.active import attack_actively
@@ -127,10 +128,10 @@ def _attacked(
     from scenarios.engines.sweep import about_of
     from scenarios.report.terminal.active import active_values
 
-    survey = read_survey(asked.survey_file) if asked.survey_file is not None else None
-    made, records = example(cls, asked.settings, survey)
-    target = _target(asked.target, records, "--target")
-    limits = {"target": target, "seed": asked.seed, **asked.limits}
+    survey = read_survey(options.survey_file) if options.survey_file is not None else None
+    made, records = example(cls, options.settings, survey)
+    target = _target(options.target, records, "--target")
+    limits = {"target": target, "seed": options.seed, **options.limits}
     about = about_of(
         "attack --active",
         cls,
@@ -140,11 +141,11 @@ def _attacked(
         **limits,
     )
     result = None if folder is None else folder / ACTIVE
-    with sweeping(made.name, asked.engine, result, about, silent=asked.as_json) as sweep:
+    with sweeping(made.name, options.engine, result, about, silent=options.as_json) as sweep:
         found = attack_actively(made, records, **limits, carried=sweep)
         written = []
         if result is not None and folder is not None:
-            written = _write_scripts(folder, made, found, asked)
+            written = _write_scripts(folder, made, found, options)
             write_found(sweep, result, json_text(active_values(found)))
     return found, written
 
@@ -156,7 +157,9 @@ def _target(number: int, records: Records, where: str) -> int:
     return number - 1
 
 
-def _write_scripts(folder: Path, made: Variant, found: ActiveAttack, asked: Asked) -> list[Path]:
+def _write_scripts(
+    folder: Path, made: Variant, found: ActiveAttack, options: Options
+) -> list[Path]:
     from protocol.session.variant import parameters_of
 
     written = []
@@ -165,10 +168,10 @@ def _write_scripts(folder: Path, made: Variant, found: ActiveAttack, asked: Aske
             variant=made.name,
             parameters=parameters_of(made),
             survey=msgspec.to_builtins(made.survey),
-            seed=asked.seed,
-            target=asked.target,
-            trials=asked.limits.get("trials"),
-            alpha=asked.limits["alpha"],
+            seed=options.seed,
+            target=options.target,
+            trials=options.limits.get("trials"),
+            alpha=options.limits["alpha"],
             rule=finding.rule,
             what=finding.what,
             script=msgspec.to_builtins(finding.script),

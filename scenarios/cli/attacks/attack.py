@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import shown
-from scenarios.cli.attacks.active import Asked, attacked_actively, replayed
+from scenarios.cli.attacks.active import Options, attacked_actively, replayed
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
@@ -203,7 +203,7 @@ def attack(
             refuse(_NOT_REPLAYED, "is not for --replay")
             return replayed(variant, replay, as_json=as_json)
         numbers = {"scripts": scripts, "trials": trials}
-        asked = Asked(
+        options = Options(
             settings=settings,
             survey_file=survey_file,
             target=target or 1,
@@ -213,7 +213,7 @@ def attack(
             out=out,
             as_json=as_json,
         )
-        return attacked_actively(variant, asked)
+        return attacked_actively(variant, options)
     refuse(_ACTIVE_ALONE, "is for --active")
     found = find_attackable(variant)
     limits: dict[str, Any] = {"alpha": alpha, "delta": delta, "seed": seed}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.attack.active.active import SCRIPTS as SCRIPTS_OF_THE_COMMAND
 from protocol.attack.active.active import attack_actively, replay_script
 from protocol.session.variant import Variant
+from protocol.surveys.records import Records
 from protocol.testing import check_unmoved, check_variant
 from protocol.variants import BUILT_IN
 from scenarios.cli.example_variants import example
+from tests.every_variant import examples
 from tests.protocol.attack.planted.plants import EARLIER, LITERAL, ORACLES, Plant, every
 
 FAST = ("unworried", "eager")
@@ -16,6 +19,9 @@ FAST = ("unworried", "eager")
 
 SCRIPTS = 1_000
 """How many scripts are played at most; most plants are found by the first fifty."""
+
+SOME_SCRIPTS = 80
+"""How many are played where there are more parties."""
 
 EVERY_TIME = ("rr-joint",)
 """The built-in variants that are attacked every time."""
@@ -54,15 +60,27 @@ def test_an_active_attack_finds_it(plant: Plant) -> None:
             assert (finding.rule, finding.what) in [(one.rule, one.what) for one in again]
 
 
-@pytest.mark.parametrize(
-    "cls",
-    [
-        pytest.param(cls, id=name, marks=() if name in EVERY_TIME else pytest.mark.slow)
+def honest() -> list[object]:
+    """Every built-in variant: as the command attacks it, and as other tests run it."""
+    attacked = [
+        pytest.param(
+            *example(cls, {}),
+            SCRIPTS_OF_THE_COMMAND,
+            id=name,
+            marks=() if name in EVERY_TIME else pytest.mark.slow,
+        )
         for name, cls in BUILT_IN.items()
-    ],
-)
-def test_what_is_built_in_is_not_accused(cls: type[Variant]) -> None:
-    check_unmoved(*example(cls, {}))
+    ]
+    run = [
+        pytest.param(*one, SOME_SCRIPTS, id=f"{one.name}, another", marks=pytest.mark.slow)
+        for one in examples()
+    ]
+    return [*attacked, *run]
+
+
+@pytest.mark.parametrize(("variant", "records", "scripts"), honest())
+def test_what_is_built_in_is_not_accused(variant: Variant, records: Records, scripts: int) -> None:
+    check_unmoved(variant, records, scripts=scripts)
 
 
 @pytest.mark.slow

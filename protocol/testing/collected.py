@@ -1,0 +1,22 @@
+"""Checks as test functions, for pytest to collect."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec
+
+P = ParamSpec("P")
+
+
+def as_test(check: Callable[P, None]) -> Callable[P, Callable[[], None]]:
+    """What makes test functions of a check; it takes the arguments of the check."""
+
+    @functools.wraps(check)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:
+        def test() -> None:
+            check(*args, **kwargs)
+
+        return test
+
+    return make
