@@ -61,6 +61,54 @@ class Tree:
             count >>= 1
         peaks += reversed(added)
 
+    def copy(self) -> Tree:
+        """A tree of the same leaves, which grows by itself."""
+        copied = Tree()
+        copied._peaks, copied.count = self._peaks.copy(), self.count
+        return copied
+
+    def later_paths(
+        self, hashes: Iterable[bytes], indices: Iterable[int]
+    ) -> list[tuple[bytes, ...]]:
+        """Inclusion paths, as ``inclusion_path`` gives them, of leaves that are added to this tree.
+
+        They are made together: each takes as many steps as the whole tree has levels, and all of
+        them about two hashes for every leaf that is added.
+
+        Args:
+            hashes: the leaf hashes of all that are added. The tree itself does not grow.
+            indices: which leaves, counted from the tree's first one.
+
+        Raises:
+            IndexError: there is no such leaf among those that are added.
+        """
+        count, peaks = self.count, self._peaks.copy()
+        level = list(hashes)
+        wanted, later = list(indices), range(count, count + len(level))
+        for index in wanted:
+            if index not in later:
+                raise IndexError(f"leaf {index}: expected one of {later.start} to {later.stop - 1}")
+        # Of each level below the root, which vertex is the first that is known, and all from there.
+        levels: list[tuple[int, list[bytes]]] = []
+        while count or len(level) > 1:
+            if count & 1:
+                level.insert(0, peaks.pop())
+            first = count & ~1
+            levels.append((first, level))
+            even = len(level) & ~1
+            level = [*_above(level[:even]), *level[even:]]
+            count = first >> 1
+        paths = []
+        for index in wanted:
+            path = []
+            for first, known in levels:
+                place = (index ^ 1) - first
+                if place < len(known):
+                    path.append(known[place])
+                index >>= 1
+            paths.append(tuple(path))
+        return paths
+
     def root(self) -> bytes:
         """The Merkle tree hash of all leaves so far, 32 bytes."""
         if not self._peaks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from protocol.crypto.merkle import Tree
@@ -15,6 +17,22 @@ HEAD_PURPOSE = b"sottovoce head 2\0"
 _encode = msgspec.msgpack.Encoder().encode
 _HEADS = msgspec.msgpack.Decoder(Head)
 _WAITS = msgspec.msgpack.Decoder(Wait)
+
+
+class SaidHead(NamedTuple):
+    """A head that its party has sent, and the two roots that it signs, 32 bytes each.
+
+    Args:
+        envelope: the party's last.
+        signature: in it.
+        said: the root of what it said before.
+        heard: the root of what it heard.
+    """
+
+    envelope: Envelope
+    signature: bytes
+    said: bytes
+    heard: bytes
 
 
 class Heard:

@@ -39,7 +39,7 @@ from protocol.messages import (
 )
 from protocol.session.charter import Charter
 from protocol.session.closings import closings_of
-from protocol.session.heads import Heard, sign_head
+from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
 from protocol.session.roles import Gather, Me, Seen, Send
 from protocol.session.roster import Identity
@@ -63,6 +63,9 @@ class Machine:
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
         crowd: this party takes part in no secure sum whose terms promise it fewer others
             (``SecureSum.crowd``).
+
+    Attributes:
+        head: the head that a party has ended with; None before, and without one.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class Machine:
         self._inbox = Inbox(charter, self._roster, me, signed=self._identity is not None)
         self._said = Tree()
         self._heard = Heard()
+        self.head: SaidHead | None = None
         self._side = Me(
             me,
             self._roster,
@@ -323,7 +327,10 @@ class Machine:
         session = self.charter.session
         try:
             head = sign_head(self._identity, session=session, said=self._said, heard=self._heard)
+            said = self._said.root()
             self._post(Send((RECORD,), head))
+            heard = self._heard.tree.root()
+            self.head = SaidHead(self._outbox[-1], head.signature, said, heard)
         except LocalProtocolError as error:
             # The key does not sign, or the party has heard more than a head has room for.
             self.failure = self.failure or self._local(str(error), error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
@@ -61,19 +62,21 @@ class Log:
 
     Args:
         secret: 32 bytes.
-        proving: whether all leaf hashes are kept, for proofs: about 70 bytes for each.
+        proving: whether leaf hashes are kept, for proofs: about 70 bytes for each.
 
     Attributes:
-        hashes: the leaf hashes, if they are kept; ``root`` brings them up to date.
+        hashes: the leaf hashes that are kept; ``root`` brings them up to date.
     """
 
-    __slots__ = ("_proving", "_secret", "_tree", "_waiting", "hashes")
+    __slots__ = ("_before", "_proving", "_secret", "_tree", "_waiting", "hashes")
 
     def __init__(self, secret: bytes, *, proving: bool = False) -> None:
         self._secret = secret
         self._tree = Tree()
         self._waiting: list[bytes] = []
         self._proving = proving
+        # The tree of the leaves before those whose hashes are kept.
+        self._before = Tree()
         self.hashes: list[bytes] = []
 
     @property
@@ -91,6 +94,22 @@ class Log:
         """The root over all leaves so far, 32 bytes."""
         self._hash()
         return self._tree.root()
+
+    def shown(self, indices: Sequence[int]) -> list[tuple[bytes, tuple[bytes, ...]]]:
+        """The salt and the inclusion path of each of these leaves, in the log as it is now.
+
+        Raises:
+            IndexError: the hash of such a leaf is not kept.
+        """
+        self._hash()
+        paths = self._before.later_paths(self.hashes, indices)
+        return [(salts(self._secret, i, 1), p) for i, p in zip(indices, paths, strict=True)]
+
+    def forget(self) -> None:
+        """Keep the leaf hashes so far no longer: only later leaves can be shown."""
+        self._hash()
+        self.hashes.clear()
+        self._before = self._tree.copy()
 
     def _hash(self) -> None:
         waiting, first = self._waiting, self._tree.count

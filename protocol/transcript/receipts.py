@@ -1,4 +1,7 @@
-"""Receipts: proof that a party's reports were counted, to be checked with a checkpoint alone."""
+"""Receipts: proof that a party's reports were counted, or that all it said is on record.
+
+They are checked with a checkpoint alone.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from protocol.messages import (
     Closed,
     Count,
     Envelope,
+    Head,
     PartyId,
 )
 from protocol.session.closings import counts
-from protocol.session.heads import head_statement
+from protocol.session.heads import head_of, head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
 from protocol.session.terms import is_attempt, session_of, survey_id_of
@@ -122,7 +126,10 @@ class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 class Receipt(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """What proves that a party's reports were counted in the record that a checkpoint is over.
+    """What proves that a party's words are in the record that a checkpoint is over.
+
+    It shows reports and the closings that counted them; or the party's head, which signs all that
+    the party has said: an acknowledgement, before anything is counted.
 
     Args:
         party: its id.
@@ -134,7 +141,9 @@ class Receipt(
         attempt: at the survey.
         counted: its reports, and where they were counted.
         head: its signature of all it said; None without one.
-        path: with a head, the joint path of the reports' envelopes in the tree that it signs.
+        path: with a head, the joint path of the reports' envelopes in the tree that it signs;
+            without reports, the root of that tree.
+        ended: the entry of the head; None in a receipt that shows reports alone.
     """
 
     party: PartyId
@@ -147,6 +156,7 @@ class Receipt(
     counted: tuple[Counted, ...]
     head: SignedHead | None
     path: tuple[Hash, ...]
+    ended: Shown | None = None
 
     def __repr__(self) -> str:
         return f"Receipt({self.party!r}, {len(self.counted)} reports)"
@@ -199,8 +209,9 @@ def closed_of(envelope: Envelope | None) -> Closed | None:
 
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
-    counted = receipt.counted
+    counted, ended = receipt.counted, receipt.ended
     shown = [s for each in counted for s in (each.report, each.closing)]
+    shown += [] if ended is None else [ended]
     envelopes = [s.envelope for s in shown]
     topics = {each.topic for each in counted}
     checks = (
@@ -218,13 +229,17 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
             "the party, its key, the terms or the attempt are not those of the session",
         ),
         (receipt.place > 0, "the receipt is for the aggregator, which has no reports"),
-        (bool(counted), "the receipt is empty: expected at least one report"),
+        (
+            bool(counted) or ended is not None,
+            "the receipt is empty: expected at least one report, or the party's head",
+        ),
         (all(_is_counted(receipt, each) for each in counted), "a report was not counted"),
         (len(topics) == len(counted), "two reports are of one kind and round"),
         (
             _head_holds(receipt, checkpoint.session),
             "the party's signed head does not match its reports",
         ),
+        (ended is None or _is_head(receipt, ended), "the entry shown is not the party's head"),
     )
     return tuple(problem for sound, problem in checks if not sound)
 
@@ -254,7 +269,10 @@ def _head_holds(receipt: Receipt, session: bytes) -> bool:
     if head is None:
         return not receipt.path
     leaves = {r.envelope.seq: leaf_hash(r.encoded) for r in reports if r.envelope is not None}
-    said = joint_root(leaves, count=head.count, path=receipt.path)
+    if leaves:
+        said = joint_root(leaves, count=head.count, path=receipt.path)
+    else:
+        said = receipt.path[0] if len(receipt.path) == 1 else None
     if said is None or len(leaves) != len(reports):
         return False
     statement = head_statement(
@@ -265,3 +283,16 @@ def _head_holds(receipt: Receipt, session: bytes) -> bool:
         heard=head.heard,
     )
     return is_signature(head.signature, statement, key=receipt.key)
+
+
+def _is_head(receipt: Receipt, ended: Shown) -> bool:
+    """Whether an entry is the head that the receipt has, as its party sent it."""
+    envelope, signed = ended.envelope, receipt.head
+    if envelope is None or signed is None:
+        return False
+    head = head_of(envelope)
+    return (
+        head is not None
+        and (envelope.sender, envelope.kind) == (receipt.party, Head.kind())
+        and (envelope.seq, head.signature) == (signed.count, signed.signature)
+    )

@@ -8,8 +8,17 @@ from collections.abc import Callable
 import msgspec
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, NAME_CHARACTERS, RECORD, Closed, Envelope, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    NAME_CHARACTERS,
+    RECORD,
+    Closed,
+    Envelope,
+    Head,
+    PartyId,
+)
 from protocol.session.roster import Identity, Roster
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import (
     EXCERPT_BYTES,
@@ -44,6 +53,7 @@ BLOCK_BYTES = 1 << 20
 _MICROSECONDS = 1e6
 _U32 = struct.Struct(">I")
 _CLOSED = Closed.kind()
+_HEAD = Head.kind()
 
 
 class Recorder:
@@ -65,6 +75,8 @@ class Recorder:
             default, that of the simulation's seed.
         judge_heads: whether ``fault_of_head`` finds faults. It costs 0.1 ms a head, and parties of
             this very program sign as they should.
+        acknowledging: whether leaf hashes are kept until ``acknowledge`` is called: about 70 bytes
+            an entry.
         resumed: the sink has the header already, and perhaps more. Nothing is written before all
             that follows the header has been given to ``recall``, and ``go_on`` has been called.
 
@@ -85,6 +97,7 @@ class Recorder:
         signer: Identity | None = None,
         secret: bytes | None = None,
         judge_heads: bool = True,
+        acknowledging: bool = False,
         resumed: bool = False,
     ) -> None:
         problems = problems_of(header)
@@ -113,7 +126,10 @@ class Recorder:
         self._spoken = Spoken(header, self._trees, self._words)
         self._departed: set[str] = set()
         self._encode = msgspec.msgpack.Encoder().encode
-        self._log = Log(secret)
+        self._log = Log(secret, proving=acknowledging)
+        self._acknowledging = acknowledging
+        # Of parties whose heads have come since the last acknowledgement: the leaf, and when.
+        self._heads: dict[PartyId, tuple[int, int]] = {}
         self._wrapper = Wrapper()
         self._content = bytearray()
         self._pending = 0
@@ -151,7 +167,9 @@ class Recorder:
         self._check_sent(envelope)
         if encoded is None:
             encoded = encode_envelope(envelope)
-        self._append(Sent(at=_microseconds(now), envelope=encoded))
+        entry = Sent(at=_microseconds(now), envelope=encoded)
+        self._note_head(envelope, entry)
+        self._append(entry)
         self._note_sent(envelope, encoded)
         if self._signer is not None and _is_closing(envelope):
             self._check_in(self._signer)
@@ -253,6 +271,36 @@ class Recorder:
             self._pending = 0
             self._write(self._wrapper.wrap(content))
 
+    def acknowledge(self) -> dict[PartyId, Acknowledgement]:
+        """Acknowledge the heads that have come since the last time, under one checkpoint.
+
+        The checkpoint is written, so nothing of this may leave before what is recorded by now is
+        durable. Memory of leaves is freed. The cost is about two hashes for each entry since the
+        last time, and one signature if there is a head.
+
+        Returns:
+            By party. Empty without a signer, and if the recorder is not ``acknowledging``.
+        """
+        heads, self._heads = self._heads, {}
+        made: dict[PartyId, Acknowledgement] = {}
+        if heads and self._signer is not None:
+            last = self.checkpoint
+            if last is None or last.size != self._log.size:
+                last = self._check_in(self._signer)
+            shown = self._log.shown([leaf for leaf, _ in heads.values()])
+            for (party, (leaf, at)), (salt, path) in zip(heads.items(), shown, strict=True):
+                made[party] = Acknowledgement(
+                    size=last.size,
+                    root=last.root,
+                    signature=last.signature,
+                    index=leaf,
+                    at=at,
+                    salt=salt,
+                    path=path,
+                )
+        self._log.forget()
+        return made
+
     def cosigned(self, note: str) -> None:
         """Put the last checkpoint on record once more, with the signatures of others, and flush.
 
@@ -335,6 +383,11 @@ class Recorder:
             recipient = places.get(envelope.recipient, NOBODY)
             self._words[envelope.sender].put(envelope.seq, hashed, recipient, kinds[envelope.kind])
 
+    def _note_head(self, envelope: Envelope, entry: Sent) -> None:
+        """Note a head that is to be acknowledged; its entry is the next."""
+        if self._acknowledging and envelope.kind == _HEAD:
+            self._heads[envelope.sender] = self._log.size, entry.at
+
     def _check_delivered(self, entry: Delivered) -> None:
         tree = self._trees.get(entry.sender)
         if tree is None or entry.seq >= tree.count or entry.recipient not in self._trees:
@@ -352,6 +405,7 @@ class Recorder:
                 except RemoteProtocolError as error:
                     raise TranscriptError(str(error)) from error
                 self._check_sent(envelope)
+                self._note_head(envelope, item)
                 self._note_sent(envelope, item.envelope)
                 self._unsigned = _is_closing(envelope)
                 return
@@ -367,13 +421,14 @@ class Recorder:
                 self.ended = True
         self._unsigned = isinstance(item, Ending)
 
-    def _check_in(self, signer: Identity) -> None:
+    def _check_in(self, signer: Identity) -> SignedCheckpoint:
         """Write a checkpoint."""
         log = self._log
         signed = sign_checkpoint(signer, session=self._session, size=log.size, root=log.root())
         self._hold(encode_item(Checkpoint(note=signed.note)))
         self.checkpoint = signed
         self._unsigned = False
+        return signed
 
     def _check_open(self) -> None:
         if not self._open:

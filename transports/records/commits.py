@@ -5,10 +5,13 @@ While one sync runs in a thread, others gather for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import trio
+
+from protocol.messages import PartyId
+from protocol.transcript.acknowledgements import Acknowledgement
 
 EVERY = 0.3
 """The most seconds that something recorded waits to be written, when nobody waits for it."""
@@ -24,6 +27,9 @@ class Recorded(Protocol):
     def flush(self) -> None:
         """Write what is waiting."""
 
+    def acknowledge(self) -> Mapping[PartyId, Acknowledgement]:
+        """Acknowledge the heads that have come since the last time, under one checkpoint."""
+
 
 class Commits:
     """How much of a record is durable.
@@ -34,10 +40,12 @@ class Commits:
 
     Attributes:
         durable: the number of entries that are.
+        acknowledged: of each party whose head is durable, what proves it to the party.
     """
 
     def __init__(self, recorder: Recorded, sync: Callable[[], object]) -> None:
         self.durable = 0
+        self.acknowledged: dict[PartyId, Acknowledgement] = {}
         self._recorder = recorder
         self._sync = sync
         self._wanted = trio.Event()
@@ -62,7 +70,9 @@ class Commits:
             self._wanted = trio.Event()
             size = self._recorder.size
             if size > self.durable:
+                made = self._recorder.acknowledge()
                 self._recorder.flush()
                 await trio.to_thread.run_sync(self._sync)
                 self.durable = size
+                self.acknowledged.update(made)
                 self._waiting.unpark_all()
