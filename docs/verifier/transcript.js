@@ -3,6 +3,7 @@
 import { concat, hex, same, utf8 } from "./bytes.js";
 import { verify as isSignedBy } from "./ed25519.js";
 import { parseHeader } from "./header.js";
+import { headIn } from "./heads.js";
 import { leafHash, rootOf, Tree } from "./merkle.js";
 import { decode, encode, isArray, isBool, isBytes, isCount, isList, isText, Malformed, orNil } from "./msgpack.js";
 import { isSigned, isWitnessed, parseCheckpoint, parseWitness } from "./notes.js";
@@ -27,10 +28,6 @@ const ENTRIES = {
 const isEntry = (entry) =>
   Array.isArray(entry) && typeof entry[0] === "string" && Object.hasOwn(ENTRIES, entry[0]) && isArray(...ENTRIES[entry[0]])(entry.slice(1));
 const isEnvelope = isArray(isBytes(0, 255), isName, isName, isCount, isName, isBytes(0, Infinity));
-const isHeard = isList(isArray(isCount, isCount));
-const isWait = isArray(isCount, isName, (round) => round === -1 || isCount(round), isHeard);
-const MOST_HEAD = 131072;
-const isHead = isArray(isList(isWait), isBytes(64));
 const SALTS = 4096; // made at a time
 const MOST_BROKEN = 1000; // that are told
 
@@ -170,8 +167,8 @@ class Transcript {
   /** Rule 16, "Heads" in section 6. */
   head(sender, to, count, body) {
     sender.head = true;
-    const head = body.length <= MOST_HEAD ? decodeOr(body, null) : null;
-    const fits = isHead(head) && to === "record" && sender.id !== "aggregator" && count === sender.tree.size;
+    const head = headIn(body);
+    const fits = head !== null && to === "record" && sender.id !== "aggregator" && count === sender.tree.size;
     const heard = fits ? this.heard(sender.id, count, head[0]) : null;
     if (!this.check(heard, "head", `${sender.id}'s head is wrong`)) return;
     const over = encode([this.header.session, sender.id, count, sender.tree.root(), rootOf(heard)]);

@@ -87,7 +87,7 @@ class Tree:
         wanted, later = list(indices), range(count, count + len(level))
         for index in wanted:
             if index not in later:
-                raise IndexError(f"leaf {index}: expected one of {later.start} to {later.stop - 1}")
+                raise IndexError(f"leaf {index}: expected one of {count} to {later.stop - 1}")
         # Of each level below the root, which vertex is the first that is known, and all from there.
         levels: list[tuple[int, list[bytes]]] = []
         while count or len(level) > 1:

@@ -17,14 +17,10 @@ from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
 from protocol.transcript.entries import Hash, Sent, encode_item
 from protocol.transcript.log import SALT_BYTES
 from protocol.transcript.receipts import Receipt, Shown, SignedHead
-from protocol.wire.canonical import canonical
 from protocol.wire.codec import encode_envelope
 
 LONGEST_PATH = 63
 """The most hashes of a path in a log that can be numbered."""
-
-MOST_BYTES = 2560
-"""The longest encoding, rounded up."""
 
 
 class Acknowledgement(
@@ -52,26 +48,6 @@ class Acknowledgement(
 
     def __repr__(self) -> str:
         return f"Acknowledgement(leaf {self.index} of {self.size})"
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Acknowledgement)
-
-
-def encode_acknowledgement(acknowledgement: Acknowledgement) -> bytes:
-    """An acknowledgement as it travels, at most ``MOST_BYTES``."""
-    return _encode(acknowledgement)
-
-
-def decode_acknowledgement(content: bytes) -> Acknowledgement:
-    """The inverse of ``encode_acknowledgement``.
-
-    Raises:
-        ValueError: malformed, too long, or not the one encoding of what it says.
-    """
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"{len(content)} bytes, at most {MOST_BYTES} allowed")
-    return canonical(content, _decoder, what="acknowledgement")
 
 
 def receipt_for(

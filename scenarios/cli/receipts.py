@@ -373,12 +373,16 @@ def _of_receipt(receipt: Receipt, checkpoint: SignedCheckpoint) -> _Said:
     topics = [each.topic for each in receipt.counted if each.topic is not None]
     signed, key = receipt.head is not None, receipt.key.hex()
     by = f"is signed by the key {key}" if signed else "is not signed by it"
+    counted = f"counted in {_topics(topics)}" if topics else "not shown to be counted"
     lines = [
-        f"{receipt.party}: counted in {_topics(topics)}",
+        f"{receipt.party}: {counted}",
         f"session {receipt.session.hex()}, attempt {receipt.attempt}",
         f"what it said {by}",
         f"in the first {checkpoint.size:,} leaves of the log; an audit tells what was published",
     ]
+    if receipt.ended is not None and receipt.head is not None:
+        said = count(receipt.head.count, "envelope")
+        lines.insert(1, f"all that it said is on record: {said}, and its head")
     values = {
         "party": receipt.party,
         "session": receipt.session.hex(),
@@ -395,6 +399,7 @@ def _of_receipt(receipt: Receipt, checkpoint: SignedCheckpoint) -> _Said:
             if each.topic is not None and each.report.envelope is not None
         ],
         "signed": signed,
+        "ended": receipt.ended is not None,
         "key": key,
     }
     return _Said(lines, values)

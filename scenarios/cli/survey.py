@@ -257,7 +257,8 @@ def answer(
 ) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a CSV file.
 
-    It is done once the aggregator has said that the whole answer is on its disk.
+    It is done once the party's folder has a receipt: by it the aggregator has signed that the whole
+    answer is on its disk.
     """
     host, port = address_of(connect)
     member = _member_in(folder, variant)
@@ -276,7 +277,11 @@ def answer(
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
-    click.echo(f"{answered.ending}; {spent}")
+    click.echo(printable(f"{answered.ending}; {spent}"))
+    if answered.receipt is not None:
+        kept = "kept as evidence" if answered.receipt.problems else "receipt"
+        click.echo(printable(f"{kept}: {answered.receipt.receipt}"))
+        click.echo(printable(f"check it with: {answered.receipt.check}"))
     if answered.stopped:
         return STOPPED
     return 0 if answered.ending == DONE else 1

@@ -138,7 +138,11 @@ def attempting(
         if taken is not None:
             taken(charter)
         recorder = Recorder(
-            record.write, header(number), signer=member.identity, secret=counter.secret()
+            record.write,
+            header(number),
+            signer=member.identity,
+            secret=counter.secret(),
+            acknowledging=True,
         )
         first = None
         if begin is not None:

@@ -23,8 +23,10 @@ from protocol.session.run import ending_of
 from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from protocol.transcript.acknowledgements import Acknowledgement
 from scenarios.deployment.attempts import paying
 from scenarios.deployment.members import Member, own_secret, tls_context
+from scenarios.deployment.receipts import Kept, keep_receipt
 from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
 from scenarios.errors import StoppedError, UsageError
 from scenarios.operation.signals import heeding
@@ -43,16 +45,20 @@ AGAIN = (
 NOT_ACKNOWLEDGED = f"not acknowledged: {AGAIN}"
 """How a party ends that does not know whether all that it said is on the aggregator's disk."""
 
+DOES_NOT_HOLD = "the aggregator's receipt does NOT hold"
+"""How a party ends whose acknowledgement is not for what it said, or is not signed."""
+
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """How a party's answer went.
 
     Args:
-        ending: how its role ended; ``"done"`` if all went well and is acknowledged.
+        ending: how its role ended; ``"done"`` if all went well and the party holds its receipt.
         attempt: at the survey.
         spent: the epsilon spent per respondent in this attempt, by whichever program.
         before: that spent in earlier ones.
         stopped: whether a signal has ended it.
+        receipt: what the aggregator has given for all that the party said; None for nothing.
     """
 
     ending: str
@@ -60,6 +66,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     spent: float
     before: float
     stopped: bool = False
+    receipt: Kept | None = None
 
 
 def answer_survey(
@@ -75,8 +82,9 @@ def answer_survey(
 ) -> Answered:
     """Answer once with the records of a CSV file.
 
-    It ends well once the aggregator has acknowledged that all it said is on disk. A connection that
-    is lost is made again; nothing is said twice, and nothing else than before.
+    It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
+    holds and is in the party's folder (``keep_receipt``). A connection that is lost is made again;
+    nothing is said twice, and nothing else than before.
 
     A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than
@@ -144,7 +152,7 @@ async def answer_survey_async(
     tls = tls_context(member.folder, client_context)
     sittings: list[_Sitting] = []
 
-    async def answered(join: Callable[[int], object]) -> bool:
+    async def answered(join: Callable[[int], object]) -> Acknowledgement | None:
         connected = connect_lasting(
             host,
             port,
@@ -158,7 +166,7 @@ async def answer_survey_async(
         async with connected as link:
             [sitting] = sittings
             await run_machine(sitting.machine, sitting.same_again(link))
-            return await link.acknowledged()
+            return None if sitting.machine.head is None else await link.acknowledgement()
 
     try:
         with paying(member.folder) as purse, ExitStack() as kept:
@@ -171,12 +179,12 @@ async def answer_survey_async(
                 machine = _machine(member, charter, key, held, left, crowd or 0)
                 sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
 
-            acknowledged, stopped = False, ""
+            given, stopped = None, ""
             try:
                 if heeds_signals:
-                    acknowledged = await heeding(answered, join)
+                    given = await heeding(answered, join)
                 else:
-                    acknowledged = await answered(join)
+                    given = await answered(join)
             except StoppedError as error:
                 if not sittings:
                     raise
@@ -186,14 +194,22 @@ async def answer_survey_async(
                 for sitting in sittings:
                     sitting.note(sitting.machine.notices)
             [sitting] = sittings
-            attempt = sitting.machine.charter.attempt
-            ending = stopped or ending_of(sitting.machine)
+            machine = sitting.machine
+            attempt, receipt = machine.charter.attempt, None
+            if machine.head is not None and given is not None:
+                receipt = keep_receipt(member.folder, machine.charter, machine.head, given)
+            ending = stopped or ending_of(machine)
+            if ending == DONE and receipt is None:
+                ending = NOT_ACKNOWLEDGED
+            elif ending == DONE and receipt is not None and receipt.problems:
+                ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
             return Answered(
-                ending=NOT_ACKNOWLEDGED if ending == DONE and not acknowledged else ending,
+                ending=ending,
                 stopped=bool(stopped),
                 attempt=attempt,
-                spent=max(sitting.machine.spent.record, purse.spent(attempt)),
+                spent=max(machine.spent.record, purse.spent(attempt)),
                 before=purse.before(attempt),
+                receipt=receipt,
             )
     except ConnectionError as error:
         raise ConnectionError(f"{host}:{port}: {error}") from error

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.vectors.make import based, flipped, joint_path, packed, path_of, sha256, some
+from tests.vectors.make import based, flipped, joint_path, packed, path_of, sha256, some, tree_hash
 from tests.vectors.recording import (
     AGGREGATOR,
     ANN,
@@ -323,6 +323,8 @@ class Receipt:
         record: what it is of.
         counted: the leaves of her reports and of the closings that counted them.
         size: of the checkpoint's log.
+        headed: whether it has her head.
+        ended: the leaf of her head, to show it.
     """
 
     def __init__(
@@ -333,6 +335,7 @@ class Receipt:
         size: int | None = None,
         place: int = 1,
         headed: bool = True,
+        ended: int | None = None,
     ) -> None:
         self.record = record
         self.size = len(record.leaves) if size is None else size
@@ -352,7 +355,10 @@ class Receipt:
             "counted": [[shown(record, each, self.size) for each in pair] for pair in counted],
             "head": record.heads[name] if headed else None,
             "path": joint_path(before, reports) if headed else [],
+            "ended": None if ended is None else shown(record, ended, self.size),
         }
+        if headed and not counted:
+            self.fields["path"] = [tree_hash(before)]
 
     def chunks(self, **other: Any) -> list[bytes]:
         """The receipt in pieces: the entries shown, and what is between them."""
@@ -389,8 +395,11 @@ def reporting(party: str, record: Transcript, kind: str = "Report", **other: Any
     return at
 
 
-def rounds() -> tuple[Transcript, list[tuple[int, int]], int]:
-    """Ann and Bob are asked and report, twice; and the size of the log after the first closing."""
+def rounds() -> tuple[Transcript, list[tuple[int, int]], int, int]:
+    """Ann and Bob are asked and report, twice.
+
+    Also the size of the log after the first closing, and the leaf of Ann's head.
+    """
     record = Transcript()
     for party in (ANN, BOB):
         record.tell("aggregator", party.name, "Ask", b"\x90")
@@ -402,13 +411,14 @@ def rounds() -> tuple[Transcript, list[tuple[int, int]], int]:
         counted.append((mine, closing(record, "Report", b"\x06", round=number)))
         sizes.append(record.size)
     record.say("aggregator", "record", "Result", b"\xc0")
+    head = record.size
     record.head(ANN)
     record.end()
-    return record, counted, sizes[0]
+    return record, counted, sizes[0], head
 
 
 def receipts() -> Iterator[Case]:
-    record, both, between = rounds()
+    record, both, between, head = rounds()
     whole = Receipt(record, both)
     yield whole.case("of two reports, at the end", True)
     yield Receipt(record, both[1:]).case("of one report, at the end", True)
@@ -419,7 +429,12 @@ def receipts() -> Iterator[Case]:
     yield whole.case(
         "with a checkpoint that is cosigned", True, note + cosignature(record.text(), WITNESS)
     )
+    last = Receipt(record, [], size=head + 1, ended=head)
+    yield last.case("of the head, when it is the last entry", True)
+    yield Receipt(record, [], ended=head).case("of the head, at the end", True)
+    yield Receipt(record, both, ended=head).case("of two reports and the head", True)
     yield from forged(record, whole, early)
+    yield from wrong_heads(record, last)
     yield from wrong_reports()
     yield from wide_rosters()
 
@@ -514,6 +529,56 @@ def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]
     ):
         yield case(f"a receipt {name}", False, receipt=[content], checkpoint=note)
     yield early.case("a path without a head", False, path=[wrong])
+
+
+def wrong_heads(record: Transcript, last: Receipt) -> Iterator[Case]:
+    """What does not show that all of Ann's words are on record."""
+    wrong, fields = sha256(b"wrong"), last.fields
+    head, ended = fields["head"], fields["ended"]
+    for name, changes in (
+        ("no root of her words", {"path": []}),
+        ("another root of her words", {"path": [wrong]}),
+        ("a root too many", {"path": [*fields["path"], wrong]}),
+        ("a head shown, and none of it known", {"head": None, "path": []}),
+        ("a head shown, and another number", {"head": replaced(head, 0, head[0] + 1)}),
+        ("a head shown, and other waits", {"head": replaced(head, 1, wrong)}),
+        ("a head shown, and another signature", {"head": replaced(head, 2, bytes(64))}),
+        ("the header for the head", {"ended": shown(record, 0, last.size)}),
+        ("a report for the head", {"ended": shown(record, 1, last.size)}),
+        ("a head at another place", {"ended": replaced(ended, 0, ended[0] - 1)}),
+        ("a head with another salt", {"ended": replaced(ended, 1, flipped(ended[1]))}),
+        ("a head with another content", {"ended": replaced(ended, 2, flipped(ended[2]))}),
+        ("a head with another path", {"ended": replaced(ended, 3, [wrong, *ended[3][1:]])}),
+        ("an entry that is cut short", {"ended": ended[:3]}),
+    ):
+        yield last.case(f"a receipt with {name}", False, **changes)
+    yield headed("of a head as it should be", True)
+    for name, other in (
+        ("said by another", {"sender": "bob"}),
+        ("said to the aggregator", {"recipient": "aggregator"}),
+        ("of another kind", {"kind": "Report"}),
+        ("of another session", {"session": wrong}),
+        ("of another number", {"seq": 2}),
+        ("of another signature", {"body": packed([[], bytes(64)])}),
+        ("without waits", {"body": packed([bytes(64)])}),
+    ):
+        yield headed(f"a receipt of a head {name}", False, **other)
+
+
+def headed(name: str, holds: bool, **changes: Any) -> Case:
+    """A log of Ann's report and, as her head, an envelope with something changed in it."""
+    record, right = Transcript(), Transcript()
+    for each in (record, right):
+        each.tell("ann", "aggregator", "Report", b"\x91\x01")
+    right.head(ANN)
+    head = right.heads["ann"]
+    parts = {"sender": "ann", "recipient": "record", "kind": "Head"}
+    said: dict[str, Any] = parts | {"body": packed([[], head[2]]), "seq": head[0]} | changes
+    at = record.size
+    record.say(**said)
+    path = [tree_hash(right.said["ann"][:-1])]
+    receipt = Receipt(record, [], headed=False, ended=at)
+    return receipt.case(name, holds, head=head, path=path)
 
 
 def wrong_reports() -> Iterator[Case]:

@@ -15,6 +15,7 @@ import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.wire.codec import decode_envelope
 
 VERSION = "sottovoce lasting/1"
@@ -45,6 +46,12 @@ class Durable(Frame, frozen=True):
     envelopes: Count
 
 
+class Acknowledged(Frame, frozen=True):
+    """All that the party has said, its head included, is on the hub's disk; makes a receipt."""
+
+    given: Acknowledgement
+
+
 class Alive(Frame, frozen=True):
     """There is nothing else to say."""
 
@@ -59,7 +66,9 @@ class Goodbye(Frame, frozen=True):
 
 encode = msgspec.msgpack.Encoder().encode
 
-_frames = msgspec.msgpack.Decoder(Received | Accepted | Durable | Alive | Replaced | Goodbye)
+_frames = msgspec.msgpack.Decoder(
+    Received | Accepted | Durable | Acknowledged | Alive | Replaced | Goodbye
+)
 _MAPS = range(0x80, 0x90)
 
 

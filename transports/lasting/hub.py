@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import trio
@@ -18,6 +18,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import LINK_CLOSED, SWITCH, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports import handshake
 from transports.background import running
@@ -25,6 +26,7 @@ from transports.connection import Connection
 from transports.lasting.frames import (
     VERSION,
     Accepted,
+    Acknowledged,
     Alive,
     Durable,
     Frame,
@@ -57,7 +59,7 @@ class LastingHub(TcpHub):
 
     Args:
         commits: of the record: deliveries and acknowledgements wait until all that was recorded is
-            durable. Without it they do not wait.
+            durable. Without it they do not wait, and nobody gets a receipt.
         grace: how long a party may take to come back before it is given up, in seconds.
     """
 
@@ -199,6 +201,12 @@ class Line:
         if self.hub.commits is not None:
             await self.hub.commits.caught_up()
 
+    @property
+    def acknowledgement(self) -> Acknowledgement | None:
+        """What makes the party's receipt; None before its head is durable."""
+        commits = self.hub.commits
+        return None if commits is None else commits.acknowledged.get(self.name)
+
     def begin(self, visit: Visit) -> None:
         """A connection is let in; it takes the place of the one before.
 
@@ -334,6 +342,7 @@ class Visit(Caller):
         self._written = 0
         self._noticed = 0
         self._told = 0
+        self._given = False
         self._since = math.inf
         self._accepted = line.accepted
         self._heard = False
@@ -472,13 +481,11 @@ class Visit(Caller):
             )
             ended = line.port.closed and self._said_all
             line.forget(self._written)
-            if accepted > self._told:
-                payloads.append(encode(Durable(accepted)))
-                self._told = accepted
-            if ended:
-                payloads.append(encode(Goodbye()))
-            if payloads:
+            if payloads or ended or accepted > self._told:
                 await line.committed()
+                payloads += self._acknowledgements(accepted)
+                if ended:
+                    payloads.append(encode(Goodbye()))
                 await connection.send(payloads)
                 self.acknowledged = self._told
                 line.hub.advance()
@@ -490,6 +497,16 @@ class Visit(Caller):
                 await self.news.wait()
             if quiet.cancelled_caught:
                 await connection.send([encode(Alive())])
+
+    def _acknowledgements(self, accepted: int) -> Iterator[bytes]:
+        """What says that so many envelopes of the party are durable; the receipt comes once."""
+        if accepted > self._told:
+            self._told = accepted
+            yield encode(Durable(accepted))
+        given = self._line.acknowledgement
+        if given is not None and not self._given:
+            self._given = True
+            yield encode(Acknowledged(given))
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import SWITCH, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
@@ -22,6 +23,7 @@ from transports.dialing import TurnedAwayError, dial
 from transports.lasting.frames import (
     VERSION,
     Accepted,
+    Acknowledged,
     Alive,
     Durable,
     Frame,
@@ -107,8 +109,10 @@ class LastingLink(MailboxLink[Envelope]):
         # How many have come that were waited for; how many say that the hub is there.
         self._came = 0
         self._alive = 0
-        # The last that this connection has acknowledged.
+        # The last that this connection has acknowledged, and whether it has given a receipt.
         self._told = 0
+        self._ended = False
+        self._given: Acknowledgement | None = None
         self._leaving = False
         self._news = trio.Event()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -143,16 +147,30 @@ class LastingLink(MailboxLink[Envelope]):
         Returns:
             Whether all of it is.
         """
+        return await self._until(lambda: not self._said)
+
+    async def acknowledgement(self) -> Acknowledgement | None:
+        """As ``acknowledged``, and for what makes a receipt, which comes after this party's head.
+
+        Returns:
+            What the hub has given, which is not checked; None if not all is acknowledged, or
+            nothing was given.
+        """
+        done = await self._until(lambda: not self._said and self._given is not None)
+        return self._given if done else None
+
+    async def _until(self, done: Callable[[], bool]) -> bool:
+        """Wait until something is so, the link is over, or nothing has come for too long."""
         self.mail.close()
         most = self._patience + self._limits.goodbye
         late = False
-        while self._said and self.why is None and not late:
+        while not done() and self.why is None and not late:
             before = self._acknowledged
             with trio.move_on_after(most) as waited:
-                while self._said and self.why is None and self._acknowledged == before:
+                while not done() and self.why is None and self._acknowledged == before:
                     await self._waiting.park()
             late = waited.cancelled_caught
-        return not self._said
+        return done()
 
     async def aclose(self) -> None:
         """Wait until all that was said is acknowledged, for a while; then say goodbye."""
@@ -236,6 +254,7 @@ class LastingLink(MailboxLink[Envelope]):
             raise RemoteProtocolError(f"{accepted} accepted, of {most} at most", field="link")
         self._accepted = self._written = accepted
         self._told = 0
+        self._ended = False
         waiting = range(accepted - self._durable, len(self._said))
         self._waiting_bytes = sum(len(self._said[place]) for place in waiting)
 
@@ -280,8 +299,16 @@ class LastingLink(MailboxLink[Envelope]):
                 said = f"it has said more than {most} times that it is there"
                 raise RemoteProtocolError(said, field="link")
             return
+        if isinstance(frame, Acknowledged):
+            if self._ended:
+                raise RemoteProtocolError("two receipts over one connection", field="link")
+            self._ended = True
+            self._came += self._given is None
+            self._given = self._given or frame.given
+            self._waiting.unpark_all()
+            return
         if not isinstance(frame, Durable):
-            raise unexpected(frame, Alive, Durable, Goodbye, Replaced)
+            raise unexpected(frame, Acknowledged, Alive, Durable, Goodbye, Replaced)
         durable = frame.envelopes
         first = max(self._told + 1, self._acknowledged)
         if not first <= durable <= self._written:

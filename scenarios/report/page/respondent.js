@@ -44,16 +44,19 @@ const topicOf = ({ closed: [kind, round] }) => (round === -1 ? kind : `${kind}, 
 
 function sayHolds(receipt, checkpoint) {
   const topics = receipt.reports.map(topicOf).join("; ");
+  const counted = receipt.reports.length > 0;
   const signed = receipt.head
-    ? ["What it reported is signed with its own key ", code(receipt.key), ". Your device can tell you whether that is yours."]
-    : "What it reported is not signed with its own key. Whoever keeps the record could have written it.";
+    ? ["What it said is signed with its own key ", code(receipt.key), ". Your device can tell you whether that is yours."]
+    : "What it said is not signed with its own key. Whoever keeps the record could have written it.";
   show(
     "yes",
     "The receipt holds",
-    element("p", `The report of ${receipt.party} was counted.`),
+    element("p", counted ? `The report of ${receipt.party} was counted.` : `All that ${receipt.party} said is on record.`),
     element("h3", "What this shows"),
     list([
-      `In the survey's record, these messages of ${receipt.party} were counted: ${topics}.`,
+      counted
+        ? `In the survey's record, these messages of ${receipt.party} were counted: ${topics}.`
+        : `The survey's record has the end of what ${receipt.party} said, which covers all of it.`,
       signed,
       `The checkpoint is over the first ${checkpoint.size} entries of the record. None of them can be changed or taken out without another checkpoint.`,
       known.value.trim() === ""
@@ -62,6 +65,7 @@ function sayHolds(receipt, checkpoint) {
     ]),
     element("h3", "What this does not show"),
     list([
+      ...(counted ? [] : ["That a report was counted: it may not have been at the time of this receipt."]),
       "That a result was published, and that it follows from what was counted. Whoever has the whole record can check that.",
       "That this checkpoint is the one which others have. Take it from where the survey publishes it.",
     ]),
@@ -92,7 +96,7 @@ async function check() {
   const key = known.value.trim().toLowerCase();
   if (key !== "" && key !== hex(checkpoint.key)) problems.push("the checkpoint is signed with another key than the aggregator's");
   if (problems.length === 0) sayHolds(receipt, checkpoint);
-  else show("no", "The receipt does not hold", element("p", "It does not show that the report was counted:"), list(problems));
+  else show("no", "The receipt does not hold", element("p", "It shows nothing:"), list(problems));
 }
 
 async function take(given, name) {

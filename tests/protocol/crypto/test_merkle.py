@@ -116,6 +116,26 @@ def test_memory_is_logarithmic() -> None:
     assert len(tree._peaks) == (1000).bit_count()
 
 
+@given(st.integers(0, 70), st.integers(1, 40))
+def test_later_leaves_are_proven_by_what_a_tree_keeps(before: int, added: int) -> None:
+    leaves = [bytes([i]) for i in range(before + added)]
+    tree = Tree()
+    for leaf in leaves[:before]:
+        tree.append(leaf)
+    later = range(before, before + added)
+    paths = tree.later_paths(map(leaf_hash, leaves[before:]), later)
+    assert [list(path) for path in paths] == [path_of(index, leaves) for index in later]
+    assert tree.root() == tree_hash(leaves[:before])
+
+
+def test_no_leaf_but_a_later_one_is_proven_so() -> None:
+    tree = Tree()
+    tree.append(b"leaf")
+    for index in (-1, 0, 2):
+        with pytest.raises(IndexError, match=f"leaf {index}: expected one of 1 to 1"):
+            tree.later_paths([leaf_hash(b"another")], [index])
+
+
 @given(count=st.integers(1, 40), chosen=st.sets(st.integers(0, 39), min_size=1))
 def test_several_leaves_are_proven_at_once(count: int, chosen: set[int]) -> None:
     hashes = [leaf_hash(bytes([i])) for i in range(count)]

@@ -217,13 +217,20 @@ def many(count: int) -> Iterator[Envelope]:
 
 
 def record_many(
-    count: int, sink: Callable[[bytes], object], *, deliver: bool, judge_heads: bool = True
+    count: int,
+    sink: Callable[[bytes], object],
+    *,
+    deliver: bool,
+    judge_heads: bool = True,
+    acknowledging: bool = False,
 ) -> None:
-    recorder = Recorder(sink, HEADER, judge_heads=judge_heads)
-    for item in many(count):
+    recorder = Recorder(sink, HEADER, judge_heads=judge_heads, acknowledging=acknowledging)
+    for number, item in enumerate(many(count)):
         recorder.sent(item, now=0.0)
         if deliver:
             recorder.delivered(item, now=0.0)
+        if acknowledging and number % 1000 == 0:
+            recorder.acknowledge()
     recorder.close()
 
 
@@ -237,13 +244,19 @@ def peak(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("judged", "each"), [(False, 0), (True, 50)])
-def test_memory_of_recording_is_what_heads_are_judged_by(judged: bool, each: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "each"),
+    [({"judge_heads": False}, 0), ({}, 50), ({"judge_heads": False, "acknowledging": True}, 0)],
+    ids=["not judged", "judged", "acknowledged"],
+)
+def test_memory_of_recording_is_what_heads_are_judged_by(
+    options: dict[str, bool], each: int
+) -> None:
     few, lots = (
-        peak(functools.partial(record_many, count, len, deliver=False, judge_heads=judged))
+        peak(functools.partial(record_many, count, len, deliver=False, **options))
         for count in (20_000, 60_000)
     )
-    assert lots < few + 40_000 * each + 50_000
+    assert lots < few + 40_000 * each + 100_000
 
 
 def test_memory_of_verifying_is_what_heads_are_judged_by() -> None:

@@ -231,13 +231,13 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
             )
             for name, budget in budgets.items()
         ]
-        return [program.communicate(timeout=60)[0] for program in programs]
+        return [program.communicate(timeout=60)[0].partition("\n")[0] for program in programs]
 
     with aggregating(keys, one) as (aggregator, where, told):
         assert told == ""
         with silent(keys / "carl", where):
             for said in answering(where, anna=None, bert=None):
-                assert said == "done; epsilon 2 spent per respondent\n"
+                assert said == "done; epsilon 2 spent per respondent"
             aggregator.kill()
             aggregator.wait(timeout=60)
     assert verified(one / "transcript.svt.partial", 1).ending is None
@@ -247,9 +247,9 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
         assert aggregator.wait(timeout=60) == 0
     assert said == [
         "'Report' costs 2 per respondent; 0 of 0 is left; epsilon 0 spent per respondent in "
-        "attempt 2, 2 in earlier ones\n",
-        "done; epsilon 2 spent per respondent in attempt 2, 2 in earlier ones\n",
-        "done; epsilon 2 spent per respondent in attempt 2, 0 in earlier ones\n",
+        "attempt 2, 2 in earlier ones",
+        "done; epsilon 2 spent per respondent in attempt 2, 2 in earlier ones",
+        "done; epsilon 2 spent per respondent in attempt 2, 0 in earlier ones",
     ]
     assert verified(two / "transcript.svt", 2).intact
     evidence = tmp_path / "evidence.json"

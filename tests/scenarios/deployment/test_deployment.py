@@ -18,11 +18,14 @@ import trio
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.variant import build, parameters_of
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.transcript.entries import Sent
+from protocol.transcript.header import header_of
+from protocol.transcript.recorder import Recorder
 from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.answering import Answered, answer_survey
-from scenarios.deployment.members import read_member
+from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.remembered import DIGEST_BYTES, KEY_BYTES, remembering
 from scenarios.errors import STOPPED, UsageError
 from scenarios.files.transcripts import open_transcript
@@ -73,7 +76,10 @@ def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             for answer in answering:
                 said, complained = answer.communicate(timeout=60)
                 assert answer.returncode == 0, complained
-                assert said == f"done; epsilon 2 spent per respondent{spent}\n"
+                done, receipt, check = said.splitlines()
+                assert done == f"done; epsilon 2 spent per respondent{spent}"
+                assert receipt.startswith(f"receipt: {keys}/")
+                assert check.startswith(f"check it with: sottovoce check {keys}/")
                 assert complained == ""
             text, complained = aggregator.communicate(timeout=60)
             assert aggregator.returncode == 0, complained
@@ -125,6 +131,35 @@ def test_a_party_gets_a_receipt_for_what_it_signed(
     assert "is not one of the reports that the receipt is about" in said.out
 
 
+def test_a_party_that_is_done_has_a_receipt(
+    keys: Path, surveys: list[Path], tmp_path: Path
+) -> None:
+    """Of each attempt; nobody else has a say in it, and nothing later takes it back."""
+    later = []
+    for attempt, out in enumerate(surveys, 1):
+        session = read_member(keys / "anna").charter.again(attempt).session.hex()
+        receipt, checkpoint = (
+            keys / "anna" / f"{what}-{session}" for what in ("receipt", "checkpoint")
+        )
+        check = ("check", receipt, "--checkpoint", checkpoint)
+        said = sottovoce(*check, "--member", keys / "anna")
+        assert said.code == 0, said.out
+        lines = said.out.splitlines()
+        assert lines[0] == "anna: not shown to be counted"
+        assert lines[1] == "all that it said is on record: 1 envelope, and its head"
+        assert lines[-1] == "holds"
+        assert sottovoce(*check, "--member", keys / "bert").code == 1
+        verify = ("verify", out / "transcript.svt", "--checkpoint", checkpoint, "--json")
+        assert sottovoce(*verify).json["extends_checkpoint"] is True
+        later.append(checkpoint)
+        proof, published = tmp_path / f"{attempt}", out / "transcript.checkpoint"
+        prove = ("prove", out / "transcript.svt", "--since", checkpoint, "--out", proof)
+        assert sottovoce(*prove).code == 0
+        both = ("--since", checkpoint, "--checkpoint", published)
+        assert sottovoce("check", proof, *both).code == 0
+    assert sottovoce("check", receipt, "--checkpoint", later[0]).code == 1
+
+
 def test_a_survey_that_is_held_again_contradicts_nothing(
     keys: Path, surveys: list[Path], tmp_path: Path
 ) -> None:
@@ -158,10 +193,18 @@ def test_every_attempt_draws_anew(surveys: list[Path]) -> None:
 
 
 class ScriptedLink:
-    """A party's link to a hub that says what it likes, and ends."""
+    """A party's link to a hub that says what it likes, and acknowledges.
 
-    def __init__(self, says: Sequence[Envelope]) -> None:
+    Args:
+        says: what the hub says.
+        aggregator: whose hub it is.
+        attempt: at the survey.
+    """
+
+    def __init__(self, says: Sequence[Envelope], aggregator: Member, attempt: int) -> None:
         self.said: list[Envelope] = []
+        self._aggregator = aggregator
+        self._attempt = attempt
         self._says = list(says)
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
@@ -173,8 +216,15 @@ class ScriptedLink:
             raise trio.EndOfChannel
         return [self._says.pop(0)]
 
-    async def acknowledged(self) -> bool:
-        return True
+    async def acknowledgement(self) -> Acknowledgement | None:
+        identity, charter = self._aggregator.identity, self._aggregator.charter
+        header = header_of(charter.again(self._attempt))
+        recorder = Recorder(
+            lambda _: None, header, signer=identity, secret=bytes(32), acknowledging=True
+        )
+        for envelope in self.said:
+            recorder.sent(envelope, now=0.0)
+        return recorder.acknowledge().get(PartyId("anna"))
 
 
 AnswerTo: TypeAlias = Callable[..., tuple[Answered, list[Envelope]]]
@@ -184,13 +234,13 @@ AnswerTo: TypeAlias = Callable[..., tuple[Answered, list[Envelope]]]
 def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AnswerTo:
     """How a party with a new memory ends, and what it says, when a hub says this to it."""
     anna, rows = tmp_path / "anna", table(tmp_path / "anna.csv", *ROWS)
-    kept = shutil.ignore_patterns("attempts", "heard-*", "said-*")
+    kept = shutil.ignore_patterns("attempts", "heard-*", "said-*", "receipt-*", "checkpoint-*")
     shutil.copytree(keys / "anna", anna, ignore=kept)
 
     def answered(
         *says: Envelope, budget: float | None = 2.1, attempt: int = 1, records: Path = rows
     ) -> tuple[Answered, list[Envelope]]:
-        link = ScriptedLink(says)
+        link = ScriptedLink(says, read_member(keys / AGGREGATOR), attempt)
 
         @asynccontextmanager
         async def connected(

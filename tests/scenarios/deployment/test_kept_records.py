@@ -421,7 +421,9 @@ def test_no_output_replaces_what_is_kept(
         "authority.pem",
         "certificate.pem",
         "charter.json",
-        "place.json",
+        "checkpoint",
+                "place.json",
+        "receipt",
     }
     for name in before:
         why = "is a transcript" if "transcript.svt" in name else "only its owner may read it"

@@ -125,7 +125,9 @@ def notices(folders: Path, name: str) -> Path:
 def test_a_notice_is_in_the_folder_and_nowhere_else(folders: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for answered in survey(folders, out).values():
-        assert answered == Answered(ending="done", attempt=1, spent=math.inf, before=0.0)
+        assert answered.receipt is not None
+        found = msgspec.structs.replace(answered, receipt=None)
+        assert found == Answered(ending="done", attempt=1, spent=math.inf, before=0.0)
     for name in WHO:
         path = notices(folders, name)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

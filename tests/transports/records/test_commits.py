@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,6 +13,7 @@ import trio.testing
 
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.log import LOG_SECRET_BYTES
@@ -160,6 +161,9 @@ class Counted:
 
     def flush(self) -> None:
         self.flushed = self.size
+
+    def acknowledge(self) -> Mapping[PartyId, Acknowledgement]:
+        return {}
 
 
 async def test_those_who_wait_share_a_sync() -> None:

@@ -1,0 +1,83 @@
+"""A party's receipt: in its folder, with the checkpoint that it is to be checked with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.session.charter import Charter
+from protocol.session.heads import SaidHead
+from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.evidence import two_checkpoints
+from protocol.transcript.receipts import Receipt, decode_receipt, encode_receipt, problems_of
+from scenarios.errors import UsageError
+from scenarios.files.checkpoints import read_checkpoint, read_small, write_evidence
+from scenarios.files.writing import write_whole
+
+
+class Kept(NamedTuple):
+    """A receipt in a party's folder.
+
+    Args:
+        receipt: the file.
+        checkpoint: that of its checkpoint.
+        problems: why it does not hold, in words; empty if it does.
+    """
+
+    receipt: Path
+    checkpoint: Path
+    problems: tuple[str, ...] = ()
+
+    @property
+    def check(self) -> str:
+        """The command that checks it."""
+        return f"sottovoce check {self.receipt} --checkpoint {self.checkpoint}"
+
+
+def keep_receipt(folder: Path, charter: Charter, head: SaidHead, given: Acknowledgement) -> Kept:
+    """Keep an aggregator's acknowledgement as a receipt, after checking it.
+
+    A receipt that is there and holds stays. One that does not hold is kept under another name, as
+    the aggregator has to answer for it; with two checkpoints of one size, the evidence is too.
+
+    Args:
+        folder: the party's.
+        charter: of the session.
+        head: what the party has ended with.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    session = charter.session.hex()
+    kept = Kept(folder / f"receipt-{session}", folder / f"checkpoint-{session}")
+    receipt, checkpoint = receipt_for(charter, head, given)
+    problems = problems_of(receipt, checkpoint)
+    before = _holding(kept, receipt)
+    if not problems and before is not None:
+        evidence = two_checkpoints(before, checkpoint)
+        if evidence is None:
+            return kept
+        write_evidence(evidence, folder / f"evidence-{session}")
+        problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)
+    if problems:
+        kept = Kept(
+            folder / f"refused-receipt-{session}",
+            folder / f"refused-checkpoint-{session}",
+            problems,
+        )
+    # The receipt last: where one is, its checkpoint is.
+    write_whole(kept.checkpoint, checkpoint.note, private=True)
+    write_whole(kept.receipt, encode_receipt(receipt), private=True)
+    return kept
+
+
+def _holding(kept: Kept, receipt: Receipt) -> SignedCheckpoint | None:
+    """The checkpoint of a receipt for the same words that is there and holds."""
+    try:
+        there = decode_receipt(read_small(kept.receipt))
+        checkpoint = read_checkpoint(kept.checkpoint)
+    except (UsageError, ValueError):
+        return None
+    same = there.head == receipt.head and there.session == receipt.session
+    return checkpoint if same and not problems_of(there, checkpoint) else None

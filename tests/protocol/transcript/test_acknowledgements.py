@@ -1,0 +1,188 @@
+"""Acknowledgements: a party makes a receipt of one, and of no other than the one for its words."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from protocol.crypto.merkle import root_of
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.heads import SaidHead
+from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import Delivered, Sent
+from protocol.transcript.header import header_of
+from protocol.transcript.receipts import Receipt, decode_receipt, encode_receipt, problems_of
+from protocol.transcript.recorder import Recorder
+from protocol.transcript.verification import verify
+from protocol.wire.codec import decode_envelope
+from tests.recorded.checkpointed import checkpoints_of
+from tests.recorded.forgeries import Forgery
+from tests.recorded.receipts import receipt_of
+from tests.recorded.runs import Run
+from tests.recorded.signed import ONE, TWO, envelopes, run_of, setting, signed_run
+from tests.vectors.make import log_leaves, path_of
+
+SECRET = bytes(range(32))
+
+
+class Recorded(NamedTuple):
+    """A record that was acknowledged as it grew.
+
+    Args:
+        content: of the file.
+        given: what each party was given.
+        after: how many leaves the log had then.
+    """
+
+    content: bytes
+    given: dict[PartyId, Acknowledgement]
+    after: dict[PartyId, int]
+
+
+@functools.cache
+def acknowledged(every: int, *, signed: bool = True) -> Recorded:
+    """The small run, recorded once more with an acknowledgement after every so many entries."""
+    where, parts = setting(), list[bytes]()
+    recorder = Recorder(
+        parts.append,
+        header_of(where.charter),
+        signer=where.identities[AGGREGATOR] if signed else None,
+        secret=SECRET,
+        acknowledging=True,
+    )
+    sent = signed_run().sent
+    given: dict[PartyId, Acknowledgement] = {}
+    after: dict[PartyId, int] = {}
+    entries = signed_run().entries
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, Sent):
+            envelope = decode_envelope(entry.envelope)
+            recorder.sent(envelope, now=entry.at / 1e6, encoded=entry.envelope)
+        elif isinstance(entry, Delivered):
+            recorder.delivered(sent[entry.sender, entry.seq], now=entry.at / 1e6)
+        if number % every == 0 or number == len(entries):
+            made = recorder.acknowledge()
+            assert not made.keys() & given.keys()
+            given.update(made)
+            after.update(dict.fromkeys(made, recorder.size))
+    recorder.close()
+    return Recorded(b"".join(parts), given, after)
+
+
+def head_of(party: PartyId, run: Run | None = None) -> SaidHead:
+    """What a party knows of its own head."""
+    run = run or signed_run()
+    words, known = envelopes(run, party), receipt_of(run, party).head
+    assert known is not None
+    said = root_of(words[:-1])
+    return SaidHead(decode_envelope(words[-1]), known.signature, said, known.heard)
+
+
+def receipt(
+    party: PartyId, given: Acknowledgement, head: SaidHead | None = None
+) -> tuple[Receipt, SignedCheckpoint]:
+    return receipt_for(setting().charter, head or head_of(party), given)
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 1000])
+def test_every_party_makes_a_receipt_that_holds(every: int) -> None:
+    record = acknowledged(every)
+    parties = setting().charter.roster.parties
+    assert set(record.given) == set(parties)
+    for party in parties:
+        made, checkpoint = receipt(party, record.given[party])
+        assert problems_of(made, checkpoint) == ()
+        assert decode_receipt(encode_receipt(made)) == made
+        # It came with the commit that has the head, under a checkpoint that is on record.
+        assert checkpoint.size == record.after[party]
+        assert checkpoint in checkpoints_of(record.content)
+        assert verify((record.content,), checkpoint=checkpoint).extends
+
+
+def test_the_paths_are_what_the_format_says() -> None:
+    record = acknowledged(5)
+    contents = Forgery(record.content).contents()
+    leaves = log_leaves(SECRET, contents)
+    for party, given in record.given.items():
+        made, _ = receipt(party, given)
+        assert made.ended is not None
+        assert made.ended.content == contents[given.index]
+        assert given.salt == leaves[given.index][:16]
+        assert list(given.path) == path_of(given.index, leaves[: given.size])
+
+
+@pytest.mark.parametrize("every", [1, 3, 1000])
+def test_a_size_has_one_checkpoint(every: int) -> None:
+    record = acknowledged(every)
+    found = checkpoints_of(record.content)
+    assert len({checkpoint.size for checkpoint in found}) == len(found)
+    # Beside those of acknowledgements: of the header, after the closing and at the end.
+    assert len(found) > len(set(record.after.values()))
+    verification = verify((record.content,))
+    assert (verification.faults, verification.signed) == ((), "all")
+
+
+def test_without_a_head_nothing_is_signed() -> None:
+    where = setting()
+    recorder = Recorder(
+        len,
+        header_of(where.charter),
+        signer=where.identities[AGGREGATOR],
+        secret=SECRET,
+        acknowledging=True,
+    )
+    first = recorder.checkpoint
+    for envelope in signed_run().said(sender=AGGREGATOR)[:3]:
+        recorder.sent(envelope, now=0.0)
+        assert recorder.acknowledge() == {}
+    assert recorder.checkpoint is first
+    assert acknowledged(1, signed=False).given == {}
+
+
+def changed(**changes: Any) -> Acknowledgement:
+    return msgspec.structs.replace(acknowledged(5).given[ONE], **changes)
+
+
+@pytest.mark.parametrize(
+    "what", ["size", "root", "signature", "index", "at", "salt", "path", "one hash less"]
+)
+def test_an_acknowledgement_of_anything_else_does_not_hold(what: str) -> None:
+    given = changed()
+    made = {
+        "size": {"size": given.size + 1},
+        "root": {"root": bytes(32)},
+        "signature": {"signature": bytes(64)},
+        "index": {"index": given.index - 1},
+        "at": {"at": given.at + 1},
+        "salt": {"salt": bytes(16)},
+        "path": {"path": (bytes(32), *given.path[1:])},
+        "one hash less": {"path": given.path[:-1]},
+    }
+    assert problems_of(*receipt(ONE, given)) == ()
+    assert problems_of(*receipt(ONE, changed(**made[what])))
+
+
+def test_that_of_other_words_does_not_hold() -> None:
+    """It is another's, or for what the party has not said, however well signed."""
+    [problem] = problems_of(*receipt(ONE, acknowledged(5).given[TWO]))
+    assert problem == "an entry of the receipt is not in the log of the checkpoint"
+    told = head_of(ONE)
+    other = head_of(ONE, run_of(setting(seed=2)))
+    for head in (other, told._replace(said=other.said), told._replace(envelope=other.envelope)):
+        assert problems_of(*receipt(ONE, changed(), head))
+
+
+def test_a_receipt_shows_the_head_that_signs_all() -> None:
+    made, checkpoint = receipt(ONE, changed())
+    assert (made.counted, made.path) == ((), (head_of(ONE).said,))
+    assert made.ended is not None
+    [report, head] = envelopes(signed_run(), ONE)
+    assert made.ended.encoded == head
+    for entry in (None, receipt(TWO, acknowledged(5).given[TWO])[0].ended):
+        assert problems_of(msgspec.structs.replace(made, ended=entry), checkpoint)
+    # Of the report itself there is no more than what is signed.
+    assert report not in encode_receipt(made)
