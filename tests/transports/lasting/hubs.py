@@ -8,9 +8,12 @@ from ssl import SSLContext
 
 import trio
 
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.crypto.merkle import Tree
+from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, PartyId
 from protocol.session.charter import Charter
+from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.roster import Identity
+from protocol.wire.codec import encode_envelope
 from tests.live import LOOPBACK, Certificates
 from transports.background import running
 from transports.base import Limits, Link
@@ -157,3 +160,14 @@ async def lasting(
         async with listener, running(road.run):
             charter = switch.exchange.charter
             yield Lasting(hub, road, charter, contexts, switch.limits, patience, identify)
+
+
+def refusal(charter: Charter, party: PartyId) -> tuple[Envelope, SaidHead]:
+    """The words of a party that declines: that it does, and its head."""
+    body = charter.codec.encode(Declined("terms"))
+    declined = Envelope(charter.session, party, AGGREGATOR, 0, "Declined", body)
+    said, heard = Tree(), Heard()
+    said.append(encode_envelope(declined))
+    head = sign_head(identity_of(party), session=charter.session, said=said, heard=heard)
+    envelope = Envelope(charter.session, party, RECORD, 1, "Head", charter.codec.encode(head))
+    return declined, SaidHead(envelope, head.signature, said.root(), heard.tree.root())

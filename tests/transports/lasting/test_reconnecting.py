@@ -13,16 +13,14 @@ import trio
 import trio.testing
 
 from parties.session import run_session
-from protocol.crypto.merkle import Tree
-from protocol.messages import AGGREGATOR, DONE, RECORD, Declined, Envelope, PartyId
-from protocol.session.heads import Heard, sign_head
+from protocol.messages import AGGREGATOR, DONE, PartyId
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Departed, Sent
 from protocol.variants import RRClusters, RRIndependent
 from protocol.wire.codec import encode_envelope
 from tests.live import LOOPBACK, Certificates, Live, run_over_memory, town
 from tests.recorded.runs import SURVEY
-from tests.transports.lasting.hubs import Lasting, lasting
+from tests.transports.lasting.hubs import Lasting, lasting, refusal
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
 from transports.lasting.hub import open_lasting
@@ -215,21 +213,9 @@ async def test_what_is_kept_to_be_handed_over_again_is_bounded(
     assert post.switch.exchange.departed[A] == "refused: link: more was sent to it than is kept"
 
 
-def refusal(post: Post) -> tuple[Envelope, Envelope]:
-    """The words of a party that declines: that it does, and its head."""
-    charter = post.charter
-    body = charter.codec.encode(Declined("terms"))
-    declined = Envelope(charter.session, A, AGGREGATOR, 0, "Declined", body)
-    said = Tree()
-    said.append(encode_envelope(declined))
-    head = sign_head(identity_of(A), session=charter.session, said=said, heard=Heard())
-    body = charter.codec.encode(head)
-    return declined, Envelope(charter.session, A, RECORD, 1, "Head", body)
-
-
 async def test_who_declines_comes_back_to_say_its_head() -> None:
     async with connected() as (post, hub), hub.connect(AGGREGATOR) as link:
-        declined, head = refusal(post)
+        declined, (head, *_) = refusal(post.charter, A)
         async with hub.party(A) as a:
             await a.send(declined)
             assert await link.receive() == declined
@@ -245,7 +231,8 @@ async def test_who_declines_comes_back_to_say_its_head() -> None:
 
 async def test_who_has_ended_comes_back_for_its_acknowledgement() -> None:
     async with connected() as (post, hub), hub.connect(AGGREGATOR) as link:
-        said = refusal(post)
+        declined, (head, *_) = refusal(post.charter, A)
+        said = (declined, head)
         async with hub.party(A) as a:
             await a.send_many(said)
             assert await link.receive() == said[0]

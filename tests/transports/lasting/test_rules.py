@@ -12,12 +12,14 @@ import trio.testing
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
 from transports.lasting.frames import (
     Accepted,
+    Acknowledged,
     Alive,
     Durable,
     Goodbye,
@@ -36,6 +38,9 @@ PATIENCE = 60.0
 FEW = Limits(envelopes=10)
 WELCOME = encode(Accepted(0, 0))
 ALIVE = encode(Alive())
+GIVEN = Acknowledgement(
+    size=2, root=bytes(32), signature=bytes(64), index=1, at=0, salt=bytes(16), path=(bytes(32),)
+)
 GOODBYE = encode(Goodbye())
 
 StapledMemory = trio.StapledStream[trio.testing.MemorySendStream, trio.testing.MemoryReceiveStream]
@@ -118,6 +123,10 @@ async def ends_with(says: Says, why: str, limits: Limits | None = None) -> int:
         (WELCOME, msgspec.msgpack.encode({"type": "Durable"})),
         (WELCOME, msgspec.msgpack.encode({"type": "Durable", "envelopes": -1})),
         (WELCOME, b""),
+        (WELCOME, encode(Acknowledged(GIVEN)), encode(Acknowledged(GIVEN))),
+        (WELCOME, encode(Acknowledged(msgspec.structs.replace(GIVEN, salt=bytes(15))))),
+        (WELCOME, encode(Acknowledged(msgspec.structs.replace(GIVEN, path=(bytes(32),) * 64)))),
+        (encode(Acknowledged(GIVEN)),),
         (encode(Durable(0)),),
         (ALIVE,),
         (GOODBYE,),
@@ -146,6 +155,26 @@ def test_a_malformed_frame_is_not_quoted(payload: bytes, said: str) -> None:
     with pytest.raises(RemoteProtocolError, match=said) as caught:
         read_frame(payload)
     assert "secret" not in str(caught.value)
+
+
+async def test_a_hub_may_give_a_receipt_over_every_connection(autojump_clock: object) -> None:
+    """The first is kept; without any, all that was said may be durable, and there is none."""
+    other = msgspec.structs.replace(GIVEN, at=1)
+    script = (encode(Accepted(1, 0)), encode(Durable(1)))
+    given = (*script, encode(Acknowledged(GIVEN))), (*script, encode(Acknowledged(other)))
+    with trio.fail_after(10):
+        async with against(saying(*given, script)) as (link, dialed):
+            await link.send_many(Post(None).parcels(A, AGGREGATOR, [0]))
+            await trio.sleep(1.0)
+            assert dialed.times == 3
+            assert await link.acknowledgement() == GIVEN
+            link.close()
+    with trio.fail_after(2 * PATIENCE):
+        async with against(saying(script)) as (link, _):
+            await link.send_many(Post(None).parcels(A, AGGREGATOR, [0]))
+            assert await link.acknowledged()
+            assert await link.acknowledgement() is None
+            link.close()
 
 
 async def test_a_hub_that_keeps_the_rules_is_believed(autojump_clock: object) -> None:

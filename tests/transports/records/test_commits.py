@@ -13,18 +13,20 @@ import trio.testing
 
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.receipts import problems_of
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
-from tests.transports.lasting.hubs import Lasting, lasting
+from tests.recorded.checkpointed import checkpoints_of
+from tests.transports.lasting.hubs import Lasting, lasting, refusal
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.testing import Post
+from transports.testing import Post, identity_of
 
 A, B = PartyId("party-1"), PartyId("party-2")
 
@@ -72,7 +74,11 @@ async def durable_hub(disk: Disk) -> AsyncGenerator[tuple[Post, Lasting, Commits
     """A hub whose record is on this disk."""
     post = Post(None)
     recorder = Recorder(
-        disk.write, header_of(post.charter, transport="check"), secret=bytes(LOG_SECRET_BYTES)
+        disk.write,
+        header_of(post.charter, transport="check"),
+        signer=identity_of(AGGREGATOR),
+        secret=bytes(LOG_SECRET_BYTES),
+        acknowledging=True,
     )
     commits = Commits(recorder, disk.sync)
     async with recording(recorder, commits):
@@ -219,3 +225,51 @@ async def test_what_is_acknowledged_is_durable() -> None:
                 assert not acknowledged or len(durable) == len(said)
         disk.go.release(1_000_000)
     assert acknowledged == [True]
+
+
+async def test_a_receipt_is_durable_before_it_leaves() -> None:
+    disk = Disk(slow=True)
+    async with durable_hub(disk) as (post, hub, _), hub.connect(AGGREGATOR), hub.party(A) as says:
+        declined, head = refusal(post.charter, A)
+        await says.send_many((declined, head.envelope))
+        given: list[Acknowledgement | None] = []
+
+        async def wait() -> None:
+            given.append(await says.acknowledgement())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await until(lambda: post.switch.exchange.has_ended(A))
+            await trio.sleep(0.1)
+            assert not given
+            while not given:
+                disk.go.release()
+                await trio.sleep(0.02)
+                found = checkpoints_of(disk.written[: disk.durable]) if disk.durable else []
+                if given:
+                    [it] = given
+                    assert it is not None
+                    receipt, checkpoint = receipt_for(post.charter, head, it)
+                    assert problems_of(receipt, checkpoint) == ()
+                    assert checkpoint in found
+        disk.go.release(1_000_000)
+
+
+async def test_who_comes_back_gets_its_receipt_again() -> None:
+    """The same program over another connection, and another program."""
+    disk = Disk(slow=True)
+    async with durable_hub(disk) as (post, hub, _), hub.connect(AGGREGATOR):
+        declined, head = refusal(post.charter, A)
+        said = (declined, head.envelope)
+        async with hub.party(A) as says:
+            await says.send_many(said)
+            await until(lambda: post.switch.exchange.has_ended(A))
+            hub.road.lose()
+            disk.go.release(1_000_000)
+            with trio.fail_after(10):
+                first = await says.acknowledgement()
+            assert first is not None
+        async with hub.party(A) as again:
+            await again.send_many(said)
+            with trio.fail_after(10):
+                assert await again.acknowledgement() == first
