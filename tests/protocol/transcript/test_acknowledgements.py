@@ -23,7 +23,17 @@ from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery
 from tests.recorded.receipts import receipt_of
 from tests.recorded.runs import Run
-from tests.recorded.signed import ONE, TWO, envelopes, run_of, setting, signed_run
+from tests.recorded.signed import (
+    ONE,
+    TWO,
+    changed_report,
+    envelopes,
+    rewritten,
+    run_of,
+    setting,
+    signed_run,
+    without,
+)
 from tests.vectors.make import log_leaves, path_of
 
 SECRET = bytes(range(32))
@@ -186,3 +196,14 @@ def test_a_receipt_shows_the_head_that_signs_all() -> None:
         assert problems_of(msgspec.structs.replace(made, ended=entry), checkpoint)
     # Of the report itself there is no more than what is signed.
     assert report not in encode_receipt(made)
+
+
+def test_a_record_without_a_partys_words_does_not_extend_its_checkpoint() -> None:
+    """The aggregator may sign another record afresh, but not take back what it has signed."""
+    record = acknowledged(5)
+    _, checkpoint = receipt(ONE, record.given[ONE])
+    assert verify((record.content,), checkpoint=checkpoint).extends
+    for change in (without(sender=ONE, kinds=("Report", "Head")), changed_report(ONE)):
+        forged = rewritten(signed_run(), change)
+        found = verify((forged.content,), checkpoint=checkpoint)
+        assert found.extends is False

@@ -333,6 +333,38 @@ def test_who_declined_says_so_again_and_may_consent_in_the_next_attempt(
     assert [envelope.kind for envelope in said] == ["Report", "Head"]
 
 
+def test_a_party_whose_receipt_does_not_hold_is_not_done(
+    keys: Path, answered_to: AnswerTo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ScriptedLink.acknowledgement
+
+    async def another(link: ScriptedLink) -> Acknowledgement | None:
+        found = await given(link)
+        return found and msgspec.structs.replace(found, root=bytes(32))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ScriptedLink, "acknowledgement", another)
+        ended, _ = answered_to(question(keys))
+        assert ended.ending.startswith("the aggregator's receipt does NOT hold: the checkpoint is")
+        assert ended.receipt is not None
+        assert ended.receipt.receipt.name.startswith("refused-receipt-")
+        assert "does NOT hold" in sottovoce(*ended.receipt.check.split()[1:]).out
+    ended, _ = answered_to(question(keys))
+    assert ended.ending == "done"
+
+
+def test_a_party_without_a_receipt_is_not_done(
+    keys: Path, answered_to: AnswerTo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(link: ScriptedLink) -> None:
+        return None
+
+    monkeypatch.setattr(ScriptedLink, "acknowledgement", nothing)
+    ended, _ = answered_to(question(keys))
+    assert ended.ending.startswith("not acknowledged: run the same command again")
+    assert ended.receipt is None
+
+
 def test_what_has_differed_once_is_another_story(keys: Path, tmp_path: Path) -> None:
     """The words of the first time, after another one, are not those of the first time."""
     path, first = tmp_path / "heard-1", question(keys)

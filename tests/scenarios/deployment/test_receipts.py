@@ -1,0 +1,112 @@
+"""What becomes of an acknowledgement in a party's folder."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from protocol.crypto.merkle import joint_root, leaf_hash
+from protocol.messages import AGGREGATOR
+from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
+from protocol.transcript.checkpoints import sign_checkpoint
+from protocol.transcript.log import log_leaf
+from scenarios.deployment.receipts import Kept, keep_receipt
+from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
+from tests.recorded.signed import ONE, setting
+from tests.scenarios.command import sottovoce
+
+CHARTER = setting().charter
+SESSION = CHARTER.session.hex()
+
+
+def keep(folder: Path, given: Acknowledgement) -> Kept:
+    return keep_receipt(folder, CHARTER, head_of(ONE), given)
+
+
+def given(every: int = 5) -> Acknowledgement:
+    return acknowledged(every).given[ONE]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def checked(kept: Kept) -> int:
+    return sottovoce(*kept.check.split()[1:]).code
+
+
+def test_a_receipt_is_kept_with_its_checkpoint(tmp_path: Path) -> None:
+    kept = keep(tmp_path, given())
+    assert kept.problems == ()
+    assert set(contents(tmp_path)) == {f"receipt-{SESSION}", f"checkpoint-{SESSION}"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    assert checked(kept) == 0
+
+
+def test_one_that_holds_stays(tmp_path: Path) -> None:
+    """Also if the next one is of another checkpoint, as it is after a restart."""
+    keep(tmp_path, given(5))
+    before = contents(tmp_path)
+    assert given(1000).size > given(5).size
+    kept = keep(tmp_path, given(1000))
+    assert kept.problems == ()
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("there", ["receipt", "checkpoint"])
+@pytest.mark.parametrize("content", [None, b"", b"damaged"])
+def test_one_that_does_not_hold_is_replaced(
+    there: str, content: bytes | None, tmp_path: Path
+) -> None:
+    """A program may have died between the two files."""
+    keep(tmp_path, given())
+    path = tmp_path / f"{there}-{SESSION}"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert checked(keep(tmp_path, given())) == 0
+
+
+def test_an_acknowledgement_that_does_not_hold_is_kept_apart(tmp_path: Path) -> None:
+    keep(tmp_path, given())
+    before = contents(tmp_path)
+    kept = keep(tmp_path, msgspec.structs.replace(given(), at=given().at + 1))
+    assert kept.problems == ("an entry of the receipt is not in the log of the checkpoint",)
+    after = contents(tmp_path)
+    assert before.items() <= after.items()
+    assert after.keys() - before.keys() == {kept.receipt.name, kept.checkpoint.name}
+    assert kept.receipt.name == f"refused-receipt-{SESSION}"
+    assert checked(kept) == 1
+
+
+def test_two_checkpoints_of_one_size_are_evidence(tmp_path: Path) -> None:
+    """An aggregator that runs again without its record signs other entries under an old number."""
+    keep(tmp_path, given())
+    size, index = given().size, given().index
+    forged = msgspec.structs.replace(given(), at=given().at + 1)
+    root = root_with(forged)
+    assert root != given().root
+    signed = sign_checkpoint(
+        setting().identities[AGGREGATOR], session=CHARTER.session, size=size, root=root
+    )
+    forged = msgspec.structs.replace(forged, root=root, signature=signed.signature)
+    assert forged.index == index
+    kept = keep(tmp_path, forged)
+    assert kept.problems == (f"the aggregator has signed two checkpoints of size {size}",)
+    said = sottovoce("check", tmp_path / f"evidence-{SESSION}")
+    assert said.code == 0
+    assert f"the checkpoint of size {size} was signed twice" in said.out
+
+
+def root_with(forged: Acknowledgement) -> bytes:
+    """The root that an acknowledgement's leaf and path lead to."""
+    receipt, _ = receipt_for(CHARTER, head_of(ONE), forged)
+    shown = receipt.ended
+    assert shown is not None
+    leaf = leaf_hash(log_leaf(shown.salt, shown.content))
+    root = joint_root({shown.index: leaf}, count=forged.size, path=shown.path)
+    assert root is not None
+    return root
