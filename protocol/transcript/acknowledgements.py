@@ -9,7 +9,6 @@ from typing import Annotated
 
 import msgspec
 
-from protocol.crypto.merkle import inclusion_path
 from protocol.messages import AGGREGATOR, Count
 from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
@@ -19,8 +18,8 @@ from protocol.transcript.log import SALT_BYTES
 from protocol.transcript.receipts import Receipt, Shown, SignedHead
 from protocol.wire.codec import encode_envelope
 
-LONGEST_PATH = 63
-"""The most hashes of a path in a log that can be numbered."""
+Path = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]
+"""An inclusion proof in a tree whose leaves can be numbered."""
 
 
 class Acknowledgement(
@@ -34,6 +33,7 @@ class Acknowledgement(
         at: when it was sent, in microseconds since the start of the run.
         salt: of the leaf.
         path: its inclusion proof.
+        roster: that of the party's id and key in the roster's tree.
     """
 
     size: Count
@@ -44,7 +44,8 @@ class Acknowledgement(
     index: Count
     at: Count
     salt: Annotated[bytes, msgspec.Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
-    path: Annotated[tuple[Hash, ...], msgspec.Meta(max_length=LONGEST_PATH)]
+    path: Path
+    roster: Path
 
     def __repr__(self) -> str:
         return f"Acknowledgement(leaf {self.index} of {self.size})"
@@ -55,7 +56,7 @@ def receipt_for(
 ) -> tuple[Receipt, SignedCheckpoint]:
     """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
 
-    Whether it holds, ``receipts.problems_of`` says: session, roster, key and words are the party's
+    Whether it holds, ``receipts.problems_of`` says: session, key, place and words are the party's
     own, so it does only if the aggregator has signed a log that has these very words.
 
     Args:
@@ -70,7 +71,7 @@ def receipt_for(
         key=roster.key(envelope.sender),
         place=place,
         members=len(roster),
-        roster=inclusion_path(roster.leaves, place),
+        roster=given.roster,
         terms=charter.terms,
         attempt=charter.attempt,
         counted=(),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from protocol.crypto.merkle import joint_path
 from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -297,6 +298,7 @@ class Recorder:
                     at=at,
                     salt=salt,
                     path=path,
+                    roster=joint_path(self._roster.levels, [self._roster.position[party]]),
                 )
         self._log.forget()
         return made

@@ -179,7 +179,8 @@ async def answer_survey_async(
                 machine = _machine(member, charter, key, held, left, crowd or 0)
                 sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
 
-            given, stopped = None, ""
+            given: Acknowledgement | None = None
+            stopped = ""
             try:
                 if heeds_signals:
                     given = await heeding(answered, join)

@@ -158,7 +158,7 @@ def changed(**changes: Any) -> Acknowledgement:
 
 
 @pytest.mark.parametrize(
-    "what", ["size", "root", "signature", "index", "at", "salt", "path", "one hash less"]
+    "what", ["size", "root", "signature", "index", "at", "salt", "path", "one hash less", "roster"]
 )
 def test_an_acknowledgement_of_anything_else_does_not_hold(what: str) -> None:
     given = changed()
@@ -171,6 +171,7 @@ def test_an_acknowledgement_of_anything_else_does_not_hold(what: str) -> None:
         "salt": {"salt": bytes(16)},
         "path": {"path": (bytes(32), *given.path[1:])},
         "one hash less": {"path": given.path[:-1]},
+        "roster": {"roster": given.roster[:-1]},
     }
     assert problems_of(*receipt(ONE, given)) == ()
     assert problems_of(*receipt(ONE, changed(**made[what])))
@@ -178,8 +179,11 @@ def test_an_acknowledgement_of_anything_else_does_not_hold(what: str) -> None:
 
 def test_that_of_other_words_does_not_hold() -> None:
     """It is another's, or for what the party has not said, however well signed."""
-    [problem] = problems_of(*receipt(ONE, acknowledged(5).given[TWO]))
-    assert problem == "an entry of the receipt is not in the log of the checkpoint"
+    anothers = acknowledged(5).given[TWO]
+    assert problems_of(*receipt(ONE, anothers)) == (
+        "an entry of the receipt is not in the log of the checkpoint",
+        "the party, its key, the terms or the attempt are not those of the session",
+    )
     told = head_of(ONE)
     other = head_of(ONE, run_of(setting(seed=2)))
     for head in (other, told._replace(said=other.said), told._replace(envelope=other.envelope)):

@@ -422,7 +422,7 @@ def test_no_output_replaces_what_is_kept(
         "certificate.pem",
         "charter.json",
         "checkpoint",
-                "place.json",
+        "place.json",
         "receipt",
     }
     for name in before:

@@ -39,7 +39,14 @@ FEW = Limits(envelopes=10)
 WELCOME = encode(Accepted(0, 0))
 ALIVE = encode(Alive())
 GIVEN = Acknowledgement(
-    size=2, root=bytes(32), signature=bytes(64), index=1, at=0, salt=bytes(16), path=(bytes(32),)
+    size=2,
+    root=bytes(32),
+    signature=bytes(64),
+    index=1,
+    at=0,
+    salt=bytes(16),
+    path=(bytes(32),),
+    roster=(),
 )
 GOODBYE = encode(Goodbye())
 
