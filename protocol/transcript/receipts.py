@@ -23,16 +23,17 @@ from protocol.messages import (
     Head,
     PartyId,
 )
+from protocol.session.charter import Charter
 from protocol.session.closings import counts
-from protocol.session.heads import head_of, head_statement
+from protocol.session.heads import SaidHead, head_of, head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
 from protocol.session.terms import is_attempt, session_of, survey_id_of
-from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import Hash, Item, Sent, decode_item
+from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
+from protocol.transcript.entries import Hash, Item, Sent, decode_item, encode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
-from protocol.wire.codec import decode_envelope
+from protocol.wire.codec import decode_envelope, encode_envelope
 
 MAGIC = b"sottovoce receipt 2\n"
 """The first line of every receipt: name and version of the format."""
@@ -172,6 +173,42 @@ class Receipt(
         return session_of(survey, self.attempt)
 
 
+ProofPath = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]
+"""An inclusion proof in a tree whose leaves can be numbered."""
+
+
+class Acknowledgement(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
+    """What an aggregator says to a party whose words are all on its disk.
+
+    The party has its own words, so this is no more than what makes them a receipt: that the party's
+    head is in the log of a checkpoint.
+
+    Args:
+        size, root, signature: of the checkpoint.
+        index: which leaf the head is.
+        at: when it was sent, in microseconds since the start of the run.
+        salt: of the leaf.
+        path: its inclusion proof.
+        roster: that of the party's id and key in the roster's tree.
+    """
+
+    size: Count
+    root: Hash
+    signature: Annotated[
+        bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)
+    ]
+    index: Count
+    at: Count
+    salt: Annotated[bytes, msgspec.Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
+    path: ProofPath
+    roster: ProofPath
+
+    def __repr__(self) -> str:
+        return f"Acknowledgement(leaf {self.index} of {self.size})"
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Receipt)
 _closings = msgspec.msgpack.Decoder(Closed)
@@ -191,6 +228,44 @@ def decode_receipt(content: bytes) -> Receipt:
     if not content.startswith(MAGIC):
         raise ValueError("not a receipt")
     return canonical(content[len(MAGIC) :], _decoder, what="receipt")
+
+
+def receipt_for(
+    charter: Charter, head: SaidHead, given: Acknowledgement
+) -> tuple[Receipt, SignedCheckpoint]:
+    """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
+
+    Whether it holds, ``receipts.problems_of`` says: session, key, place and words are the party's
+    own, so it does only if the aggregator has signed a log that has these very words.
+
+    Args:
+        charter: the party's.
+        head: the party's own.
+    """
+    roster, envelope = charter.roster, head.envelope
+    place = roster.position[envelope.sender]
+    sent = encode_item(Sent(at=given.at, envelope=encode_envelope(envelope)))
+    receipt = Receipt(
+        party=envelope.sender,
+        key=roster.key(envelope.sender),
+        place=place,
+        members=len(roster),
+        roster=given.roster,
+        terms=charter.terms,
+        attempt=charter.attempt,
+        counted=(),
+        head=SignedHead(envelope.seq, head.heard, head.signature),
+        path=(head.said,),
+        ended=Shown(index=given.index, salt=given.salt, content=sent, path=given.path),
+    )
+    checkpoint = SignedCheckpoint(
+        session=charter.session,
+        key=roster.key(AGGREGATOR),
+        size=given.size,
+        root=given.root,
+        signature=given.signature,
+    )
+    return receipt, checkpoint
 
 
 def closed_of(envelope: Envelope | None) -> Closed | None:

@@ -19,7 +19,6 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.roster import Identity, Roster
-from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import (
     EXCERPT_BYTES,
@@ -41,6 +40,7 @@ from protocol.transcript.entries import (
     problems_of,
 )
 from protocol.transcript.log import LOG_SECRET_BYTES, Log, log_secret_of
+from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.spoken import NOBODY, Spoken, Words
 from protocol.transcript.wrapper import Wrapper
 from protocol.wire.codec import decode_envelope, encode_envelope

@@ -23,7 +23,7 @@ from protocol.session.run import ending_of
 from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.receipts import Acknowledgement
 from scenarios.deployment.attempts import paying
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.receipts import Kept, keep_receipt

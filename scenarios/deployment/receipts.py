@@ -7,10 +7,16 @@ from typing import NamedTuple
 
 from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
-from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.evidence import two_checkpoints
-from protocol.transcript.receipts import Receipt, decode_receipt, encode_receipt, problems_of
+from protocol.transcript.receipts import (
+    Acknowledgement,
+    Receipt,
+    decode_receipt,
+    encode_receipt,
+    problems_of,
+    receipt_for,
+)
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint, read_small, write_evidence
 from scenarios.files.writing import write_whole

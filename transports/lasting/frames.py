@@ -15,7 +15,7 @@ import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import decode_envelope
 
 VERSION = "sottovoce lasting/1"

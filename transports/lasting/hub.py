@@ -18,7 +18,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import LINK_CLOSED, SWITCH, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports import handshake
 from transports.background import running

@@ -14,7 +14,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import SWITCH, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits

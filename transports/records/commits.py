@@ -11,7 +11,7 @@ from typing import Protocol
 import trio
 
 from protocol.messages import PartyId
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.receipts import Acknowledgement
 
 EVERY = 0.3
 """The most seconds that something recorded waits to be written, when nobody waits for it."""

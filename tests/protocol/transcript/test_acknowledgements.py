@@ -11,11 +11,17 @@ import pytest
 from protocol.crypto.merkle import root_of
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.heads import SaidHead
-from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Sent
 from protocol.transcript.header import header_of
-from protocol.transcript.receipts import Receipt, decode_receipt, encode_receipt, problems_of
+from protocol.transcript.receipts import (
+    Acknowledgement,
+    Receipt,
+    decode_receipt,
+    encode_receipt,
+    problems_of,
+    receipt_for,
+)
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope

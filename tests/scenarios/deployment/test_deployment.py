@@ -18,9 +18,9 @@ import trio
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.variant import build, parameters_of
-from protocol.transcript.acknowledgements import Acknowledgement
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import header_of
+from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope

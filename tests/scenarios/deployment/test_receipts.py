@@ -10,9 +10,9 @@ import pytest
 
 from protocol.crypto.merkle import joint_root, leaf_hash
 from protocol.messages import AGGREGATOR
-from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
 from protocol.transcript.checkpoints import sign_checkpoint
 from protocol.transcript.log import log_leaf
+from protocol.transcript.receipts import Acknowledgement, receipt_for
 from scenarios.deployment.receipts import Kept, keep_receipt
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
 from tests.recorded.signed import ONE, setting

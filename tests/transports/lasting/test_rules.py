@@ -12,7 +12,7 @@ import trio.testing
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.transcript.acknowledgements import Acknowledgement
+from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports.background import running
 from transports.base import Limits

@@ -13,12 +13,11 @@ import trio.testing
 
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
-from protocol.transcript.acknowledgements import Acknowledgement, receipt_for
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import problems_of
+from protocol.transcript.receipts import Acknowledgement, problems_of, receipt_for
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import encode_envelope
 from tests.recorded.checkpointed import checkpoints_of
