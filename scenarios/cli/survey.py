@@ -132,6 +132,18 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     "first question, and the last one; repeat for each.",
 )
 @witnesses_option
+@click.option(
+    "--log-json",
+    metavar="FILE",
+    help="Log what happens, in counts, as lines of JSON: at the end of FILE, or '-' for standard "
+    "error.",
+)
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Serve /metrics, for Prometheus, and /healthz here; port 0 takes a free one. Whoever "
+    "reaches it can read the counts.",
+)
 @json_option
 def aggregate(
     folder: Path,
@@ -142,6 +154,8 @@ def aggregate(
     joining: float,
     witness: tuple[tuple[str, str], ...],
     witnesses: int | None,
+    log_json: str | None,
+    metrics: str | None,
     as_json: bool,
 ) -> None:
     """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
@@ -179,7 +193,10 @@ def aggregate(
     def begun(recorder: Recorder) -> str:
         return begin(recorder, asked, needed=needed)
 
-    with operating(folder) as operation:
+    served = None if metrics is None else address_of(metrics)
+    with operating(folder, log=log_json, address=served) as (operation, metrics_at):
+        if metrics_at:
+            click.echo(f"metrics at http://{metrics_at}/metrics", err=True)
         outcome = aggregate_survey(
             member,
             host=host,

@@ -35,7 +35,6 @@ class Operation:
     Attributes:
         progress: how it goes.
         tasks: run while parties can connect.
-        ready: called once they can.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class Operation:
     ) -> None:
         self.progress = Progress(tell)
         self.tasks: Sequence[Task] = ()
-        self.ready: Sequence[Callable[[], object]] = ()
         self._heeds_signals = heeds_signals
         self._folder = folder
         self._lingering = trio.CancelScope()
@@ -62,7 +60,6 @@ class Operation:
             StoppedError: a signal came. All that was recorded is durable then, and acknowledged as
                 far as parties could be reached; no departure is on record for it.
         """
-        self.progress.opened(switch, hub)
 
         async def stop(signal: str) -> None:
             if self.progress.phase is not Phase.ENDING:
@@ -85,8 +82,7 @@ class Operation:
             if self._heeds_signals:
                 received = stack.enter_context(receiving())
                 tasks.append(functools.partial(obey, received, stop))
-            for ready in self.ready:
-                ready()
+            self.progress.opened(switch, hub, commits)
             async with running(*tasks):
                 yield
 

@@ -4,23 +4,67 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from scenarios.errors import StoppedError
+from scenarios.operation import metrics
 from scenarios.operation.live_line import show
+from scenarios.operation.logs import STANDARD_ERROR, json_log
 from scenarios.operation.operation import Operation, Task
+from scenarios.operation.progress import Field, Tell
+from scenarios.operation.readiness import notify
 
 
 @contextmanager
-def operating(folder: Path) -> Generator[Operation]:
+def operating(
+    folder: Path, *, log: str | None = None, address: tuple[str, int] | None = None
+) -> Generator[tuple[Operation, str]]:
     """How the survey of a folder is held: signals stop it, and ``close_joining`` finds it.
 
-    On a terminal, a line says how it goes.
+    A service manager is told when it is ready. On a terminal, a line says how it goes.
+
+    Args:
+        folder: the aggregator's.
+        log: the file for the log, or ``-`` for standard error; None for no log.
+        address: where metrics are served, if they are.
+
+    Yields:
+        How it is held, and where metrics are served, ``HOST:PORT``, or nothing.
+
+    Raises:
+        UsageError: the log's file holds something else, or ``prometheus-client`` is missing.
+        OSError: the log cannot be opened, or the address cannot be listened at.
     """
-    operation = Operation(heeds_signals=True, folder=folder)
+    tells: list[Tell] = [notify]
+
+    def tell(event: str, fields: Mapping[str, Field]) -> None:
+        for one in tells:
+            one(event, fields)
+
+    operation = Operation(tell=tell, heeds_signals=True, folder=folder)
+    progress = operation.progress
     tasks: list[Task] = []
-    if sys.stderr.isatty():
-        tasks.append(functools.partial(show, operation.progress, sys.stderr))
-    operation.tasks = tasks
-    yield operation
+    where = ""
+    with ExitStack() as stack:
+        if log is not None:
+            tells.append(stack.enter_context(json_log(log)))
+            tasks.append(progress.tell_changes)
+        if address is not None:
+            metrics.exposition(progress.counts())
+            listener = stack.enter_context(metrics.listen(*address))
+            where = f"{address[0]}:{listener.getsockname()[1]}"
+            tasks.append(functools.partial(metrics.serve, progress, listener))
+        if log != STANDARD_ERROR and sys.stderr.isatty():
+            tasks.append(functools.partial(show, progress, sys.stderr))
+        operation.tasks = tasks
+        try:
+            yield operation, where
+        except StoppedError:
+            progress.tell("stopped")
+            raise
+        except Exception as error:
+            progress.tell("failed", error=type(error).__name__)
+            raise
+        progress.tell("published")

@@ -16,6 +16,7 @@ from protocol.session.closings import Closings
 from protocol.session.exchange import Exchange, Recorder
 from protocol.session.machine import Machine
 from transports.listening import ListeningHub
+from transports.records.commits import Commits
 from transports.switch import Switch
 
 _CLOSED, _DECLINED = Closed.kind(), Declined.kind()
@@ -25,6 +26,9 @@ _GONE = {
     LINK_CLOSED: "left",
 }
 _BROKE_A_RULE = "refused: "
+
+EVERY = 1.0
+"""The least seconds between two events that tell of changed counts."""
 
 Field = int | str | Mapping[str, int]
 Tell = Callable[[str, Mapping[str, Field]], object]
@@ -58,6 +62,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         refused: how many connections were not let in, by one of a few words.
         messages: how many were accepted.
         entries: how many the record has.
+        durable: how many of them are known to be on disk.
+        writing: for how many seconds the record has been being written; 0 between writes.
         left: the seconds until the joining or the wait ends by itself, or None.
     """
 
@@ -74,6 +80,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     refused: Mapping[str, int]
     messages: int
     entries: int
+    durable: int
+    writing: float
     left: float | None
 
 
@@ -101,6 +109,7 @@ class Progress:
         self._recorder: Sized | None = None
         self._switch: Switch | None = None
         self._hub: ListeningHub | None = None
+        self._commits: Commits | None = None
         self._machine: Machine | None = None
         self._deadline: float | None = None
         self.declined = 0
@@ -116,9 +125,11 @@ class Progress:
         self._recorder = recorder
         return _Counted(recorder, self, charter)
 
-    def opened(self, switch: Switch, hub: ListeningHub | None = None) -> None:
+    def opened(
+        self, switch: Switch, hub: ListeningHub | None = None, commits: Commits | None = None
+    ) -> None:
         """Parties can connect."""
-        self._switch, self._hub = switch, hub
+        self._switch, self._hub, self._commits = switch, hub, commits
         parties = len(switch.exchange.charter.roster.parties)
         self.tell("listening", parties=parties, attempt=switch.exchange.charter.attempt)
 
@@ -143,6 +154,28 @@ class Progress:
         """The program is about to end, and the survey goes on later."""
         self.phase = Phase.STOPPING
         self.tell("stopping", why=why)
+
+    async def tell_changes(self) -> None:
+        """Tell of counts that have changed, at most once a second, until cancelled."""
+        before: Mapping[str, Field] = {}
+        while True:
+            counts = self.counts()
+            now: Mapping[str, Field] = {
+                "phase": counts.phase.value,
+                "parties": counts.parties,
+                "joined": counts.joined,
+                "awaiting": counts.awaiting,
+                "awaited": counts.awaited,
+                "answered": counts.answered,
+                "declined": counts.declined,
+                "gone": counts.gone,
+                "refused": counts.refused,
+                "messages": counts.messages,
+            }
+            if now != before:
+                self.tell("progress", **now)
+            before = now
+            await trio.sleep(EVERY)
 
     def departed(self, party: PartyId, reason: str) -> None:
         """A member is gone for good."""
@@ -184,8 +217,14 @@ class Progress:
             refused={} if self._hub is None else dict(self._hub.refused),
             messages=0 if exchange is None else exchange.messages,
             entries=0 if self._recorder is None else self._recorder.size,
+            durable=0 if self._commits is None else self._commits.durable,
+            writing=self._writing(),
             left=self._left(),
         )
+
+    def _writing(self) -> float:
+        since = None if self._commits is None else self._commits.since
+        return 0.0 if since is None else trio.current_time() - since
 
     def _left(self) -> float | None:
         """Seconds until what is waited for ends by itself; only while the survey is held."""

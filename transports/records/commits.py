@@ -41,11 +41,13 @@ class Commits:
     Attributes:
         durable: the number of entries that are.
         acknowledged: of each party whose head is durable, what proves it to the party.
+        since: when the write that is under way began; None between writes.
     """
 
     def __init__(self, recorder: Recorded, sync: Callable[[], object]) -> None:
         self.durable = 0
         self.acknowledged: dict[PartyId, Acknowledgement] = {}
+        self.since: float | None = None
         self._recorder = recorder
         self._sync = sync
         self._wanted = trio.Event()
@@ -70,9 +72,11 @@ class Commits:
             self._wanted = trio.Event()
             size = self._recorder.size
             if size > self.durable:
+                self.since = trio.current_time()
                 made = self._recorder.acknowledge()
                 self._recorder.flush()
                 await trio.to_thread.run_sync(self._sync)
+                self.since = None
                 self.durable = size
                 self.acknowledged.update(made)
                 self._waiting.unpark_all()

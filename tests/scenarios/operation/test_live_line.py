@@ -28,6 +28,8 @@ def counts(**changes: object) -> Counts:
         "refused": {},
         "messages": 0,
         "entries": 2,
+        "durable": 2,
+        "writing": 0.0,
         "left": 41.4,
     }
     return Counts(**{**values, **changes})  # type: ignore[arg-type]  # a test's own words

@@ -62,7 +62,8 @@ def test_who_has_answered_hears_so_before_the_end(keys: Path, tmp_path: Path) ->
     found = entries(tmp_path / "out")
     said = [decode_envelope(e.envelope) for e in found if isinstance(e, Sent)]
     assert [e.kind for e in said if e.sender == "anna"] == ["Report", "Head"]
-    assert {e.party for e in found if isinstance(e, Departed)} == {"carl"}
+    # anna may have said goodbye by then.
+    assert {e.party for e in found if isinstance(e, Departed)} in ({"carl"}, {"anna", "carl"})
     assert not [e for e in found if isinstance(e, Ending)]
 
 

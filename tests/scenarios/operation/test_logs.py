@@ -1,0 +1,141 @@
+"""The log of a survey: lines of JSON, with counts and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.messages import AGGREGATOR
+from scenarios.errors import UsageError
+from scenarios.operation.logs import json_log
+from scenarios.operation.outfit import operating
+from scenarios.running.outcomes import Outcome
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.operation.held import hold
+
+EVENTS = {
+    "listening",
+    "asking",
+    "progress",
+    "wait closed",
+    "ended",
+    "published",
+    "stopping",
+    "stopped",
+    "failed",
+}
+WORDS = {
+    *("INFO", "ERROR", "QuorumError"),
+    *("joining", "asking", "ending", "stopping"),
+    *("Report", ""),
+    *("never came", "ended", "lost"),
+}
+"""What a log of these surveys may say besides numbers and names of fields."""
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def words(values: object) -> set[str]:
+    """All strings and keys in values."""
+    if isinstance(values, str):
+        return {values}
+    if isinstance(values, dict):
+        return set(values).union(*map(words, values.values()))
+    return set()
+
+
+def test_a_survey_is_logged_in_counts(keys: Path, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    with operating(keys / AGGREGATOR, log=str(path)) as (operation, where):
+        outcome, _ = hold(keys, tmp_path / "out", operation, ["anna", "bert"], joining=0.5)
+    assert isinstance(outcome, Outcome)
+    assert where == ""
+    said = lines(path)
+    once = [line["event"] for line in said if line["event"] != "progress"]
+    assert once == ["listening", "asking", "wait closed", "ended", "published"]
+    [closed] = [line for line in said if line["event"] == "wait closed"]
+    assert closed == {
+        "time": closed["time"],
+        "level": "INFO",
+        "event": "wait closed",
+        "kind": "Report",
+        "round": -1,
+        "awaited": 3,
+        "counted": 2,
+    }
+    for line in said:
+        assert datetime.datetime.fromisoformat(line.pop("time")).tzinfo is datetime.UTC
+        assert line.pop("event") in EVENTS
+        for field, values in line.items():
+            assert words(values) <= WORDS, field
+
+
+def test_a_survey_that_fails_is_logged(keys: Path, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    said = sottovoce(
+        *("aggregate", keys / "aggregator", "--listen", "127.0.0.1:0", "--out", tmp_path / "out"),
+        *("--joining", 0, "--log-json", path),
+    )
+    assert said.code == 1
+    last = lines(path)[-1]
+    assert (last["level"], last["event"], last["error"]) == ("ERROR", "failed", "QuorumError")
+
+
+def test_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with json_log("-") as tell:
+        tell("listening", {"parties": 3})
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["parties"]) == ("listening", 3)
+
+
+def test_a_log_goes_on_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    for event in ("listening", "stopped"):
+        with json_log(str(path)) as tell:
+            tell(event, {})
+    assert [line["event"] for line in lines(path)] == ["listening", "stopped"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [b"-----BEGIN", b'{"a": 1}\n', b"\xff\xfe", b"[" * 5000])
+def test_another_file_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "identity.key"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="is not a log"), json_log(str(path)):
+        pass
+    assert path.read_bytes() == content
+
+
+def test_a_link_is_not_followed(keys: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.json").symlink_to(tmp_path / "elsewhere")
+    said = sottovoce(
+        *("aggregate", keys / "aggregator", "--listen", "127.0.0.1:0", "--out", tmp_path / "out"),
+        *("--log-json", tmp_path / "log.json"),
+    )
+    assert "log.json" in complaint(said)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+class Full(io.StringIO):
+    """Standard error on a disk that is full, but for the complaint."""
+
+    def write(self, text: str) -> int:
+        if text.startswith("{"):
+            raise OSError(28, "No space left on device")
+        return super().write(text)
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Full()
+    monkeypatch.setattr("sys.stderr", full)
+    with json_log("-") as tell:
+        tell("listening", {})
+        tell("asking", {})
+    assert full.getvalue() == "sottovoce: the log cannot be written\n"
