@@ -121,7 +121,7 @@ def _plain_entries(entries: Iterable[bytes], head: Header) -> bytes:
     return b"".join(found)
 
 
-def _sent(
+def sent(
     head: Header,
     kind: str,
     body: bytes,
@@ -174,7 +174,7 @@ def _terms(variant: str, survey: dict[str, Any], **parameters: Any) -> bytes:
     return _wrapped([_start(head)])
 
 
-def _undelivered(sizes: int, count: int, *, delivered: bool = False, heads: bool = False) -> bytes:
+def undelivered(sizes: int, count: int, *, late: bool = False, heads: bool = False) -> bytes:
     """Reports of the largest size, which arrive after the last was sent, or not at all."""
     variant = small_variant(sizes, max_records=MAX_RECORDS)
     key = Identity(PARTY, bytes(32))
@@ -197,8 +197,8 @@ def _undelivered(sizes: int, count: int, *, delivered: bool = False, heads: bool
                 said=tree.root(),
                 heard=Tree().root(),
             )
-            yield _sent(head, "Head", pack([[], key.sign(statement)]), count, to=RECORD)
-        if delivered:
+            yield sent(head, "Head", pack([[], key.sign(statement)]), count, to=RECORD)
+        if late:
             yield from map(_delivered, range(count))
 
     return _entries(entries(), each=1, head=head)
@@ -206,7 +206,7 @@ def _undelivered(sizes: int, count: int, *, delivered: bool = False, heads: bool
 
 def _seqs(numbers: Iterable[int]) -> bytes:
     head = hostile_header(small_variant())
-    return _entries((_sent(head, "Report", b"\x90", i) for i in numbers), head=head)
+    return _entries((sent(head, "Report", b"\x90", i) for i in numbers), head=head)
 
 
 def _heads() -> bytes:
@@ -215,27 +215,46 @@ def _heads() -> bytes:
     waits = pack([[[0, "Ask", -1, []]] * 12_000, bytes(64)])
     parties = (PartyId(f"party-{i}") for i in range(1, 4001))
     return _entries(
-        (_sent(head, "Head", waits, 0, sender=party, to=RECORD) for party in parties),
+        (sent(head, "Head", waits, 0, sender=party, to=RECORD) for party in parties),
         head=head,
         each=60,
     )
 
 
-def _closings() -> bytes:
+def closings(count: int) -> bytes:
+    """Closings that await 61,439 parties, in 15 ranges each, and count nobody."""
     head = hostile_header(small_variant(), 15 * 4096 - 1)
     everybody = b"\xff" * 512
 
     def ranges() -> Iterator[bytes]:
-        for i in range(15 * 40_000):
+        for i in range(15 * count):
             first = i % 15 * 4096
             awaited = everybody if first else b"\xfe" + everybody[1:]
             body = pack(["Report", -1, first, awaited, bytes(512)])
-            yield _sent(head, "Closed", body, i, sender=AGGREGATOR, to=RECORD)
+            yield sent(head, "Closed", body, i, sender=AGGREGATOR, to=RECORD)
 
     return _entries(ranges(), head=head, each=500)
 
 
-def _questions(*, delivered: bool) -> bytes:
+def alike(count: int, *, each: int) -> bytes:
+    """Entries of one kind, which take no room in the file."""
+    entry = encode_item(Refused(at=0, link=PARTY, reason="", excerpt=b""))
+    return _entries(itertools.repeat(entry, count), each=each, limit=count)
+
+
+def refusals(count: int) -> bytes:
+    """Refusals, each for another reason."""
+    return _entries(Refused(at=i, link="", reason=f"{i:01000x}", excerpt=b"") for i in range(count))
+
+
+def departures(count: int) -> bytes:
+    """Departures of parties that are not on the roster."""
+    return _entries(
+        Departed(at=i, party=PartyId(f"{i:0200x}"), reason=f"{i:0300x}") for i in range(count)
+    )
+
+
+def questions(*, late: bool) -> bytes:
     """Thousands of parties are asked, each with other randomizers for 2,000 attributes."""
     variant = small_variant(2000)
     head = hostile_header(variant, 4000)
@@ -245,8 +264,8 @@ def _questions(*, delivered: bool) -> bytes:
         for i in range(4000):
             body = pack([i.to_bytes(32), blocks])
             to = PartyId(f"party-{i + 1}")
-            yield _sent(head, "Ask", body, i, sender=AGGREGATOR, to=to)
-        for i in range(4000 if delivered else 0):
+            yield sent(head, "Ask", body, i, sender=AGGREGATOR, to=to)
+        for i in range(4000 if late else 0):
             yield _delivered(i, sender=AGGREGATOR, to=PartyId(f"party-{i + 1}"))
 
     return _entries(asks(), head=head, each=50)
@@ -257,7 +276,7 @@ def _long_body(kind: str, body: bytes) -> bytes:
     head = hostile_header(small_variant())
     kinds = tuple(msgspec.structs.replace(k, max_bytes=(1 << 26) + (1 << 16)) for k in head.kinds)
     head = agreed(msgspec.structs.replace(head, kinds=kinds))
-    return _entries((_sent(head, kind, body, i) for i in range(20)), head=head, each=1)
+    return _entries((sent(head, kind, body, i) for i in range(20)), head=head, each=1)
 
 
 def _nested() -> bytes:
@@ -280,7 +299,7 @@ def _graphs() -> bytes:
     said = [run.said("Graph"), run.said("Dealt"), run.said("Survivors")]
     join = run.said("Join")[0].body
     for i in range(1, parties + 1):
-        joins.append(_sent(head, "Join", join, 0, sender=PartyId(f"party-{i}")))
+        joins.append(sent(head, "Join", join, 0, sender=PartyId(f"party-{i}")))
     assert codec.names
 
     def entries() -> Iterator[bytes]:
@@ -289,7 +308,7 @@ def _graphs() -> bytes:
             each = said[i % 3]
             envelope = each[i % len(each)] if each else said[0][0]
             to = PartyId(f"party-{1 + i % parties}")
-            yield _sent(head, envelope.kind, envelope.body, i, sender=AGGREGATOR, to=to)
+            yield sent(head, envelope.kind, envelope.body, i, sender=AGGREGATOR, to=to)
 
     return _entries(entries(), head=head)
 
@@ -384,30 +403,23 @@ _TRANSCRIPTS: dict[str, Callable[[], bytes]] = {
         itertools.repeat(b"\x93\xa8Departed\0\xa0"), hostile_header(small_variant())
     ),
     "checkpoints": lambda: _entries(itertools.repeat(encode_item(Checkpoint(note="x\n" * 999)))),
-    "refusals of a party": lambda: _entries(
-        itertools.repeat(encode_item(Refused(at=0, link=PARTY, reason="", excerpt=b""))),
-        each=100_000,
-    ),
-    "refusals": lambda: _entries(
-        Refused(at=i, link="", reason=f"{i:01000x}", excerpt=b"") for i in range(900_000)
-    ),
-    "departures": lambda: _entries(
-        Departed(at=i, party=PartyId(f"{i:0200x}"), reason=f"{i:0300x}") for i in range(2_000_000)
-    ),
+    "refusals of a party": lambda: alike(1_500_000, each=100_000),
+    "refusals": lambda: refusals(900_000),
+    "departures": lambda: departures(2_000_000),
     "strangers": lambda: _strangers(),
     "seqs rising": lambda: _seqs(range(900_000)),
     "seqs with gaps": lambda: _seqs(2 * i for i in range(900_000)),
     "seqs falling": lambda: _seqs(itertools.chain((MAX_NUMBER,), range(1_800_000, 0, -2))),
     "seqs alike": lambda: _seqs(itertools.repeat(5, 900_000)),
-    "undelivered": lambda: _undelivered(40, 20),
-    "undelivered, signed": lambda: _undelivered(20, 20, heads=True),
-    "undelivered, small": lambda: _undelivered(1, 400, heads=True),
-    "delivered late": lambda: _undelivered(40, 20, delivered=True),
+    "undelivered": lambda: undelivered(40, 20),
+    "undelivered, signed": lambda: undelivered(20, 20, heads=True),
+    "undelivered, small": lambda: undelivered(1, 400, heads=True),
+    "delivered late": lambda: undelivered(40, 20, late=True),
     "deliveries": lambda: _entries((_delivered(i) for i in range(2_000_000)), each=50_000),
     "heads": _heads,
-    "closings": _closings,
-    "questions": lambda: _questions(delivered=False),
-    "questions, delivered late": lambda: _questions(delivered=True),
+    "closings": lambda: closings(40_000),
+    "questions": lambda: questions(late=False),
+    "questions, delivered late": lambda: questions(late=True),
     "graphs": _graphs,
 }
 
@@ -421,7 +433,7 @@ def _uneven(attributes: int, categories: int) -> dict[str, Any]:
 def _strangers() -> bytes:
     head = hostile_header(small_variant())
     names = (PartyId(f"{i:x}") for i in range(900_000))
-    return _entries((_sent(head, "Report", b"\x90", 0, sender=n) for n in names), head=head)
+    return _entries((sent(head, "Report", b"\x90", 0, sender=n) for n in names), head=head)
 
 
 def _texts() -> Iterator[Case]:

@@ -110,8 +110,8 @@ def allowed(files: Iterable[bytes]) -> float:
     return SECONDS + sum(map(len, files)) / BYTES_PER_SECOND
 
 
-def judge_here(number: int, case: Case, folder: Path) -> Ended:
-    """Call the command in this process. Its memory counts from the moment of the call."""
+def judge_here(number: int, case: Case, folder: Path, *, megabytes: float = MEGABYTES) -> Ended:
+    """Call the command in this process, which may have so much memory in all."""
     command = _laid_out(case, folder)
     _forget_peak()
     started, used = time.perf_counter(), time.process_time()
@@ -119,7 +119,8 @@ def judge_here(number: int, case: Case, folder: Path) -> Ended:
         warnings.simplefilter("always")
         said = sottovoce(*command)
     took = time.perf_counter() - started, time.process_time() - used
-    return _judged(number, case, said, took, _peak(Path("/proc/self/status").read_text()), folder)
+    peak = _peak(Path("/proc/self/status").read_text())
+    return _judged(number, case, said, took, peak, folder, most=megabytes)
 
 
 def judge_apart(number: int, case: Case, folder: Path) -> Ended:
@@ -140,7 +141,7 @@ def judge_apart(number: int, case: Case, folder: Path) -> Ended:
     said = Said(done.returncode, done.stdout, done.stderr)
     left = peak.read_text()
     took = time.perf_counter() - started, float(left.partition("\n")[0])
-    return _judged(number, case, said, took, _peak(left), folder)
+    return _judged(number, case, said, took, _peak(left), folder, most=MEGABYTES)
 
 
 def _laid_out(case: Case, folder: Path) -> tuple[str, ...]:
@@ -152,17 +153,24 @@ def _laid_out(case: Case, folder: Path) -> tuple[str, ...]:
 
 
 def _judged(
-    number: int, case: Case, said: Said, took: tuple[float, float], megabytes: float, folder: Path
+    number: int,
+    case: Case,
+    said: Said,
+    took: tuple[float, float],
+    megabytes: float,
+    folder: Path,
+    *,
+    most: float,
 ) -> Ended:
     waited, seconds = took
-    most = allowed(case.files.values())
+    longest = allowed(case.files.values())
     wrong = wrong_with(said, case.command)
     half = [path.name for path in folder.rglob(".*")]
     if not wrong and half:
         wrong = f"left behind: {half}"
-    if not wrong and megabytes > MEGABYTES:
+    if not wrong and megabytes > most:
         wrong = f"{megabytes:,.0f} MB of memory"
-    if not wrong and (seconds > most or waited > _BUSY * most):
+    if not wrong and (seconds > longest or waited > _BUSY * longest):
         wrong = f"{seconds:,.0f} s of computing in {waited:,.0f} s"
     return Ended(number, case.what, case.command, said.code, seconds, megabytes, wrong)
 

@@ -345,7 +345,7 @@ def test_a_party_that_needs_all_members_says_so() -> None:
     async def role(me: Me) -> None:
         await me.send(TWO, Word("x"))
 
-    class Alone(type(talk()), frozen=True):  # type: ignore[misc]
+    class Alone(type(talk()), frozen=True):  # type: ignore[misc]  # a class found at run time
         whole_roster = False
 
         async def party(self, me: Me, records: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -296,7 +297,7 @@ def test_the_root_commits_to_places_ids_and_keys() -> None:
 
 def excerpt(at: int, **changes: object) -> Roster:
     """What the party at this place knows of the roster, by its proof."""
-    given = {
+    given: dict[str, Any] = {
         "party": ROSTER.members[at],
         "aggregator": ROSTER.key(AGGREGATOR),
         "place": at,
@@ -305,7 +306,7 @@ def excerpt(at: int, **changes: object) -> Roster:
         "proof": ROSTER.proof_of(at),
         **changes,
     }
-    return excerpt_of(given.pop("party"), given.pop("aggregator"), **given)  # type: ignore[arg-type]
+    return excerpt_of(given.pop("party"), given.pop("aggregator"), **given)
 
 
 @pytest.mark.parametrize("place", [1, 2, 13, 20])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import resource
 import signal
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 import scenarios.cli.inspect
 import scenarios.running.budget
 from scenarios.cli import CRASHED
+from scenarios.cli.options import print_json, print_report
 from scenarios.errors import CANNOT_FINISH, CannotFinishError, UsageError
 from scenarios.files.toml import read_toml
 from scenarios.running.budget import (
@@ -20,7 +24,6 @@ from scenarios.running.budget import (
     MEGABYTES,
     SECONDS,
     SMALL,
-    end_budget,
     reading,
     usual_budget,
     within_budget,
@@ -121,12 +124,32 @@ def test_a_budget_holds_where_something_swallows_its_end(monkeypatch: pytest.Mon
         careless()
 
 
-def test_what_is_said_is_said_whole() -> None:
-    with within_budget(0.05, 1000):
-        end_budget()
-        until = time.monotonic() + 0.2
-        while time.monotonic() < until:
-            pass
+class SlowTerminal(io.StringIO):
+    """What is written to it takes longer than the budget."""
+
+    def write(self, text: str) -> int:
+        if text:
+            time.sleep(1.1)
+        return super().write(text)
+
+
+@pytest.mark.parametrize(
+    ("say", "text"),
+    [
+        (lambda: print_json({"a": 1}), '{\n "a": 1\n}\n'),
+        (lambda: print_report(["a", "b"]), "a\nb\n"),
+    ],
+    ids=["json", "report"],
+)
+def test_what_is_said_is_said_whole(
+    say: Callable[[], None], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say()  # What it imports is there.
+    terminal = SlowTerminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with within_budget(1.0, 1000):
+        say()
+    assert terminal.getvalue() == text
 
 
 def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
