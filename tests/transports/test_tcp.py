@@ -123,6 +123,7 @@ async def test_an_unknown_party() -> None:
     async with listening() as (post, hub):
         assert "'stranger' is not on the roster" in await enter(hub, identity=stranger())
         assert "'stranger' is not on the roster" in await recorded(post, hub)
+        assert hub.hub.refused == {"not admitted": 1}
 
 
 async def test_nobody_enters_as_the_aggregator() -> None:
