@@ -22,3 +22,11 @@ def pytest_configure() -> None:
     """A job in a shell's background ignores Ctrl-C, which some tests are about."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def purse_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests spend is nobody's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

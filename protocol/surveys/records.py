@@ -92,7 +92,7 @@ class Records:
         """
         if len(delimiter) != 1 or delimiter in ' "\r\n\0':
             raise SurveyError(f"delimiter {shown(delimiter)}: expected one character")
-        return _encoded(survey, _picked(survey, lines, delimiter))
+        return _encoded(survey, _picked(survey.names, lines, delimiter))
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
@@ -191,6 +191,15 @@ class Records:
         if not 1 <= k <= len(self.codes):
             raise SurveyError(f"cannot take {k} of {len(self.codes)} records")
         return _trusted(self.survey, self.codes[:k])
+
+
+def column_of(lines: Iterable[str], name: str) -> list[str]:
+    """One column of a table that ``Records.from_csv`` reads, without blanks around the cells.
+
+    Raises:
+        SurveyError: as ``Records.from_csv`` about the table.
+    """
+    return [cell.strip() for (cell,) in _picked((name,), lines, ",")]
 
 
 class _Text:
@@ -301,8 +310,10 @@ def _tuples(survey: Survey, rows: Iterable[object]) -> Iterator[Cells]:
         yield cells
 
 
-def _picked(survey: Survey, lines: Iterable[str], delimiter: str) -> Iterator[Cells]:
-    """The survey's columns of a table, row by row; foreign exceptions end here."""
+def _picked(
+    names: tuple[str, ...], lines: Iterable[str], delimiter: str
+) -> Iterator[tuple[str, ...]]:
+    """The columns of these names of a table, row by row; foreign exceptions end here."""
     # The number of the row that is being read; the header is row 0.
     number = 0
     try:
@@ -310,7 +321,7 @@ def _picked(survey: Survey, lines: Iterable[str], delimiter: str) -> Iterator[Ce
         header = next(reader, None)
         if header is None:
             raise SurveyError("the table is empty")
-        places = _places(survey, [name.strip() for name in header])
+        places = _places(names, [name.strip() for name in header])
         blank = None
         number = 1
         for fields in reader:
@@ -351,12 +362,12 @@ def _text(lines: Iterable[str]) -> Iterator[str]:
         first = False
 
 
-def _places(survey: Survey, header: list[str]) -> list[int]:
+def _places(names: tuple[str, ...], header: list[str]) -> list[int]:
     if not any(header):
         raise SurveyError("the first line is blank, expected the names of the columns")
-    for name in survey.names:
+    for name in names:
         if name not in header:
             raise SurveyError(f"no such column; the header has {listed(header)}", column=name)
         if header.count(name) > 1:
             raise SurveyError("the header names this column more than once", column=name)
-    return [header.index(name) for name in survey.names]
+    return [header.index(name) for name in names]

@@ -244,9 +244,29 @@ def close(folder: Path) -> None:
 @click.option(
     "--budget",
     type=Amount(min=0),
-    help="The most epsilon, in nats, to spend on each respondent in all attempts at the survey: "
-    "the party declines to answer if asked for more. By default all attempts together may cost "
-    "what one does at most.",
+    help="The most epsilon, in nats, that a respondent may have spent in all surveys: the party "
+    "does not answer if somebody has too little left, and declines if asked for more. By default "
+    "all attempts at this survey may cost what one does at most.",
+)
+@click.option(
+    "--id",
+    "ids",
+    metavar="NAME",
+    help="The column of the records that says who a respondent is: each pays from a purse of their "
+    "own. It is not handed over. By default the whole file pays as one.",
+)
+@click.option(
+    "--purse",
+    type=FOLDER,
+    help="The folder that keeps what was spent, over all surveys. By default, that of the user: "
+    "$XDG_STATE_HOME/sottovoce/purse.",
+)
+@click.option(
+    "--repeat",
+    type=FOLDER,
+    metavar="FOLDER",
+    help="Give the report again that was given from FOLDER, this one or that of an earlier survey "
+    "with the same question. It costs nothing again, and shows that both are from one party.",
 )
 @click.option(
     "--crowd",
@@ -269,6 +289,9 @@ def answer(
     connect: str,
     records: Path,
     budget: float | None,
+    ids: str | None,
+    purse: Path | None,
+    repeat: Path | None,
     crowd: int | None,
     waiting: float,
 ) -> int:
@@ -290,10 +313,15 @@ def answer(
         crowd=crowd,
         waiting=waiting,
         heeds_signals=True,
+        purse=purse,
+        ids=ids,
+        repeat=None if repeat is None else _member_in(repeat, variant),
     )
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
+    if answered.repeated:
+        spent += "; it was the report given before, so both can be linked"
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
         kept = "kept as evidence" if answered.receipt.problems else "receipt"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,9 +13,8 @@ import msgspec
 import trio
 
 from parties.actor import Channel, run_machine
-from protocol.crypto.randomness import Streams, expand
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
+from protocol.errors import PrivacyError, SurveyError
+from protocol.messages import AGGREGATOR, DONE, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
@@ -24,10 +22,20 @@ from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.transcript.receipts import Acknowledgement
-from scenarios.deployment.attempts import paying
-from scenarios.deployment.members import Member, own_secret, tls_context
+from scenarios.deployment.attempts import open_account
+from scenarios.deployment.drawing import mark_of, role_stream, session_key
+from scenarios.deployment.members import Member, tls_context
+from scenarios.deployment.purse import Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt
-from scenarios.deployment.remembered import Memory, SameAgain, noting, remembering
+from scenarios.deployment.remembered import Memory, SameAgain, memory_in, noting, remembering
+from scenarios.deployment.repeating import (
+    Given,
+    answer_given,
+    check_repeatable,
+    note_given,
+    noted_given,
+)
+from scenarios.deployment.respondents import read_ids
 from scenarios.errors import StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits
@@ -59,6 +67,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         before: that spent in earlier ones.
         stopped: whether a signal has ended it.
         receipt: what the aggregator has given for all that the party said; None for nothing.
+        repeated: whether the report was one that was given before, which costs nothing again.
     """
 
     ending: str
@@ -67,6 +76,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     before: float
     stopped: bool = False
     receipt: Kept | None = None
+    repeated: bool = False
 
 
 def answer_survey(
@@ -79,6 +89,9 @@ def answer_survey(
     crowd: int | None = None,
     waiting: float = PATIENCE,
     heeds_signals: bool = False,
+    purse: Path | None = None,
+    ids: str | None = None,
+    repeat: Member | None = None,
 ) -> Answered:
     """Answer once with the records of a CSV file.
 
@@ -88,29 +101,36 @@ def answer_survey(
 
     A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than
-    the first time (``SameAgain``). In another attempt it draws anew, which costs anew: what it has
-    spent in earlier ones counts (``Purse``). What its role notes for it alone is written into its
-    folder; the return value does not depend on that.
+    the first time (``SameAgain``). In another attempt it draws anew, which costs anew, unless it is
+    to ``repeat``. All that its respondents have spent, in whichever survey, counts (``Purse``).
+    What its role notes for it alone is written into its folder; the return value does not depend on
+    that.
 
     Args:
         member: the party.
         host, port: where the aggregator listens.
         records: the CSV file.
-        budget: the most epsilon to spend per respondent in all attempts, in nats; by default, once
-            something was spent, the most that one attempt can cost, and nothing if that is
-            unbounded.
+        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
+            default, all attempts at this one may cost what one can at most, and nothing more once
+            something was spent if that is unbounded.
         crowd: the smallest ``SecureSum.crowd`` to accept; None for whatever the survey promises.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
+        purse: its folder; None for the user's (``usual_purse``).
+        ids: the column of the records that says who a respondent is, which is not handed over;
+            None for a file that pays as one.
+        repeat: from whose folder the report to give again was given, this member's or that of an
+            earlier survey; None to draw one.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
             program uses it; or the records are not of this survey, or not those of this attempt;
-            or the survey has no secure sum to demand a crowd of.
+            or the survey has no secure sum to demand a crowd of, or there is nothing to repeat.
+        PrivacyError: somebody has spent too much; nobody was told anything.
         StoppedError: a signal came before it was connected.
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
-            a file in the folder cannot be written; says which and why.
+            a file in a folder cannot be written; says which and why.
     """
     answer = functools.partial(
         answer_survey_async,
@@ -122,6 +142,9 @@ def answer_survey(
         crowd=crowd,
         waiting=waiting,
         heeds_signals=heeds_signals,
+        purse=purse,
+        ids=ids,
+        repeat=repeat,
     )
     return trio.run(answer)
 
@@ -136,6 +159,9 @@ async def answer_survey_async(
     crowd: int | None = None,
     waiting: float = PATIENCE,
     heeds_signals: bool = False,
+    purse: Path | None = None,
+    ids: str | None = None,
+    repeat: Member | None = None,
 ) -> Answered:
     """``answer_survey`` inside a trio program."""
     variant = member.charter.variant
@@ -148,7 +174,12 @@ async def answer_survey_async(
         raise UsageError(
             f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
         )
-    key = answering_key(own_secret(member.folder), held)
+    if repeat is not None:
+        check_repeatable(variant, len(member.charter.roster.parties))
+    paying = Purse(purse or usual_purse())
+    payers = paying.payers(None if ids is None else read_ids(records, variant.survey, ids))
+    if repeat is None:
+        paying.check(payers, member.charter.survey_id, budget=budget, most=variant.most())
     tls = tls_context(member.folder, client_context)
     sittings: list[_Sitting] = []
 
@@ -169,23 +200,54 @@ async def answer_survey_async(
             return None if sitting.machine.head is None else await link.acknowledgement()
 
     try:
-        with paying(member.folder) as purse, ExitStack() as kept:
+        with open_account(member.folder) as account, ExitStack() as kept:
 
             def join(attempt: int) -> None:
-                purse.check(attempt)
-                left = purse.left(attempt, budget, most=variant.most())
-                spend = functools.partial(purse.spend, attempt, budget=left)
+                account.check(attempt)
                 charter = member.charter.again(attempt)
-                machine = _machine(member, charter, key, held, left, crowd or 0)
-                sittings.append(_Sitting(machine, *_memories(kept, member, charter, key), spend))
+                key = session_key(member.folder, charter, held)
+                mark = mark_of(key, charter.session)
+                heard, said, note = _memories(kept, member, charter, mark)
+                given = _given(member, charter, held, repeat, said)
+                release = Release(
+                    survey=charter.survey_id,
+                    session=charter.session,
+                    party=member.identity.name,
+                    drawn=mark,
+                )
+                limit = math.inf if budget is None or given is not None else budget
+                left = rest = paying.left(
+                    payers, release, budget=limit, most=variant.most(), known=heard.noted
+                )
+                if given is None:
+                    if budget is not None and ids is None:
+                        # The folder may know of attempts that this purse does not.
+                        rest = min(rest, account.rest(attempt, budget))
+                    left = account.left(
+                        attempt, None if budget is None else rest, most=variant.most()
+                    )
+                machine = Machine(
+                    charter,
+                    member.identity.name,
+                    role_stream(key, charter.session, member.identity.name)
+                    if given is None
+                    else given.stream,
+                    records=held,
+                    identity=member.identity,
+                    budget=None if left == math.inf else left,
+                    crowd=crowd or 0,
+                )
+                pay = functools.partial(paying.pay, payers, release, budget=limit)
+                spend = functools.partial(account.spend, attempt, budget=left)
+                sittings.append(_Sitting(machine, heard, said, note, given, pay, spend))
 
-            given: Acknowledgement | None = None
+            acknowledged: Acknowledgement | None = None
             stopped = ""
             try:
                 if heeds_signals:
-                    given = await heeding(answered, join)
+                    acknowledged = await heeding(answered, join)
                 else:
-                    given = await answered(join)
+                    acknowledged = await answered(join)
             except StoppedError as error:
                 if not sittings:
                     raise
@@ -197,8 +259,8 @@ async def answer_survey_async(
             [sitting] = sittings
             machine = sitting.machine
             attempt, receipt = machine.charter.attempt, None
-            if machine.head is not None and given is not None:
-                receipt = keep_receipt(member.folder, machine.charter, machine.head, given)
+            if machine.head is not None and acknowledged is not None:
+                receipt = keep_receipt(member.folder, machine.charter, machine.head, acknowledged)
             ending = stopped or ending_of(machine)
             if ending == DONE and receipt is None:
                 ending = NOT_ACKNOWLEDGED
@@ -208,8 +270,9 @@ async def answer_survey_async(
                 ending=ending,
                 stopped=bool(stopped),
                 attempt=attempt,
-                spent=max(machine.spent.record, purse.spent(attempt)),
-                before=purse.before(attempt),
+                spent=max(sitting.spent, account.spent(attempt)),
+                before=account.before(attempt),
+                repeated=sitting.given is not None,
                 receipt=receipt,
             )
     except ConnectionError as error:
@@ -223,39 +286,39 @@ class _Sitting(NamedTuple):
     heard: Memory
     said: Memory
     note: Callable[[Sequence[str]], None]
+    given: Given | None
+    pay: Callable[..., None]
     spend: Callable[..., None]
 
+    @property
+    def spent(self) -> float:
+        """What this answer has cost so far, per respondent: nothing if it was given before."""
+        return 0.0 if self.given is not None else self.machine.spent.record
+
     def same_again(self, link: Channel) -> SameAgain:
-        def pay() -> None:
-            self.spend(epsilon=self.machine.spent.record)
+        paid: list[float] = []
+
+        def pay(envelopes: Sequence[Envelope]) -> None:
+            try:
+                if self.given is not None:
+                    self.given.check(envelopes)
+                if not paid or self.spent > paid[-1]:
+                    self.pay(epsilon=self.spent, heard=self.heard.noted)
+                    paid.append(self.spent)
+            except PrivacyError as error:
+                # Others see a link that is lost.
+                raise trio.BrokenResourceError(str(error)) from error
+            self.spend(epsilon=self.spent)
 
         return SameAgain(link, self.heard, self.said, pay)
 
 
-def _machine(
-    member: Member, charter: Charter, key: bytes, records: Records, left: float, crowd: int
-) -> Machine:
-    identity = member.identity
-    return Machine(
-        charter,
-        identity.name,
-        Streams(key, charter.session).stream(identity.name, ROLE_STREAM),
-        records=records,
-        identity=identity,
-        budget=None if left == math.inf else left,
-        crowd=crowd,
-    )
-
-
 def _memories(
-    kept: ExitStack, member: Member, charter: Charter, key: bytes
+    kept: ExitStack, member: Member, charter: Charter, mark: bytes
 ) -> tuple[Memory, Memory, Callable[[Sequence[str]], None]]:
     """What was heard and said in a session, and what takes the notices, until ``kept`` ends."""
-    session = charter.session.hex()
-    # Derived: the file must not reveal which records it is about.
-    mark = expand(key, b"heard" + charter.session)
     heard, said, notices = (
-        member.folder / f"{what}-{session}" for what in ("heard", "said", "notices")
+        memory_in(member.folder, what, charter.session) for what in ("heard", "said", "notices")
     )
     return (
         kept.enter_context(remembering(heard, mark)),
@@ -264,10 +327,18 @@ def _memories(
     )
 
 
-def answering_key(secret: bytes, records: Records) -> bytes:
-    """The key of a party's randomness for these records, 32 bytes."""
-    about = hashlib.sha256(records.codes.tobytes()).digest()
-    return expand(secret, b"sottovoce records 1" + about)
+def _given(
+    member: Member, charter: Charter, records: Records, repeat: Member | None, said: Memory
+) -> Given | None:
+    """The answer that is to be given again in a session, which stays the same in it."""
+    noted = noted_given(member.folder, charter.session)
+    if noted is not None or repeat is None:
+        return noted
+    if said.noted:
+        raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
+    given = answer_given(repeat, charter, records)
+    note_given(member.folder, charter.session, given)
+    return given
 
 
 def read_records(path: Path, survey: Survey) -> Records:

@@ -16,7 +16,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.session.terms import MOST_ATTEMPTS
 from scenarios.deployment.members import own_secret
 from scenarios.errors import UsageError
-from scenarios.files.writing import GrowingFile, locked_growing, naming
+from scenarios.files.writing import GrowingFile, locked_growing, naming, whole_lines
 
 ATTEMPTS = "attempts"
 """The file in a member's folder, locked while the member takes part. It only ever grows."""
@@ -84,16 +84,11 @@ def _read(content: bytes, kind: type[L], path: Path) -> list[L]:
         raise UsageError(f"{path}: {error}; what was begun or spent is not known") from error
 
 
-def _whole(content: bytes) -> int:
-    """The length of the whole lines: half a line is of what was never acted on."""
-    return content.rfind(b"\n") + 1
-
-
 @contextmanager
 def _lines(folder: Path, kind: type[L]) -> Generator[_Lines[L]]:
     path = folder / ATTEMPTS
     busy = f"{folder}: another program is taking part from this folder"
-    with locked_growing(path, busy, whole=_whole) as (content, growing):
+    with locked_growing(path, busy, whole=whole_lines) as (content, growing):
         yield _Lines(growing, _read(content, kind, path))
 
 
@@ -182,7 +177,7 @@ def counting(folder: Path) -> Generator[Counter]:
 
 
 class Account:
-    """What a party has spent, attempt by attempt. Records have no say in it.
+    """What a party has spent at one survey, attempt by attempt. Records have no say in it.
 
     Args:
         lines: of its file.
@@ -207,7 +202,11 @@ class Account:
     def spent(self, attempt: int) -> float:
         """The epsilon spent in one attempt, per respondent."""
         said = self._of(attempt)
-        return 0.0 if said is None else _number(said.epsilon)
+        return 0.0 if said is None else nats_of(said.epsilon)
+
+    def rest(self, attempt: int, budget: float) -> float:
+        """What earlier attempts have left of a budget, in nats."""
+        return rest_of(budget, self.before(attempt))
 
     def check(self, attempt: int) -> None:
         """Refuse an attempt before one that this party has answered.
@@ -221,32 +220,31 @@ class Account:
                 f"{attempt}, but this party has answered attempt {last}", field="attempt"
             )
 
-    def left(self, attempt: int, budget: float | None, *, most: float) -> float:
+    def left(self, attempt: int, rest: float | None, *, most: float) -> float:
         """What may be spent in an attempt, per respondent.
 
-        What was allowed when something was said in it holds on, so that the same is said again; a
-        smaller budget lowers it.
+        What was allowed when something was said in it holds on, so that the same is said again; if
+        less is left by now, that holds.
 
         Args:
             attempt: its number.
-            budget: the most to spend in all attempts, if need be infinite; by default, once
-                something was spent, the most that one attempt can cost, and nothing if that is
-                unbounded.
+            rest: what is left of a budget, if need be infinite; by default, once something was
+                spent, the most that one attempt can cost, and nothing if that is unbounded.
             most: that, at most (``Variant.most``).
         """
         said = self._of(attempt)
-        before = self.before(attempt)
         if said is not None:
-            allowed = _number(said.budget)
-            return allowed if budget is None else min(allowed, _rest(budget, before))
-        if budget is not None:
-            return _rest(budget, before)
+            allowed = nats_of(said.budget)
+            return allowed if rest is None else min(allowed, rest)
+        if rest is not None:
+            return rest
+        before = self.before(attempt)
         if before == 0.0:
             return math.inf
-        return _rest(most, before) if math.isfinite(most) else 0.0
+        return rest_of(most, before) if math.isfinite(most) else 0.0
 
 
-class Purse(Account):
+class OpenAccount(Account):
     """The account of a party that takes part: what it is about to say goes on disk first.
 
     Args:
@@ -273,7 +271,7 @@ class Purse(Account):
         """
         said = self._of(attempt)
         if said is not None:
-            paid, allowed = _number(said.epsilon), _number(said.budget)
+            paid, allowed = nats_of(said.epsilon), nats_of(said.budget)
             if epsilon < paid or (epsilon == paid and budget >= allowed):
                 return
         # In JSON, infinite is null.
@@ -281,15 +279,15 @@ class Purse(Account):
 
 
 @contextmanager
-def paying(folder: Path) -> Generator[Purse]:
-    """A party's purse, locked while the block runs.
+def open_account(folder: Path) -> Generator[OpenAccount]:
+    """A party's account, locked while the block runs.
 
     Raises:
         UsageError: another program is answering, or the file is malformed.
         OSError: it cannot be written; names it.
     """
     with _lines(folder, Spent) as lines:
-        yield Purse(lines)
+        yield OpenAccount(lines)
 
 
 def account_in(folder: Path) -> Account:
@@ -302,10 +300,10 @@ def account_in(folder: Path) -> Account:
     path = folder / ATTEMPTS
     with naming(path):
         content = path.read_bytes() if path.exists() else b""
-    return Account(_read(content[: _whole(content)], Spent, path))
+    return Account(_read(content[: whole_lines(content)], Spent, path))
 
 
-def _rest(budget: float, before: float) -> float:
+def rest_of(budget: float, before: float) -> float:
     """What is left of a budget, not below 0; of an infinite one, all of it."""
     if budget == math.inf:
         return math.inf
@@ -316,5 +314,6 @@ def _hashed(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _number(nats: float | None) -> float:
+def nats_of(nats: float | None) -> float:
+    """An epsilon as it is written down: None, which JSON has instead of infinite, is infinite."""
     return math.inf if nats is None else nats

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
-from protocol.crypto.randomness import Streams
 from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from scenarios.deployment.answering import answering_key, read_records
-from scenarios.deployment.members import known_secret, read_member
+from scenarios.deployment.answering import read_records
+from scenarios.deployment.drawing import known_session_key, role_stream
+from scenarios.deployment.members import read_member
+from scenarios.deployment.repeating import noted_given
 from scenarios.errors import UsageError
 
 
@@ -77,10 +78,12 @@ def _of_folders(
                 f"{folder}: replaying {name} takes its records too: --records {name}=FILE"
             )
         held = read_records(path, charter.variant.survey)
-        streams = Streams(answering_key(known_secret(folder), held), charter.session)
+        key = known_session_key(folder, charter, held)
+        given = noted_given(folder, charter.session)
+        own = role_stream(key, charter.session, name)
         yield Disclosure(
             member=name,
-            stream=streams.stream(name, ROLE_STREAM),
+            stream=own if given is None else given.stream,
             identity=member.identity,
             records=held,
         )

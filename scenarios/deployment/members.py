@@ -128,7 +128,7 @@ def own_secret(folder: Path, name: str = SECRET) -> bytes:
         # Half a secret would lock the party out.
         with contextlib.suppress(FileExistsError):
             write_once(path, os.urandom(SECRET_BYTES))
-    return _secret_in(path)
+    return secret_in(path)
 
 
 def known_secret(folder: Path) -> bytes:
@@ -140,10 +140,18 @@ def known_secret(folder: Path) -> bytes:
     path = folder / SECRET
     if not path.exists():
         raise UsageError(f"{path}: no such file; nobody has answered from this folder")
-    return _secret_in(path)
+    return secret_in(path)
 
 
-def _secret_in(path: Path) -> bytes:
+def secret_in(path: Path) -> bytes:
+    """The secret in a file, 32 bytes.
+
+    Raises:
+        UsageError: it is missing, or not a secret.
+        OSError: it cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file")
     if not path.is_file():
         raise not_regular(path)
     secret = path.read_bytes()

@@ -22,8 +22,9 @@ from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
 from scenarios.files.writing import make_folder, write_once
 
-MEMBERS, RECORDS, RESULT_FOLDER = "members", "records", "result"
-"""The folders that a rehearsal makes: of the members, of what parties hold, of the aggregator."""
+MEMBERS, RECORDS, PURSES, RESULT_FOLDER = "members", "records", "purses", "result"
+"""The folders that a rehearsal makes: of the members, of what parties hold and spend, of the
+aggregator."""
 
 LISTENING = "listening on "
 """What ``aggregate`` says first, before the address."""
@@ -131,7 +132,9 @@ def rehearse(
 
         def answer(name: str) -> subprocess.Popen[str]:
             file = records / f"{name}.csv"
+            purse = out / PURSES / name
             options = ("--connect", where, "--records", file, "--waiting", WAITING, *own)
+            options += ("--purse", purse)
             return _start(running, "answer", members / name, *options)
 
         parties = {name: answer(name) for name in held}

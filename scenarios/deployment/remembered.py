@@ -81,6 +81,11 @@ class Memory:
             self._file.sync()
         return True
 
+    @property
+    def noted(self) -> int:
+        """How many envelopes are noted on disk."""
+        return max(len(self._before) // DIGEST_BYTES, self.count)
+
 
 @contextmanager
 def remembering(path: Path, key: bytes) -> Generator[Memory]:
@@ -113,6 +118,29 @@ def _whole(content: bytes) -> int:
     return len(content) if len(content) >= KEY_BYTES else 0
 
 
+def memory_in(folder: Path, what: str, session: bytes) -> Path:
+    """The file in a party's folder for what it ``heard`` or ``said`` in a session."""
+    return folder / f"{what}-{session.hex()}"
+
+
+def said_in(folder: Path, session: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+    """The key of the records that a party has answered with in a session, and what it said.
+
+    Returns:
+        The key, as ``remembering`` has it, and the digests of its messages; nothing where it has
+        not answered.
+
+    Raises:
+        OSError: the file cannot be read; names it.
+    """
+    path = memory_in(folder, "said", session)
+    with naming(path):
+        content = path.read_bytes() if path.is_file() else b""
+    digests = content[KEY_BYTES:]
+    whole = range(0, len(digests) - DIGEST_BYTES + 1, DIGEST_BYTES)
+    return content[:KEY_BYTES], tuple(digests[at : at + DIGEST_BYTES] for at in whole)
+
+
 class SameAgain:
     """A link that breaks when a message differs from those of this party's first answer.
 
@@ -126,11 +154,15 @@ class SameAgain:
         link: the party's own.
         heard: the memory of the messages of this session that came.
         said: the memory of those that this party sent.
-        pay: called before anything leaves, to note what it costs.
+        pay: called with what is to leave before it does, to note what it costs.
     """
 
     def __init__(
-        self, link: Channel, heard: Memory, said: Memory, pay: Callable[[], object]
+        self,
+        link: Channel,
+        heard: Memory,
+        said: Memory,
+        pay: Callable[[Sequence[Envelope]], object],
     ) -> None:
         self._link = link
         self._heard = heard
@@ -180,7 +212,7 @@ class SameAgain:
         return envelopes
 
     def _check_said(self, envelopes: Sequence[Envelope]) -> None:
-        self._pay()
+        self._pay(envelopes)
         for envelope in envelopes:
             # What there was no room for comes a second time.
             if envelope.seq >= self._said.count and not self._said.again(envelope):

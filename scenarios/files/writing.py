@@ -202,11 +202,14 @@ def not_regular(path: Path) -> UsageError:
     return UsageError(f"{path}: is not a regular file")
 
 
-def lock(descriptor: int, path: Path, busy: str) -> None:
+def lock(descriptor: int, path: Path, busy: str | None) -> None:
     """Lock an open file until it is closed or its program ends.
 
+    Args:
+        busy: the message if another program has locked it; None to wait until it is unlocked.
+
     Raises:
-        UsageError: another program has locked it; the message is ``busy``.
+        UsageError: another program has locked it.
         OSError: it cannot be locked.
     """
     try:
@@ -215,7 +218,7 @@ def lock(descriptor: int, path: Path, busy: str) -> None:
         return  # This system does not have such locks.
     with naming(path):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))
         except BlockingIOError as error:
             raise UsageError(busy) from error
 
@@ -304,9 +307,14 @@ class GrowingFile:
         return OSError(failure.errno, failure.strerror, failure.filename)
 
 
+def whole_lines(content: bytes) -> int:
+    """The length of the whole lines of a content, in bytes."""
+    return content.rfind(b"\n") + 1
+
+
 @contextmanager
 def locked_growing(
-    path: Path, busy: str, *, whole: Callable[[bytes], int]
+    path: Path, busy: str | None, *, whole: Callable[[bytes], int]
 ) -> Generator[tuple[bytes, GrowingFile]]:
     """A private file that only ever grows, locked while the block runs.
 
@@ -315,7 +323,7 @@ def locked_growing(
 
     Args:
         path: the file, made on first use.
-        busy: the message if another program has locked it.
+        busy: as ``lock`` has it.
         whole: how many bytes of a content stand.
 
     Yields:

@@ -39,6 +39,12 @@ def table(path: Path, *rows: str) -> Path:
     return path
 
 
+def people_table(path: Path, *rows: str, header: str = "who,smokes,age") -> Path:
+    """A table of records with a column of ids."""
+    path.write_text("\n".join((header, *rows)) + "\n", encoding="utf-8")
+    return path
+
+
 def plan_file(folder: Path, text: str = PLAN) -> Path:
     path = folder / "plan.toml"
     path.write_text(text)

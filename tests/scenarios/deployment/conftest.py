@@ -1,12 +1,18 @@
-"""A survey that waits for its parties."""
+"""A survey that waits for its parties, and parties whose hub says what it likes."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
+from protocol.messages import Envelope
+from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.members import read_member
+from tests.scenarios.deployment.test_deployment import ScriptedLink
 from tests.scenarios.survey_folders import aggregating, make_folders
 
 
@@ -17,3 +23,47 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Path, s
     keys = make_folders(folder)
     with aggregating(keys, folder / "out", "--joining", 3600) as (_, where, _):
         yield keys, where
+
+
+AnswerFrom: TypeAlias = Callable[..., tuple[Answered, list[Envelope]]]
+
+
+@pytest.fixture
+def answer_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AnswerFrom:
+    """How a party ends, and what it says, when a hub says this to it."""
+
+    def answer(
+        folder: Path, records: Path, *says: Envelope, attempt: int = 1, **options: object
+    ) -> tuple[Answered, list[Envelope]]:
+        link = ScriptedLink(says)
+
+        @asynccontextmanager
+        async def connected(
+            *_: object, join: Callable[[int], object], **others: object
+        ) -> AsyncGenerator[ScriptedLink]:
+            join(attempt)
+            yield link
+
+        monkeypatch.setattr("scenarios.deployment.answering.connect_lasting", connected)
+        settings = {"budget": None, "purse": tmp_path / "purse", "ids": "who", **options}
+        member = read_member(folder)
+        ended = answer_survey(
+            member,
+            host="h",
+            port=1,
+            records=records,
+            **settings,  # type: ignore[arg-type]  # by name
+        )
+        return ended, link.said
+
+    return answer
+
+
+@pytest.fixture
+def two_surveys(tmp_path: Path) -> list[Path]:
+    """Folders of two surveys that have nothing in common but what they ask."""
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        found.append(make_folders(tmp_path / name))
+    return found

@@ -25,7 +25,7 @@ from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
 from scenarios.deployment.aggregating import aggregate_survey
 from scenarios.deployment.answering import Answered, answer_survey
-from scenarios.deployment.attempts import ATTEMPTS, Counter, counting, paying
+from scenarios.deployment.attempts import ATTEMPTS, Account, Counter, counting, open_account
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, partial_path
@@ -110,6 +110,7 @@ def hold(
                 port=int(port),
                 records=records[name],
                 budget=budget,
+                purse=keys / f"{name}.purse",
             )
             for name, budget in budgets.items()
         }
@@ -227,6 +228,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
         programs = [
             start(
                 *("answer", keys / name, "--connect", where, "--records", records),
+                *("--purse", keys / f"{name}.purse"),
                 *(() if budget is None else ("--budget", budget)),
             )
             for name, budget in budgets.items()
@@ -293,7 +295,7 @@ def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: S
 
 def make_copy(keys: Path, there: Path) -> Path:
     """The folders of parties that have forgotten all, with other secrets."""
-    kept = shutil.ignore_patterns("secret", ATTEMPTS, "heard-*", "said-*", "notices-*")
+    kept = shutil.ignore_patterns("secret", ATTEMPTS, "heard-*", "said-*", "notices-*", "*.purse")
     return Path(shutil.copytree(keys, there, ignore=kept))
 
 
@@ -361,7 +363,7 @@ def test_a_crash_while_a_number_is_written(cut: int, tmp_path: Path) -> None:
 
 
 def test_a_spoilt_file_is_not_guessed_at(tmp_path: Path) -> None:
-    for kind in (counting, paying):
+    for kind in (counting, open_account):
         (tmp_path / ATTEMPTS).write_text('{"attempt": 101}\n')
         with (
             pytest.raises(UsageError, match="what was begun or spent is not known"),
@@ -371,7 +373,7 @@ def test_a_spoilt_file_is_not_guessed_at(tmp_path: Path) -> None:
 
 
 def test_two_programs_do_not_take_part_at_once(tmp_path: Path) -> None:
-    for kind in (counting, paying):
+    for kind in (counting, open_account):
         folder = tmp_path / kind.__name__
         folder.mkdir()
         with (
@@ -398,7 +400,7 @@ def test_a_survey_is_not_begun_for_ever(tmp_path: Path) -> None:
         taken(tmp_path)
 
 
-# A party's purse
+# A party's account
 
 
 def test_a_party_that_dies_before_its_answer_leaves_has_paid(
@@ -413,82 +415,88 @@ def test_a_party_that_dies_before_its_answer_leaves_has_paid(
     assert two["bert"].ending == "done"
 
 
+def left(account: Account, attempt: int, budget: float | None, *, most: float) -> float:
+    """What may be spent in an attempt where nothing was spent on other surveys."""
+    rest = None if budget is None else account.rest(attempt, budget)
+    return account.left(attempt, rest, most=most)
+
+
 def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
-    with paying(tmp_path) as purse:
-        assert purse.left(1, None, most=2.0) == math.inf
-        assert purse.left(1, 3.0, most=2.0) == 3.0
-        purse.spend(1, budget=math.inf, epsilon=0.5)
-        purse.spend(1, budget=math.inf, epsilon=1.5)
-        purse.spend(1, budget=math.inf, epsilon=1.0)
-    with paying(tmp_path) as purse:
+    with open_account(tmp_path) as account:
+        assert left(account, 1, None, most=2.0) == math.inf
+        assert left(account, 1, 3.0, most=2.0) == 3.0
+        account.spend(1, budget=math.inf, epsilon=0.5)
+        account.spend(1, budget=math.inf, epsilon=1.5)
+        account.spend(1, budget=math.inf, epsilon=1.0)
+    with open_account(tmp_path) as account:
         # In one attempt, what was allowed when it spoke.
-        assert purse.left(1, None, most=2.0) == math.inf
-        assert purse.left(1, math.inf, most=2.0) == math.inf
-        assert purse.before(1) == 0.0
-        assert purse.before(2) == 1.5
-        assert purse.left(2, None, most=2.0) == 0.5
-        assert purse.left(2, 1.0, most=2.0) == 0.0
-        purse.spend(2, budget=0.5, epsilon=0.0)
-        assert purse.left(2, None, most=2.0) == 0.5
-        assert purse.left(3, 4.0, most=2.0) == 2.5
-        purse.spend(3, budget=math.inf, epsilon=math.inf)
-    with paying(tmp_path) as purse:
-        assert purse.left(4, None, most=math.inf) == 0.0
-        assert purse.left(4, 100.0, most=math.inf) == 0.0
-        assert purse.left(4, math.inf, most=math.inf) == math.inf
+        assert left(account, 1, None, most=2.0) == math.inf
+        assert left(account, 1, math.inf, most=2.0) == math.inf
+        assert account.before(1) == 0.0
+        assert account.before(2) == 1.5
+        assert left(account, 2, None, most=2.0) == 0.5
+        assert left(account, 2, 1.0, most=2.0) == 0.0
+        account.spend(2, budget=0.5, epsilon=0.0)
+        assert left(account, 2, None, most=2.0) == 0.5
+        assert left(account, 3, 4.0, most=2.0) == 2.5
+        account.spend(3, budget=math.inf, epsilon=math.inf)
+    with open_account(tmp_path) as account:
+        assert left(account, 4, None, most=math.inf) == 0.0
+        assert left(account, 4, 100.0, most=math.inf) == 0.0
+        assert left(account, 4, math.inf, most=math.inf) == math.inf
         assert len((tmp_path / ATTEMPTS).read_text().splitlines()) == 4
 
 
 def test_a_smaller_budget_holds_in_the_same_attempt(tmp_path: Path) -> None:
     """Of two rounds the first is said; what it costs is never allowed twice."""
-    with paying(tmp_path) as purse:
-        purse.spend(1, budget=math.inf, epsilon=1.0)
-        purse.spend(2, budget=math.inf, epsilon=1.5)
-        for budget, left in ((1.1, 0.1), (0.5, 0.0), (2.75, 1.75), (9.0, 8.0)):
-            assert purse.left(2, budget, most=4.0) == pytest.approx(left)
+    with open_account(tmp_path) as account:
+        account.spend(1, budget=math.inf, epsilon=1.0)
+        account.spend(2, budget=math.inf, epsilon=1.5)
+        for budget, rest in ((1.1, 0.1), (0.5, 0.0), (2.75, 1.75), (9.0, 8.0)):
+            assert left(account, 2, budget, most=4.0) == pytest.approx(rest)
         # It would decline at once, but has answered: nothing leaves, and nothing is noted.
-        purse.spend(2, budget=0.1, epsilon=0.0)
-        assert purse.left(2, None, most=4.0) == math.inf
+        account.spend(2, budget=0.1, epsilon=0.0)
+        assert left(account, 2, None, most=4.0) == math.inf
         # It has said the same again, and then declined the second round: so it does ever after.
-        purse.spend(2, budget=1.75, epsilon=0.0)
-        purse.spend(2, budget=1.75, epsilon=1.5)
-    with paying(tmp_path) as purse:
+        account.spend(2, budget=1.75, epsilon=0.0)
+        account.spend(2, budget=1.75, epsilon=1.5)
+    with open_account(tmp_path) as account:
         for again in (None, 9.0, math.inf):
-            assert purse.left(2, again, most=4.0) == 1.75
-        assert purse.left(2, 1.1, most=4.0) == pytest.approx(0.1)
-        assert purse.before(3) == 2.5
+            assert left(account, 2, again, most=4.0) == 1.75
+        assert left(account, 2, 1.1, most=4.0) == pytest.approx(0.1)
+        assert account.before(3) == 2.5
         lines = (tmp_path / ATTEMPTS).read_text().splitlines()
-        purse.spend(2, budget=1.75, epsilon=1.5)
+        account.spend(2, budget=1.75, epsilon=1.5)
         assert (tmp_path / ATTEMPTS).read_text().splitlines() == lines
 
 
 def test_what_may_cost_without_bound_is_not_answered_twice_by_default(tmp_path: Path) -> None:
     """A variant that promises nothing (``Variant.most``), of which one attempt cost little."""
-    with paying(tmp_path) as purse:
-        assert purse.left(1, None, most=math.inf) == math.inf
-        purse.spend(1, budget=math.inf, epsilon=0.0)
-        assert purse.left(2, None, most=math.inf) == math.inf
-        purse.spend(2, budget=math.inf, epsilon=2.0)
-    with paying(tmp_path) as purse:
-        assert purse.left(3, None, most=math.inf) == 0.0
-        assert purse.left(3, 4.5, most=math.inf) == 2.5
-        assert purse.left(3, math.inf, most=math.inf) == math.inf
+    with open_account(tmp_path) as account:
+        assert left(account, 1, None, most=math.inf) == math.inf
+        account.spend(1, budget=math.inf, epsilon=0.0)
+        assert left(account, 2, None, most=math.inf) == math.inf
+        account.spend(2, budget=math.inf, epsilon=2.0)
+    with open_account(tmp_path) as account:
+        assert left(account, 3, None, most=math.inf) == 0.0
+        assert left(account, 3, 4.5, most=math.inf) == 2.5
+        assert left(account, 3, math.inf, most=math.inf) == math.inf
 
 
 def test_an_attempt_before_one_that_was_answered_is_refused(tmp_path: Path) -> None:
-    with paying(tmp_path) as purse:
-        purse.check(1)
-        purse.spend(3, budget=math.inf, epsilon=0.0)
-        purse.check(3)
-        purse.check(4)
+    with open_account(tmp_path) as account:
+        account.check(1)
+        account.spend(3, budget=math.inf, epsilon=0.0)
+        account.check(3)
+        account.check(4)
         with pytest.raises(RemoteProtocolError, match="1, but this party has answered attempt 3"):
-            purse.check(1)
+            account.check(1)
 
 
 def test_a_party_stays_away_from_an_earlier_attempt(keys: Path, tmp_path: Path) -> None:
     """An aggregator that goes back to a number gets nothing, and nothing is spent."""
-    with paying(keys / "anna") as purse:
-        purse.spend(2, budget=math.inf, epsilon=2.0)
+    with open_account(keys / "anna") as account:
+        account.spend(2, budget=math.inf, epsilon=2.0)
     before = (keys / "anna" / ATTEMPTS).read_bytes()
     with pytest.raises(ConnectionError, match="attempt: 1, but this party has answered attempt 2"):
         hold(keys, tmp_path / "out", {"anna": 9.0})

@@ -69,6 +69,7 @@ def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             answering = [
                 start(
                     *("answer", keys / name, "--connect", where),
+                    *("--purse", keys / f"{name}.purse"),
                     *("--records", table(out / f"{name}.csv", *rows), "--budget", 2.1 * attempt),
                 )
                 for name, rows in held.items()
@@ -251,7 +252,9 @@ def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
         monkeypatch.setattr("scenarios.deployment.answering.connect_lasting", connected)
         member = read_member(anna)
-        ended = answer_survey(member, host="h", port=1, records=records, budget=budget)
+        ended = answer_survey(
+            member, host="h", port=1, records=records, budget=budget, purse=tmp_path / "purse"
+        )
         return ended, link.said
 
     return answered
@@ -404,6 +407,8 @@ def test_other_records_draw_other_randomness(
 
     monkeypatch.setattr("scenarios.deployment.answering.Machine", machine)
     for i, rows in enumerate((ROWS, ROWS, ROWS[:2], ROWS[::-1])):
+        for path in (*(tmp_path / "anna").glob("heard-*"), *(tmp_path / "anna").glob("said-*")):
+            path.unlink()
         with pytest.raises(KeyError, match="drawn"):
             answered_to(records=table(tmp_path / f"{i}.csv", *rows))
     with pytest.raises(KeyError, match="drawn"):
@@ -420,8 +425,10 @@ def test_private_files_are_private(keys: Path, surveys: list[Path]) -> None:
         *keys.glob("*/heard-*"),
         *keys.glob("*/said-*"),
         *keys.glob("*/notices-*"),
+        *keys.glob("*/paid"),
     ]
-    assert len(private) == 4 + 4 + 3 + 6 + 6 + 6
+    # Secrets of parties, and of their purses.
+    assert len(private) == 4 + 4 + 3 + 3 + 6 + 6 + 6 + 3
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from protocol.variants import BUILT_IN
-from scenarios.deployment.attempts import paying
+from scenarios.deployment.attempts import open_account
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
 from tests.scenarios.survey_folders import (
@@ -81,9 +81,9 @@ def test_a_members_folder(tmp_path: Path) -> None:
 def test_what_a_party_has_spent(tmp_path: Path) -> None:
     anna = make_folders(tmp_path) / "anna"
     for attempt in (1, 2):
-        with paying(anna) as purse:
-            purse.spend(attempt, budget=5.0, epsilon=0.5)
-            purse.spend(attempt, budget=5.0, epsilon=2.0)
+        with open_account(anna) as account:
+            account.spend(attempt, budget=5.0, epsilon=0.5)
+            account.spend(attempt, budget=5.0, epsilon=2.0)
     # Half a line is of what was never said, and stays.
     with (anna / "attempts").open("ab") as file:
         file.write(b'{"attempt":3')

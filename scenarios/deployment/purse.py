@@ -1,0 +1,394 @@
+"""What people have spent over all surveys: a purse that outlives the folders of single surveys."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hmac
+import math
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.errors import PrivacyError
+from protocol.messages import PartyId
+from scenarios.deployment.attempts import nats_of, rest_of
+from scenarios.deployment.members import own_secret, secret_in
+from scenarios.errors import UsageError
+from scenarios.files.writing import GrowingFile, locked_growing, make_folder, naming, whole_lines
+
+PAID = "paid"
+"""The file in a purse's folder that says who has paid what. It only ever grows."""
+
+PURSE_SECRET = "secret"
+"""The file in a purse's folder that people's marks are keyed with."""
+
+_MARK = b"sottovoce respondent 1\0"
+_CHECK = b"sottovoce purse 1\0"
+_MARKS = np.dtype("<u8")
+
+Marks = NDArray[np.uint64]
+Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One answer of one party: what is paid for once, however often it is said.
+
+    Args:
+        survey: the survey's id.
+        session: the id of the attempt at it.
+        party: who answered.
+        drawn: what the answer's randomness follows from, hashed; two answers of one party in one
+            session differ in it.
+    """
+
+    survey: Digest
+    session: Digest
+    party: PartyId
+    drawn: Digest
+
+
+class Opened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="purse"):
+    """The first line: a hash of the secret that all marks are keyed with."""
+
+    check: Digest
+
+
+class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="people"):
+    """People who pay together, by their marks, in base64."""
+
+    marks: str
+
+
+class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="paid"):
+    """What each of a group has paid for a release, or was about to when the party died.
+
+    Args:
+        release: what for.
+        group: the number of the group among the file's, from 0; None for whoever pays from this
+            purse.
+        epsilon: the most that it may have cost each of them; None is infinite.
+        heard: how many messages of the session the party had taken in by then.
+    """
+
+    release: Release
+    group: Annotated[int, Meta(ge=0)] | None
+    epsilon: Annotated[float, Meta(ge=0)] | None
+    heard: Annotated[int, Meta(ge=0)]
+
+
+Line = Opened | People | Payment
+
+
+class Payers:
+    """Who pays for an answer: people by their marks, or all who pay from a purse as one.
+
+    Args:
+        marks: (k,) sorted and distinct; None for the purse as one.
+    """
+
+    def __init__(self, marks: Marks | None) -> None:
+        self.marks = marks
+
+    def __len__(self) -> int:
+        return 1 if self.marks is None else len(self.marks)
+
+
+class Statement:
+    """What a purse's file says.
+
+    Args:
+        lines: of the file, after the first.
+    """
+
+    def __init__(self, lines: Sequence[People | Payment]) -> None:
+        self.groups = [_marks_of(line) for line in lines if isinstance(line, People)]
+        self.paid = [line for line in lines if isinstance(line, Payment)]
+        if any(line.group is not None and line.group >= len(self.groups) for line in self.paid):
+            raise ValueError("a payment by people who are not in it")
+
+    def spent(
+        self, payers: Payers, counted: Callable[[Release], bool] = lambda release: True
+    ) -> NDArray[np.float64]:
+        """What each of the payers has spent, in nats, shape (k,).
+
+        What was paid without ids may have been paid for anybody, so it counts for everybody; and
+        for all as one counts whatever anybody has paid.
+
+        Args:
+            payers: who.
+            counted: which releases count.
+        """
+        total = np.zeros(len(payers))
+        releases: dict[Release, dict[int | None, float]] = {}
+        for line in self.paid:
+            if counted(line.release):
+                each = releases.setdefault(line.release, {})
+                each[line.group] = max(each.get(line.group, 0.0), nats_of(line.epsilon))
+        for each in releases.values():
+            # Of one release everybody pays once, in how many groups of payers they may be.
+            cost = np.zeros(len(payers))
+            for group, epsilon in each.items():
+                np.maximum(cost, np.where(self._are_in(payers, group), epsilon, 0.0), out=cost)
+            total += cost
+        return total
+
+    def left(self, payers: Payers, release: Release, *, budget: float, most: float) -> float:
+        """What may be spent on a release, per respondent; as ``Purse.left``."""
+        here = self.spent(payers, lambda paid: paid.survey == release.survey and paid != release)
+        others = self.spent(payers, lambda paid: paid != release)
+        free = rest_of(budget, float(here.max()))
+        _check_left(others, budget, needed=min(free, most))
+        return rest_of(budget, float(others.max()))
+
+    def paid_for(self, release: Release, group: int | None) -> float | None:
+        """What a group has paid for a release, which may be 0; None if it was never said."""
+        found = [nats_of(each.epsilon) for each in self._of(release) if each.group == group]
+        return max(found, default=None)
+
+    def heard(self, release: Release) -> int:
+        """How many messages a party had taken in when it last paid for a release."""
+        return max((line.heard for line in self._of(release)), default=0)
+
+    def other(self, release: Release) -> bool:
+        """Whether the party has paid for another answer in the same session."""
+        return any(
+            (paid.session, paid.party) == (release.session, release.party) and paid != release
+            for paid in (line.release for line in self.paid)
+        )
+
+    def group_of(self, payers: Payers) -> int | None:
+        """The number of the payers' group, which is the next one if they are not in the file."""
+        marks = payers.marks
+        if marks is None:
+            return None
+        same = (place for place, group in enumerate(self.groups) if np.array_equal(group, marks))
+        return next(same, len(self.groups))
+
+    def lines_of(
+        self, payers: Payers, release: Release, *, epsilon: float, heard: int
+    ) -> list[People | Payment]:
+        """The lines to add for a payment, one for the payers if they are not in the file."""
+        lines: list[People | Payment] = []
+        group = self.group_of(payers)
+        if payers.marks is not None and group == len(self.groups):
+            lines.append(People(base64.b64encode(payers.marks.tobytes()).decode()))
+        # In JSON, infinite is null.
+        lines.append(Payment(release=release, group=group, epsilon=epsilon, heard=heard))
+        return lines
+
+    def _of(self, release: Release) -> list[Payment]:
+        return [line for line in self.paid if line.release == release]
+
+    def _are_in(self, payers: Payers, group: int | None) -> NDArray[np.bool_]:
+        if payers.marks is None or group is None:
+            return np.ones(len(payers), np.bool_)
+        return np.isin(payers.marks, self.groups[group], assume_unique=True)
+
+
+class Purse:
+    """What people have spent, in a folder. It is locked only while it is looked into.
+
+    So a party may answer several surveys at once from one purse: each looks anew before it pays.
+    Nobody is in the file by name or id, only by a mark, a hash keyed with the purse's secret.
+
+    Args:
+        folder: made on first use.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def payers(self, ids: Sequence[str] | None) -> Payers:
+        """Who pays, by their ids; without ids, all who pay from this purse as one.
+
+        Raises:
+            UsageError: the purse's files do not belong together, or one is malformed.
+            OSError: the purse cannot be written; names the file.
+        """
+        with self._opened():
+            pass
+        return Payers(None) if ids is None else marked(secret_in(self.folder / PURSE_SECRET), ids)
+
+    def check(self, payers: Payers, survey: bytes, *, budget: float | None, most: float) -> None:
+        """Refuse a survey for which somebody has too little left, before anybody is connected to.
+
+        Who has spent nothing elsewhere is not refused, whatever the budget: the party then declines
+        as it would without a purse.
+
+        Args:
+            payers: who answers it.
+            survey: its id; attempts at it do not count here.
+            budget: the most that anybody may have spent in all surveys; None for any amount.
+            most: what the survey can cost at most (``Variant.most``).
+
+        Raises:
+            PrivacyError: says how many cannot pay, not who.
+            UsageError, OSError: as ``payers``.
+        """
+        if budget is None:
+            return
+        with self._opened() as (statement, _):
+            elsewhere = statement.spent(payers, lambda release: release.survey != survey)
+        _check_left(elsewhere, budget, needed=min(budget, most))
+
+    def left(
+        self, payers: Payers, release: Release, *, budget: float, most: float, known: int
+    ) -> float:
+        """What may be spent on a release, per respondent.
+
+        What was spent in other surveys lets the party answer as if it had not been, or not at all:
+        how much it was is not seen from outside.
+
+        Args:
+            payers: who pays.
+            release: what for.
+            budget: as ``check`` has it; infinite for any amount.
+            most: as ``check`` has it.
+            known: how many messages of the session the party's folder knows of.
+
+        Raises:
+            PrivacyError: somebody has too little left; or the party has answered in this session
+                otherwise, or has heard more than its folder knows of.
+            UsageError, OSError: as ``payers``.
+        """
+        with self._opened() as (statement, _):
+            if statement.other(release) or statement.heard(release) > known:
+                raise PrivacyError(
+                    f"{self.folder}: this party has answered in this session with what its folder "
+                    "does not know of: it was restored or copied, or the records are others"
+                )
+            return statement.left(payers, release, budget=budget, most=most)
+
+    def pay(
+        self, payers: Payers, release: Release, *, budget: float, epsilon: float, heard: int
+    ) -> None:
+        """Note what each of the payers pays, before it is said.
+
+        Args:
+            payers: who pays.
+            release: what for.
+            budget: as ``left`` has it.
+            epsilon: the most that will have been spent on the release.
+            heard: how many messages of the session have been taken in.
+
+        Raises:
+            PrivacyError: somebody has paid for something else in the meantime.
+            UsageError, OSError: as ``payers``.
+        """
+        with self._opened() as (statement, file):
+            paid = statement.paid_for(release, statement.group_of(payers))
+            if paid is not None and epsilon <= paid:
+                return
+            others = statement.spent(payers, lambda paid: paid != release)
+            if epsilon > rest_of(budget, float(others.max())):
+                raise PrivacyError("somebody has spent their budget on another survey meanwhile")
+            _add(file, statement.lines_of(payers, release, epsilon=epsilon, heard=heard))
+
+    @contextmanager
+    def _opened(self) -> Generator[tuple[Statement, GrowingFile]]:
+        make_folder(self.folder)
+        path = self.folder / PAID
+        with locked_growing(path, None, whole=whole_lines) as (content, file):
+            if content:
+                yield _read(content, path, secret_in(self.folder / PURSE_SECRET)), file
+            else:
+                secret = own_secret(self.folder, PURSE_SECRET)
+                _add(file, [Opened(_check_of(secret))])
+                yield Statement(()), file
+
+
+def purse_in(folder: Path) -> tuple[Statement, Callable[[Sequence[str]], Payers]] | None:
+    """What a purse says and who is who in it, for reading; None if there is none.
+
+    Raises:
+        UsageError: its files do not belong together, or one is malformed.
+        OSError: one cannot be read; names it.
+    """
+    path = folder / PAID
+    with naming(path):
+        content = path.read_bytes() if path.is_file() else b""
+    content = content[: whole_lines(content)]
+    if not content:
+        return None
+    secret = secret_in(folder / PURSE_SECRET)
+    return _read(content, path, secret), functools.partial(marked, secret)
+
+
+def marked(secret: bytes, ids: Sequence[str]) -> Payers:
+    """People by their marks, which do not show their ids."""
+    marks = np.frombuffer(
+        b"".join(hmac.digest(secret, _MARK + each.encode(), "sha256")[:8] for each in ids),
+        _MARKS,
+    )
+    # Two people of one mark, should there ever be two, pay together.
+    return Payers(np.unique(marks))
+
+
+def usual_purse() -> Path:
+    """Where a user's purse is, by the XDG base directory specification.
+
+    Raises:
+        UsageError: the user has no home.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(state):
+        return Path(state, "sottovoce", "purse")
+    try:
+        return Path.home() / ".local" / "state" / "sottovoce" / "purse"
+    except RuntimeError as error:
+        raise UsageError("there is no home folder to keep a purse in; expected --purse") from error
+
+
+def _read(content: bytes, path: Path, secret: bytes) -> Statement:
+    try:
+        first, *lines = (msgspec.json.decode(line, type=Line) for line in content.splitlines())
+        if not isinstance(first, Opened) or any(isinstance(line, Opened) for line in lines):
+            raise ValueError("its first line, and no other, opens a purse")
+        statement = Statement([line for line in lines if not isinstance(line, Opened)])
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}; what was spent is not known") from error
+    if first.check != _check_of(secret):
+        raise UsageError(
+            f"{path}: belongs to another {PURSE_SECRET} than the one beside it, so nobody is known "
+            "in it"
+        )
+    return statement
+
+
+def _add(file: GrowingFile, lines: Sequence[Line]) -> None:
+    """Write lines at once, and wait until they are on disk."""
+    file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    file.sync()
+
+
+def _check_left(others: NDArray[np.float64], budget: float, *, needed: float) -> None:
+    """Refuse if somebody has less left of the budget than is needed."""
+    short = [float(spent) for spent in others if spent and rest_of(budget, float(spent)) < needed]
+    if not short:
+        return
+    most = max(short)
+    who = f"{len(short)} of {len(others)} respondents" if len(others) > 1 else "this purse"
+    enough = "no budget is enough"
+    if math.isfinite(most + needed):
+        enough = f"a budget of {math.ceil((most + needed) * 1e4) / 1e4:.12g} is enough for all"
+    have = "have" if len(short) > 1 else "has"
+    raise PrivacyError(
+        f"{who} {have} too little left: up to {most:.6g} of {budget:.6g} spent elsewhere, "
+        f"{needed:.6g} needed; {enough}"
+    )
+
+
+def _marks_of(group: People) -> Marks:
+    return np.frombuffer(base64.b64decode(group.marks, validate=True), _MARKS)
+
+
+def _check_of(secret: bytes) -> bytes:
+    return hmac.digest(secret, _CHECK, "sha256")
