@@ -175,7 +175,7 @@ async def answer_survey_async(
             f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
         )
     if repeat is not None:
-        check_repeatable(variant, len(member.charter.roster.parties))
+        check_repeatable(variant, len(member.charter.roster) - 1)
     paying = Purse(purse or usual_purse())
     payers = paying.payers(None if ids is None else read_ids(records, variant.survey, ids))
     if repeat is None:

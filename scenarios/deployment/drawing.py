@@ -66,7 +66,7 @@ def _single_use(key: bytes, secret: bytes) -> bytes:
 
 
 def _is_single_use(charter: Charter) -> bool:
-    return is_summed(charter.variant, len(charter.roster.parties))
+    return is_summed(charter.variant, len(charter.roster) - 1)
 
 
 def _file_of(charter: Charter) -> str:
