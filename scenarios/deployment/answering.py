@@ -24,7 +24,7 @@ from protocol.surveys.survey import Survey
 from protocol.transcript.receipts import Acknowledgement
 from scenarios.deployment.attempts import open_account
 from scenarios.deployment.drawing import mark_of, role_stream, session_key
-from scenarios.deployment.members import Member, tls_context
+from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt
 from scenarios.deployment.remembered import Memory, SameAgain, memory_in, noting, remembering
@@ -176,6 +176,7 @@ async def answer_survey_async(
         )
     if repeat is not None:
         check_repeatable(variant, len(member.charter.roster) - 1)
+    own_secret(member.folder)  # A full disk shows before anybody is connected to.
     paying = Purse(purse or usual_purse())
     payers = paying.payers(None if ids is None else read_ids(records, variant.survey, ids))
     if repeat is None:

@@ -539,16 +539,20 @@ def test_a_full_disk_of_a_party_is_no_lost_connection(keys: Path, tmp_path: Path
         anna,
         ignore=shutil.ignore_patterns("secret", "attempts", "heard-*", "said-*"),
     )
-    before = contents(anna).keys()
     answer = (
         "answer",
         anna,
         "--records",
         table(tmp_path / "r.csv", *ROWS),
+        "--purse",
+        tmp_path / "purse",
         "--waiting",
         0,
         "--connect",
     )
+    assert complaint(sottovoce(*answer, "127.0.0.1:1")).startswith("127.0.0.1:1: ")
+    (anna / "secret").unlink()
+    before = contents(anna).keys()
     with small_files(10):
         said = sottovoce(*answer, "127.0.0.1:1")
     assert complaint(said) == f"{anna / 'secret'}: File too large"
