@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from protocol.messages import Envelope
+from protocol.messages import AGGREGATOR, Envelope
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.members import read_member
 from tests.scenarios.deployment.test_deployment import ScriptedLink
@@ -35,7 +35,7 @@ def answer_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AnswerFrom:
     def answer(
         folder: Path, records: Path, *says: Envelope, attempt: int = 1, **options: object
     ) -> tuple[Answered, list[Envelope]]:
-        link = ScriptedLink(says)
+        link = ScriptedLink(says, read_member(folder.parent / AGGREGATOR), attempt)
 
         @asynccontextmanager
         async def connected(

@@ -464,9 +464,9 @@ def test_a_folder_restored_from_a_copy_does_not_answer_again(
     """Be the copy of before the session, or of the midst of it."""
     one, _ = two_surveys
     anna, records = one / "anna", people_table(tmp_path / "r.csv", "ann,no,young")
-    before = shutil.copytree(anna, tmp_path / "before")
+    before = shutil.copytree(anna, one / "before")
     answer_from(anna, records, question(one))
-    midst = shutil.copytree(anna, tmp_path / "midst")
+    midst = shutil.copytree(anna, one / "midst")
     [heard] = midst.glob("heard-*")
     heard.write_bytes(heard.read_bytes()[:32])
     other = question(one, less=2**40)
