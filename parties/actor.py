@@ -43,10 +43,19 @@ def aggregator(charter: Charter, *, streams: Streams, identity: Identity | None 
     return Machine(charter, AGGREGATOR, stream, identity=identity)
 
 
-async def run_machine(machine: Machine, link: Channel) -> Machine:
-    """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends."""
+async def run_machine(
+    machine: Machine, link: Channel, *, unsaid: Sequence[Envelope] | None = None
+) -> Machine:
+    """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends.
+
+    Args:
+        unsaid: of a machine that was started before, what it has said and nobody has sent yet.
+    """
     try:
-        machine.start(trio.current_time())
+        if unsaid is None:
+            machine.start(trio.current_time())
+        else:
+            await _say(machine, link, unsaid)
         await _speak(machine, link)
         while not machine.finished:
             await _listen(machine, link)
@@ -77,9 +86,13 @@ async def _listen(machine: Machine, link: Channel) -> None:
 
 async def _speak(machine: Machine, link: Channel) -> None:
     while outbox := machine.take():
-        sent = link.send_nowait(outbox)
-        if sent < len(outbox):
-            await _speak_and_listen(machine, link, outbox[sent:])
+        await _say(machine, link, outbox)
+
+
+async def _say(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:
+    sent = link.send_nowait(outbox)
+    if sent < len(outbox):
+        await _speak_and_listen(machine, link, outbox[sent:])
 
 
 async def _speak_and_listen(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:

@@ -17,22 +17,25 @@ from transports.mailbox import Mailbox
 class Switch:
     """Relays envelopes between members.
 
-    Times given to the exchange count from the switch's making.
+    Times given to the exchange count from the beginning of the run.
 
     Args:
         exchange: the rules, the record and the fates.
         limits: what members may do to each other.
+        passed: how many seconds of the run have passed.
 
     Attributes:
         halted: whether departures are no longer recorded.
     """
 
-    def __init__(self, exchange: Exchange, limits: Limits | None = None) -> None:
+    def __init__(
+        self, exchange: Exchange, limits: Limits | None = None, *, passed: float = 0.0
+    ) -> None:
         self.exchange = exchange
         self.limits = limits or Limits()
         self._ports: dict[PartyId, Mailbox[Delivery]] = {}
         self._expected: dict[PartyId, Mailbox[Delivery]] = {}
-        self._start = trio.current_time()
+        self._start = trio.current_time() - passed
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
         self._wake = trio.Event()
@@ -44,7 +47,7 @@ class Switch:
 
     @property
     def now(self) -> float:
-        """Seconds since the switch was made."""
+        """Seconds since the run has begun."""
         return trio.current_time() - self._start
 
     @property
@@ -109,6 +112,14 @@ class Switch:
     def end_joining(self) -> None:
         """Have ``joined`` return at once: who is not connected is gone."""
         self._all_here.set()
+
+    def hand_again(self, waiting: Iterable[Envelope]) -> None:
+        """Go on with a run: this was sent and has not been delivered. Notices come after it."""
+        now = self.now
+        for envelope in waiting:
+            self._dispatch(Delivery(envelope), now)
+        for notice in self.exchange.reminders():
+            self._dispatch(notice, now)
 
     async def emptied(self) -> None:
         """Wait until nobody is connected."""

@@ -25,7 +25,15 @@ from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather, Topic, topic_of
-from protocol.transcript.entries import MAGIC, Delivered, Departed, Ending, Refused, Sent
+from protocol.transcript.entries import (
+    MAGIC,
+    Checkpoint,
+    Delivered,
+    Departed,
+    Ending,
+    Refused,
+    Sent,
+)
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
@@ -101,6 +109,7 @@ class Past:
         handed: what was delivered to each party, in order.
         departed: who had left before the aggregator did, and why.
         heard: what was delivered to the aggregator, and when, in order.
+        cosigned: the note of the first checkpoint with cosignatures, if it is on record.
     """
 
     def __init__(self, charter: Charter, recorder: Recorder, exchange: Exchange) -> None:
@@ -111,6 +120,7 @@ class Past:
         self.waiting: dict[tuple[PartyId, int], Envelope] = {}
         self.handed: dict[PartyId, list[Envelope]] = {name: [] for name in charter.roster.parties}
         self.departed: dict[PartyId, str] = {}
+        self.cosigned: str | None = None
         self.heard: list[tuple[float, Envelope]] = []
         self._charter = charter
         self._recorder = recorder
@@ -124,6 +134,7 @@ class Past:
         Raises:
             TranscriptError: it is malformed, or not what this program would have recorded.
         """
+        notes = 0
         for content in records:
             item = self._recorder.recall(content)
             match item:
@@ -137,6 +148,9 @@ class Past:
                     self._exchange.recall_refused(item.link)
                 case Ending():
                     self.ending = item
+                case Checkpoint() if self._recorder.size == 1:
+                    notes += 1
+                    self.cosigned = item.note if notes > 1 else None
             if isinstance(item, Sent | Delivered | Departed | Refused):
                 self.at = item.at * _SECONDS
         if records.fault is not None or records.unopened is not None or records.torn:

@@ -36,6 +36,7 @@ CRASHED = 70
 
 COMMANDS = {
     "aggregate": Place("survey", "Hold a survey as the aggregator."),
+    "abandon": Place("survey", "Declare that an interrupted attempt will not go on."),
     "answer": Place("survey", "Answer a survey as a party."),
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
     "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),

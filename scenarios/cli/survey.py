@@ -1,4 +1,4 @@
-"""``sottovoce keys``, ``aggregate``, ``close`` and ``answer``: a survey among real parties."""
+"""``sottovoce keys``, ``aggregate``, ``close``, ``abandon`` and ``answer``: a survey for real."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scenarios.cli.options import (
     print_report,
     witnesses_option,
 )
-from scenarios.deployment.aggregating import aggregate_survey, check_aggregator
+from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, ready_to_resume
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
@@ -144,6 +144,12 @@ def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, day
     help="Serve /metrics, for Prometheus, and /healthz here; port 0 takes a free one. Whoever "
     "reaches it can read the counts.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with the attempt that was interrupted, in the same record: what parties have said "
+    "counts, and they come back by themselves. If none was, the survey begins.",
+)
 @json_option
 def aggregate(
     folder: Path,
@@ -156,6 +162,7 @@ def aggregate(
     witnesses: int | None,
     log_json: str | None,
     metrics: str | None,
+    resume: bool,
     as_json: bool,
 ) -> None:
     """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
@@ -170,8 +177,8 @@ def aggregate(
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
     member = _member_in(folder, variant)
     host, port = address_of(listen)
-    check_aggregator(member)
-    clear(out, force=force)
+    if not ready_to_resume(member, out / TRANSCRIPT, resume=resume):
+        clear(out, force=force)
 
     def publish(outcome: Outcome) -> None:
         write_whole(out / RESULT, json_text(outcome.summary()) + "\n", private=True)
@@ -181,14 +188,7 @@ def aggregate(
 
     def taken(charter: Charter) -> None:
         if charter.attempt > 1:
-            from scenarios.report.terminal.text import nats
-
-            most = nats(charter.variant.most())
-            click.echo(
-                f"attempt {charter.attempt}: whoever answered an earlier one pays again, epsilon "
-                f"{most} per respondent at most, if its budget allows",
-                err=True,
-            )
+            click.echo(_cost_of(charter.attempt, member), err=True)
 
     def begun(recorder: Recorder) -> str:
         return begin(recorder, asked, needed=needed)
@@ -207,6 +207,7 @@ def aggregate(
             taken=taken,
             begin=begun if asked else None,
             publish=publish,
+            resume=resume,
             operation=operation,
         )
     if as_json:
@@ -224,6 +225,40 @@ def close(folder: Path) -> None:
     """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet."""
     close_joining(folder)
     click.echo("the joining ends: whoever is not connected is counted out")
+
+
+@click.command()
+@_folder
+@_variant
+@click.option(
+    "--out",
+    type=FOLDER,
+    required=True,
+    help="The folder with the record of the attempt, transcript.svt.partial.",
+)
+@click.option(
+    "--lost",
+    is_flag=True,
+    help="Abandon it although its record is lost: nothing will say what became of it.",
+)
+def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
+    """Declare that the attempt which the aggregator of FOLDER has begun will not go on.
+
+    Its record stays, and says so under the aggregator's signature. The survey can be held once
+    more then, as another attempt.
+    """
+    member = _member_in(folder, variant)
+    attempt = abandon_survey(member, out / TRANSCRIPT, lost=lost)
+    click.echo(f"attempt {attempt} is abandoned; {_cost_of(attempt + 1, member)}")
+
+
+def _cost_of(attempt: int, member: Member) -> str:
+    from scenarios.report.terminal.text import nats
+
+    return (
+        f"attempt {attempt}: whoever answered an earlier one pays again, epsilon "
+        f"{nats(member.charter.variant.most())} per respondent at most, if its budget allows"
+    )
 
 
 @click.command()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,19 +14,28 @@ import trio
 
 from parties.actor import aggregator, run_machine
 from parties.session import LINGER
-from protocol.crypto.randomness import SECRET_BYTES, Streams
-from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED
+from protocol.crypto.randomness import Streams
+from protocol.errors import ProtocolError, TranscriptError
+from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
+from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
 from protocol.transcript.entries import Header, encode_header
 from protocol.transcript.header import header_of
+from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
+from protocol.transcript.resuming import Past, catch_up
 from scenarios.deployment.answering import SILENCE
-from scenarios.deployment.attempts import Counter, counting
+from scenarios.deployment.attempts import Counter, Taken, counting, hashed, unfinished
 from scenarios.deployment.members import Member, tls_context
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript, growing
+from scenarios.files.kept_records import (
+    GrowingTranscript,
+    growing,
+    growing_again,
+    partial_path,
+)
 from scenarios.files.transcripts import Transcript
 from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
@@ -37,6 +46,9 @@ from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
 from transports.tls import server_context
+
+ABANDONED = "abandoned"
+"""Why a record is incomplete whose attempt was abandoned."""
 
 
 def aggregate_survey(
@@ -50,11 +62,13 @@ def aggregate_survey(
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome], object] | None = None,
+    resume: bool = False,
     operation: Operation | None = None,
 ) -> Outcome:
     """Wait for the parties over TLS, ask, publish, and record it all.
 
-    A survey that has begun and is held once more is another attempt, whatever became of the first.
+    A survey that is held once more is another attempt, once the one before is over. One that was
+    interrupted goes on with ``resume``: in the same session and the same log.
 
     Args:
         member: the aggregator.
@@ -67,25 +81,28 @@ def aggregate_survey(
             note of the first checkpoint with cosignatures. If it raises, the survey does not begin
             and leaves nothing; the next try is the same attempt and begins the same log.
         publish: called with the outcome while the transcript is still locked.
+        resume: go on with the last attempt if it has begun and is not over.
         operation: whom to tell how it goes, and what may end it early.
 
     Raises:
         UsageError: the folder is a party's, its files do not belong together, another program uses
-            it, or the survey was begun too often; or a real survey has its record in the
-            transcript's place.
+            it, or the survey was begun too often; a real survey has its record in the transcript's
+            place; or an attempt is not over.
         OSError: the address cannot be listened at, or the transcript cannot be written.
         ProtocolError: the survey failed, for example without a quorum.
         StoppedError: a signal has stopped it; nothing is lost.
     """
-    with attempting(member, transcript=transcript, taken=taken, begin=begin) as attempt:
+    opened = attempting(
+        member,
+        transcript=transcript,
+        taken=taken,
+        begin=begin,
+        resume=resume,
+        operation=operation,
+    )
+    with opened as attempt:
         held = functools.partial(
-            hold,
-            attempt,
-            host=host,
-            port=port,
-            joining=joining,
-            listening=listening,
-            operation=operation,
+            hold, attempt, host=host, port=port, joining=joining, listening=listening
         )
         outcome = trio.run(held)
         if publish is not None:
@@ -94,7 +111,7 @@ def aggregate_survey(
 
 
 class Attempt(NamedTuple):
-    """An attempt that is about to begin.
+    """An attempt that is about to begin, or to go on.
 
     Args:
         member: the aggregator.
@@ -103,7 +120,10 @@ class Attempt(NamedTuple):
         transcript: the file for the transcript.
         record: the same while it grows.
         recorder: writes it.
+        exchange: the rules of the hub, which has all recorded.
+        operation: whom to tell how it goes, and what may end it early.
         first: the note of the first checkpoint with cosignatures, if it was asked for.
+        past: what the record says already; None if the attempt begins.
     """
 
     member: Member
@@ -112,7 +132,10 @@ class Attempt(NamedTuple):
     transcript: Path
     record: GrowingTranscript
     recorder: Recorder
+    exchange: Exchange
+    operation: Operation
     first: str | None
+    past: Past | None
 
 
 @contextmanager
@@ -122,18 +145,57 @@ def attempting(
     transcript: Path,
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
+    resume: bool = False,
+    operation: Operation | None = None,
 ) -> Generator[Attempt]:
-    """An attempt that is about to begin; its files are locked while the block runs.
+    """An attempt that is about to begin or to go on; its files are locked while the block runs.
+
+    It is over if the block ends well, or with an error that the record's last entry names.
 
     The arguments and errors are those of ``aggregate_survey``.
     """
     check_aggregator(member)
+    operation = operation or Operation()
+    with counting(member.folder) as counter, ExitStack() as stack:
+        last = counter.last
+        if resume and last is not None and last.state == "begun":
+            opened = _again(member, counter, last, transcript, operation)
+        else:
+            opened = _anew(member, counter, transcript, operation, taken, begin)
+        attempt = stack.enter_context(opened)
+        ending = None if attempt.past is None else attempt.past.ending
+        if ending is not None and not ending.complete:
+            counter.finish()
+            raise UsageError(
+                f"{transcript}: attempt {attempt.charter.attempt} is over: it has failed "
+                f"({ending.reason}); without --resume, the next one begins"
+            )
+        try:
+            yield attempt
+        except ProtocolError:
+            if attempt.recorder.ended:
+                attempt.record.sync()
+                counter.finish()
+            raise
+        counter.finish()
+
+
+@contextmanager
+def _anew(
+    member: Member,
+    counter: Counter,
+    transcript: Path,
+    operation: Operation,
+    taken: Callable[[Charter], object] | None,
+    begin: Callable[[Recorder], str] | None,
+) -> Generator[Attempt]:
+    """An attempt that is about to begin."""
 
     def header(number: int) -> Header:
         return header_of(member.charter.again(number), transport="tls", program=program())
 
-    with counting(member.folder) as counter, growing(transcript) as record:
-        number = counter.take(lambda number: encode_header(header(number)))
+    number = counter.take(lambda number: encode_header(header(number)))
+    with growing(transcript) as record:
         charter = member.charter.again(number)
         if taken is not None:
             taken(charter)
@@ -145,10 +207,63 @@ def attempting(
             acknowledging=True,
         )
         first = None
+        # Whoever goes on with the attempt finds its header.
+        record.sync()
         if begin is not None:
-            record.sync()
             first = begin(recorder)
-        yield Attempt(member, charter, counter, transcript, record, recorder, first)
+        yield Attempt(
+            member=member,
+            charter=charter,
+            counter=counter,
+            transcript=transcript,
+            record=record,
+            recorder=recorder,
+            exchange=Exchange(charter, recorder=operation.progress.over(recorder, charter)),
+            operation=operation,
+            first=first,
+            past=None,
+        )
+
+
+@contextmanager
+def _again(
+    member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
+) -> Generator[Attempt]:
+    """The last attempt, which was interrupted."""
+    with growing_again(transcript) as record:
+        try:
+            records = Records(record.chunks())
+            content = next(iter(records), b"")
+            if hashed(content) != last.header:
+                raise UsageError(
+                    f"{record.path}: is not the record of attempt {last.attempt} of {member.folder}"
+                )
+            charter = member.charter.again(last.attempt)
+            recorder = Recorder(
+                record.write,
+                records.header(content),
+                signer=member.identity,
+                secret=records.secret,
+                acknowledging=True,
+                resumed=True,
+            )
+            exchange = Exchange(charter, recorder=operation.progress.over(recorder, charter))
+            past = Past(charter, recorder, exchange)
+            past.read(records)
+        except TranscriptError as error:
+            raise UsageError(f"{record.path}: cannot be gone on with: {error}") from error
+        yield Attempt(
+            member=member,
+            charter=charter,
+            counter=counter,
+            transcript=transcript,
+            record=record,
+            recorder=recorder,
+            exchange=exchange,
+            operation=operation,
+            first=past.cosigned,
+            past=past,
+        )
 
 
 async def hold(
@@ -158,55 +273,27 @@ async def hold(
     port: int,
     joining: float,
     listening: Callable[[str], object],
-    operation: Operation | None = None,
 ) -> Outcome:
     """Hold an attempt at a survey: the part of ``aggregate_survey`` that takes time.
 
     The arguments and errors are those of ``aggregate_survey``.
     """
-    member, charter, record, recorder = (
-        attempt.member,
-        attempt.charter,
-        attempt.record,
-        attempt.recorder,
-    )
-    allow_connections(len(charter.roster))
-    tls = tls_context(member.folder, server_context)
-    # Who is waited for so long may be away for so long.
-    grace = min(joining, charter.variant.patience or joining)
+    charter, record, recorder = attempt.charter, attempt.record, attempt.recorder
+    exchange, past = attempt.exchange, attempt.past
     started = time.perf_counter()
-    operated = operation or Operation()
-    progress = operated.progress
-    exchange = Exchange(charter, recorder=progress.over(recorder, charter))
-    commits = Commits(recorder, record.sync)
-    switch = Switch(exchange, Limits(idle=SILENCE))
-    async with recording(recorder, commits, begun=lambda: record.kept and not switch.halted):
-        opened = open_lasting(
-            switch,
-            member.identity,
-            host=host,
-            port=port,
-            tls=tls,
-            commits=commits,
-            grace=grace,
-        )
-        async with opened as (hub, bound):
-            # Nobody is heard before both are on disk.
-            attempt.counter.begin()
-            record.keep(attempt.first)
-            async with operated.opened(switch, hub, commits):
-                listening(f"{host}:{bound}")
-                async with hub.connect(AGGREGATOR) as link:
-                    async with operated.joining(switch, joining):
-                        await hub.joined(charter.roster.parties, within=joining)
-                    streams = Streams(os.urandom(SECRET_BYTES), charter.session)
-                    machine = aggregator(charter, streams=streams, identity=member.identity)
-                    progress.asking(machine)
-                    await run_machine(machine, link)
-                lost = hub.give_up()
-                with operated.lingering(LINGER):
-                    await hub.emptied()
-        result = outcome_of(machine)
+    streams = Streams(attempt.counter.stream_secret(), charter.session)
+    machine = aggregator(charter, streams=streams, identity=attempt.member.identity)
+    unsaid: list[Envelope] | None = None
+    if past is not None and past.began is not None:
+        unsaid = catch_up(machine, past, start=trio.current_time() - past.at)
+    lost: dict[PartyId, str] = {}
+    if past is None or past.ending is None:
+        commits = Commits(recorder, record.sync)
+        # With any other error the attempt is interrupted, and may go on.
+        async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
+            lost = await _carried(attempt, machine, unsaid, commits, host, port, joining, listening)
+            outcome_of(machine)
+    result = outcome_of(machine)
     record.finish(recorder.checkpoint)
     departed = {**lost, **machine.departed}
     gone = {name: why for name, why in departed.items() if why != LINK_CLOSED}
@@ -223,6 +310,128 @@ async def hold(
         bytes=exchange.bytes,
         seconds=time.perf_counter() - started,
     )
+
+
+async def _carried(
+    attempt: Attempt,
+    machine: Machine,
+    unsaid: Sequence[Envelope] | None,
+    commits: Commits,
+    host: str,
+    port: int,
+    joining: float,
+    listening: Callable[[str], object],
+) -> dict[PartyId, str]:
+    """Have the parties join, or come back, and carry the aggregator to its end.
+
+    Returns:
+        Who was given up when it had ended, and why.
+    """
+    charter, exchange, past = attempt.charter, attempt.exchange, attempt.past
+    operation = attempt.operation
+    parties = charter.roster.parties
+    allow_connections(len(charter.roster))
+    # Who is waited for so long may be away for so long.
+    grace = min(joining, charter.variant.patience or joining)
+    switch = Switch(exchange, Limits(idle=SILENCE), passed=0.0 if past is None else past.at)
+    if past is not None:
+        switch.hand_again(past.waiting.values())
+        joining = max(joining - past.at, grace)
+    opened = open_lasting(
+        switch,
+        attempt.member.identity,
+        host=host,
+        port=port,
+        tls=tls_context(attempt.member.folder, server_context),
+        commits=commits,
+        grace=grace,
+    )
+    async with opened as (hub, bound):
+        if past is not None:
+            hub.expect(past.handed, within=grace if past.began is not None else joining + grace)
+        # Nobody is heard before both are on disk.
+        attempt.counter.begin()
+        attempt.record.keep(attempt.first)
+        async with operation.opened(switch, hub, commits):
+            listening(f"{host}:{bound}")
+            if AGGREGATOR not in exchange.departed:
+                async with hub.lead() as link:
+                    if unsaid is None:
+                        async with operation.joining(switch, joining):
+                            await hub.joined(parties, within=joining)
+                    operation.progress.asking(machine)
+                    await run_machine(machine, link, unsaid=unsaid)
+            lost: dict[PartyId, str] = {}
+            with operation.lingering(LINGER):
+                # Whom an earlier program has held may not have heard the end.
+                await hub.returned()
+                lost = hub.give_up()
+                await hub.emptied()
+            lost |= hub.give_up()
+    return lost
+
+
+def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> int:
+    """Declare that the attempt which was begun does not go on: in its record, signed.
+
+    Args:
+        member: the aggregator.
+        transcript: the name that the attempt's transcript would have got.
+        lost: there is no record of it any more, so nothing will say what became of it.
+
+    Returns:
+        The attempt's number.
+
+    Raises:
+        UsageError: no attempt has begun, or it has ended well; or its record is not there.
+        OSError: the record cannot be written.
+    """
+    check_aggregator(member)
+    with counting(member.folder) as counter:
+        last = counter.last
+        if last is None or last.state != "begun":
+            raise UsageError(f"{member.folder}: no attempt has begun that is not over")
+        there = any(map(os.path.lexists, (transcript, partial_path(transcript))))
+        if there or not lost:
+            with _again(member, counter, last, transcript, Operation()) as attempt:
+                ending = None if attempt.past is None else attempt.past.ending
+                if ending is None:
+                    attempt.recorder.close(complete=False, reason=ABANDONED)
+                elif ending.complete:
+                    raise UsageError(
+                        f"{attempt.record.path}: the survey has ended well; --resume publishes it"
+                    )
+                attempt.record.sync()
+        counter.finish()
+    return last.attempt
+
+
+def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
+    """Whether an attempt is to go on; what one that did not begin has left is removed.
+
+    Args:
+        transcript: the name that the attempt's transcript gets.
+        resume: whether an attempt that is not over may go on.
+
+    Raises:
+        UsageError: the folder is a party's; or, without ``resume``, an attempt is not over.
+        OSError: a file cannot be read or removed.
+    """
+    check_aggregator(member)
+    with counting(member.folder) as counter:
+        last = counter.last
+        if last is None or last.state == "over":
+            return False
+        if last.state == "begun":
+            if not resume:
+                raise unfinished(member.folder, last.attempt)
+            return True
+        partial = partial_path(transcript)
+        if partial.is_file():
+            with growing_again(transcript) as record:
+                if hashed(next(iter(Records(record.chunks())), b"")) == last.header:
+                    partial.unlink()
+    return False
 
 
 def check_aggregator(member: Member) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -16,14 +16,20 @@ from protocol.errors import RemoteProtocolError
 from protocol.session.terms import MOST_ATTEMPTS
 from scenarios.deployment.members import own_secret
 from scenarios.errors import UsageError
-from scenarios.files.writing import GrowingFile, locked_growing, naming, whole_lines
+from scenarios.files.writing import (
+    GrowingFile,
+    locked_growing,
+    naming,
+    sync_folder,
+    whole_lines,
+)
 
 ATTEMPTS = "attempts"
 """The file in a member's folder, locked while the member takes part. It only ever grows."""
 
-LOG_SECRET = "log-secret"
-"""What the aggregator's file for the secret of a log begins with, until the attempt has begun:
-without it the log of that attempt could not be begun again."""
+LOG_SECRET, STREAM_SECRET = "log-secret", "stream-secret"
+"""What the aggregator's files begin with for the secret of a log, and for that of the aggregator's
+randomness. They are there until the attempt is over: without them nobody could go on with it."""
 
 Attempt = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 Nats = Annotated[float, Meta(ge=0)]
@@ -37,12 +43,13 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Args:
         attempt: its number.
         header: the SHA-256 of its record's header, hexadecimal.
-        begun: whether somebody may have seen more of it than the first checkpoint.
+        state: ``taken`` while nobody has seen more of it than the first checkpoint, ``begun`` as
+            soon as somebody may have, ``over`` once it is published or will not go on.
     """
 
     attempt: Attempt
     header: str
-    begun: bool
+    state: Literal["taken", "begun", "over"]
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,17 +119,24 @@ class Counter:
     def take(self, header: Callable[[int], bytes]) -> int:
         """The number of the attempt to make, on disk before anything of it is signed.
 
-        It is that of the last attempt, if that has not begun and would begin the same log.
+        It is that of the last attempt, if that has not begun and would begin the same log. One that
+        has begun must be over.
 
         Args:
             header: the encoded header of an attempt's record.
 
         Raises:
-            UsageError: the survey was begun too often.
+            UsageError: an attempt is not over, or the survey was begun too often.
             OSError: the number cannot be written.
         """
         last = self.last
-        if last is not None and not last.begun and last.header == _hashed(header(last.attempt)):
+        if last is not None and last.state == "begun":
+            raise unfinished(self._folder, last.attempt)
+        if (
+            last is not None
+            and last.state == "taken"
+            and last.header == hashed(header(last.attempt))
+        ):
             return last.attempt
         number = 1 if last is None else last.attempt + 1
         if number > MOST_ATTEMPTS:
@@ -130,7 +144,7 @@ class Counter:
                 f"{self._folder}: this survey was begun {MOST_ATTEMPTS} times, as often as a "
                 "survey can be; make new keys"
             )
-        self._lines.add(Taken(attempt=number, header=_hashed(header(number)), begun=False))
+        self._lines.add(Taken(attempt=number, header=hashed(header(number)), state="taken"))
         return number
 
     def secret(self) -> bytes:
@@ -141,7 +155,11 @@ class Counter:
             UsageError: its file is not a secret.
             OSError: it cannot be written.
         """
-        return own_secret(self._folder, _secret_of(self._current()))
+        return own_secret(self._folder, self._secret(LOG_SECRET))
+
+    def stream_secret(self) -> bytes:
+        """The secret of the aggregator's randomness in the last attempt; as ``secret``."""
+        return own_secret(self._folder, self._secret(STREAM_SECRET))
 
     def begin(self) -> None:
         """Note that from now on somebody may see more of the last attempt.
@@ -150,18 +168,29 @@ class Counter:
             RuntimeError: no attempt was taken.
             OSError: it cannot be written.
         """
-        current = self._current()
-        self._lines.add(msgspec.structs.replace(current, begun=True))
-        (self._folder / _secret_of(current)).unlink(missing_ok=True)
+        if self._current().state == "taken":
+            self._lines.add(msgspec.structs.replace(self._current(), state="begun"))
+
+    def finish(self) -> None:
+        """Note that the last attempt is over, and erase its secrets.
+
+        Raises:
+            RuntimeError: no attempt was taken.
+            OSError: it cannot be written.
+        """
+        if self._current().state != "over":
+            self._lines.add(msgspec.structs.replace(self._current(), state="over"))
+        for kind in (LOG_SECRET, STREAM_SECRET):
+            (self._folder / self._secret(kind)).unlink(missing_ok=True)
+        sync_folder(self._folder)
+
+    def _secret(self, kind: str) -> str:
+        return f"{kind}-{self._current().attempt}"
 
     def _current(self) -> Taken:
         if self.last is None:
             raise RuntimeError("take an attempt before its secret or its beginning")
         return self.last
-
-
-def _secret_of(taken: Taken) -> str:
-    return f"{LOG_SECRET}-{taken.attempt}"
 
 
 @contextmanager
@@ -174,6 +203,14 @@ def counting(folder: Path) -> Generator[Counter]:
     """
     with _lines(folder, Taken) as lines:
         yield Counter(folder, lines)
+
+
+def unfinished(folder: Path, attempt: int) -> UsageError:
+    """The error for a new attempt while one is not over."""
+    return UsageError(
+        f"{folder}: attempt {attempt} has begun and is not over: --resume goes on with it, and "
+        "'sottovoce abandon' declares that it will not go on"
+    )
 
 
 class Account:
@@ -310,7 +347,8 @@ def rest_of(budget: float, before: float) -> float:
     return max(budget - before, 0.0)
 
 
-def _hashed(content: bytes) -> str:
+def hashed(content: bytes) -> str:
+    """The SHA-256 of a header, hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 

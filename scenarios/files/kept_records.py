@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import stat
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.resuming import whole_length
+from protocol.transcript.wrapper import UnopenedError
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import (
     checkpoint_path,
@@ -85,13 +87,19 @@ class GrowingTranscript(GrowingFile):
                     f"{self.path}: was moved or deleted while it was written, so it got neither "
                     "its name nor a checkpoint; if it was moved, it is whole"
                 )
-            _replaceable(held, self._final, own=self._own)
-            for companion in _companions(self._final):
-                if companion not in self._own:
-                    companion.unlink(missing_ok=True)
-            os.rename(self.path, self._final)
+            if self.path != self._final:
+                _replaceable(held, self._final, own=self._own)
+                for companion in _companions(self._final):
+                    if companion not in self._own:
+                        companion.unlink(missing_ok=True)
+                os.rename(self.path, self._final)
+                self.path = self._final
         sync_folder(self._final.parent)
         write_checkpoint(checkpoint, self._final)
+
+    def chunks(self) -> Iterable[bytes]:
+        """What is in it by now, in parts."""
+        return Transcript(self.path).chunks()
 
 
 @contextmanager
@@ -128,6 +136,42 @@ def growing(path: Path) -> Generator[GrowingTranscript]:
         finally:
             if not record.kept and record.is_there():
                 partial.unlink()
+
+
+@contextmanager
+def growing_again(path: Path) -> Generator[GrowingTranscript]:
+    """The transcript of a program that was interrupted, locked while the block runs.
+
+    It is open at the end of what is whole: what a crash has left of a write is cut off. If the
+    program has given it its name already, it has that.
+
+    Raises:
+        UsageError: there is none, it is damaged, or another program is writing it.
+        OSError: it cannot be opened or cut; names it.
+    """
+    partial = partial_path(path)
+    name = partial if os.path.lexists(partial) else path
+    try:
+        descriptor = open_private(name, os.O_RDWR, sole=True)
+    except FileNotFoundError as error:
+        raise UsageError(f"{partial}: there is no such record to go on with") from error
+    with ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        lock(descriptor, name, _busy(name))
+        if not is_named(descriptor, name):
+            raise UsageError(_busy(name))
+        record = GrowingTranscript(descriptor, path)
+        record.path = name
+        record.kept = True
+        try:
+            whole = whole_length(record.chunks())
+        except UnopenedError as error:
+            raise UsageError(f"{name}: damaged, not cut short: {error}") from error
+        with naming(name):
+            os.ftruncate(descriptor, whole)
+            os.lseek(descriptor, 0, os.SEEK_END)
+        with record.surfacing():
+            yield record
 
 
 def partial_path(path: Path) -> Path:

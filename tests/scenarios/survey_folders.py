@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scenarios.deployment.attempts import counting
 from tests.scenarios.command import ROOT, environment, sottovoce
 
 PLAN = """
@@ -124,9 +125,13 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 @contextmanager
 def aggregating(
-    keys: Path, out: Path, *options: object
+    keys: Path, out: Path, *options: object, over: bool = True
 ) -> Generator[tuple[subprocess.Popen[str], str, str]]:
-    """An aggregator that listens, where, and what it said before."""
+    """An aggregator that listens, where, and what it said before; killed when the block ends.
+
+    Args:
+        over: whether its attempt is over then, so that the next one may begin.
+    """
     listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
     aggregator = start("aggregate", keys / "aggregator", *listen)
     assert aggregator.stderr is not None
@@ -139,3 +144,12 @@ def aggregating(
     finally:
         aggregator.kill()
         aggregator.communicate()
+        if over:
+            give_up(keys / "aggregator")
+
+
+def give_up(folder: Path) -> None:
+    """Have the attempt of an aggregator be over, if it has begun; its record says nothing of it."""
+    with counting(folder) as counter:
+        if counter.last is not None and counter.last.state == "begun":
+            counter.finish()

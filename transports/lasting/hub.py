@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import LINK_CLOSED, SWITCH, Envelope, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, SWITCH, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
 from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports import handshake
 from transports.background import running
+from transports.base import Link
 from transports.connection import Connection
 from transports.lasting.frames import (
     VERSION,
@@ -39,6 +40,7 @@ from transports.lasting.frames import (
 )
 from transports.listening import Caller, first_end, listen
 from transports.mailbox import Mailbox
+from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.switch import Switch
 from transports.tcp import TcpHub
@@ -48,6 +50,9 @@ KEPT_BYTES = 256 * 1024 * 1024
 
 GRACE = 60.0
 """How long a party that has lost its connection may take to come back, in seconds."""
+
+STAYED_AWAY = "did not come back"
+"""Why a party has left whose link an earlier program of the hub has held."""
 
 _LAST_SECONDS = 1.0
 
@@ -81,6 +86,9 @@ class LastingHub(TcpHub):
         # In the order in which they were lost.
         self._lost: dict[Line, None] = {}
         self._some_lost = trio.Event()
+        # Of these, who was connected to an earlier program.
+        self._expected: set[Line] = set()
+        self._some_expected = trio.Event()
         self._kept = 0
         self._progress = trio.Event()
 
@@ -90,12 +98,46 @@ class LastingHub(TcpHub):
             line = self._lines[party] = Line(self, self._switch, party)
         return Visit(line)
 
+    @asynccontextmanager
+    async def lead(self) -> AsyncGenerator[Link]:
+        """The aggregator's link. It has left when the block ends, but not when the block raises:
+        another program may go on."""
+        link = MemoryLink(self._switch, AGGREGATOR)
+        yield link
+        link.close()
+
+    def expect(self, handed: Mapping[PartyId, Sequence[Envelope]], *, within: float) -> None:
+        """Go on with links that an earlier program has held; their parties may come back.
+
+        Args:
+            handed: what was delivered to each party, in order.
+            within: how long they may take to come back, in seconds.
+        """
+        due = trio.current_time() + within
+        for name, envelopes in handed.items():
+            line = self._lines[name] = Line(self, self._switch, name)
+            if line.resume(envelopes, due):
+                self._lost[line] = None
+                self._expected.add(line)
+        self._some_lost.set()
+
+    async def returned(self) -> None:
+        """Wait until all who are expected have come back, or are given up."""
+        while self._expected:
+            self._some_expected = trio.Event()
+            await self._some_expected.wait()
+
+    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
+        await super().joined(members, within=within)
+        for line in [line for line in self._expected if line.departed]:
+            self.find(line)
+
     async def watch(self) -> None:
         """Give up parties that do not come back, until cancelled."""
         while True:
             now = trio.current_time()
             for line in [line for line in self._lost if line.due <= now]:
-                self._lost.pop(line)
+                self.find(line)
                 line.give_up()
             self._some_lost = trio.Event()
             with trio.move_on_at(min((line.due for line in self._lost), default=math.inf)):
@@ -104,7 +146,8 @@ class LastingHub(TcpHub):
     def give_up(self) -> dict[PartyId, str]:
         """Give up all parties that have lost their connection; who they are, and how."""
         lost = [(line.name, line.give_up()) for line in self._lost]
-        self._lost.clear()
+        for line in list(self._lost):
+            self.find(line)
         return {name: why for name, why in lost if why is not None}
 
     async def acknowledged(self) -> None:
@@ -130,8 +173,10 @@ class LastingHub(TcpHub):
         self._some_lost.set()
 
     def find(self, line: Line) -> None:
-        """A party that had lost its connection is back."""
+        """A party that had lost its connection is back, or is not waited for any more."""
         self._lost.pop(line)
+        self._expected.discard(line)
+        self._some_expected.set()
 
     @property
     def crowded(self) -> bool:
@@ -175,6 +220,7 @@ class Line:
         # Each with how many deliveries came before it.
         self._notices: list[tuple[int, Envelope]] = []
         self._lost: str | None = None
+        self._resumed = False
 
     @property
     def notices(self) -> int:
@@ -196,6 +242,29 @@ class Line:
         visit = self.visit
         return visit is not None and not visit.over.is_set() and visit.acknowledged < accepted
 
+    def resume(self, handed: Sequence[Envelope], due: float) -> bool:
+        """Go on with a link that an earlier program has held.
+
+        Args:
+            handed: what was delivered to the party, in order.
+            due: when it is given up.
+
+        Returns:
+            Whether it is waited for: it has not left.
+        """
+        self._resumed = True
+        for envelope in handed:
+            self._handed.append(envelope)
+            self.hub.keep(_size_of(envelope))
+        self.end = len(handed)
+        self.forget(self.end)
+        if self.departed:
+            self.port.end()
+            self.free()
+            return False
+        self._lost, self.due = STAYED_AWAY, due
+        return True
+
     async def committed(self) -> None:
         """Wait until all that was recorded is durable."""
         if self.hub.commits is not None:
@@ -215,13 +284,16 @@ class Line:
         """
         exchange = self.switch.exchange
         before = self.visit
-        if self.departed and not (before is not None and exchange.has_ended(self.name)):
+        known = before is not None or self._resumed
+        if self.departed and not (known and exchange.has_ended(self.name)):
             raise RemoteProtocolError(f"{self.name!r} has left this session", field="party")
-        if before is None:
-            self.port = self.switch.attach(self.name)
-            self.port.watcher = self.tell
-        elif self._lost is not None:
+        if self._lost is not None:
             self.hub.find(self)
+        if before is None:
+            if not self.departed:
+                self.port = self.switch.attach(self.name)
+                self.port.watcher = self.tell
+        elif self._lost is not None:
             self.switch.rejoin(self.name)
         else:
             before.scope.cancel()

@@ -18,7 +18,7 @@ async def recording(
     recorder: Recorder,
     commits: Commits | None = None,
     *,
-    begun: Callable[[], bool] = lambda: True,
+    final: Callable[[BaseException], bool] = lambda error: True,
     every: float = EVERY,
 ) -> AsyncGenerator[Recorder]:
     """Flush a recorder regularly while the block runs, and close it at the end.
@@ -27,8 +27,8 @@ async def recording(
 
     Args:
         commits: flush and sync by these instead.
-        begun: whether the run has. An error before that closes nothing: a closing is signed, and
-            the same log may be begun once more.
+        final: whether the run is over with this error, the first of a group. By default it is with
+            any. Otherwise nothing is closed, and another program may go on in the same log.
         every: the seconds between two writes.
     """
 
@@ -42,14 +42,15 @@ async def recording(
             yield recorder
     except BaseException as error:
         # If it was the sink that failed, the record is over already: nothing may follow.
-        if begun():
+        first = _first(error)
+        if final(first):
             with suppress(LocalProtocolError, OSError):
-                recorder.close(complete=False, reason=_name_of(error))
+                recorder.close(complete=False, reason=type(first).__name__)
         raise
     recorder.close()
 
 
-def _name_of(error: BaseException) -> str:
+def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return type(error).__name__
+    return error

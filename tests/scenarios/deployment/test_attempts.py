@@ -23,7 +23,7 @@ from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
-from scenarios.deployment.aggregating import aggregate_survey
+from scenarios.deployment.aggregating import abandon_survey, aggregate_survey
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import ATTEMPTS, Account, Counter, counting, open_account
 from scenarios.deployment.members import read_member, tls_context
@@ -148,6 +148,15 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
             hold(keys, tmp_path / "one", ONCE)
     first = verified(tmp_path / "one" / "transcript.svt.partial", 1)
     assert len(first.signed_by) == 3
+    with pytest.raises(UsageError, match="attempt 1 has begun and is not over"):
+        hold(keys, tmp_path / "two", TWICE)
+    member = read_member(keys / AGGREGATOR)
+    for lost in (False, True):
+        with pytest.raises(UsageError, match="ended well; --resume publishes it"):
+            abandon_survey(member, tmp_path / "one" / "transcript.svt", lost=lost)
+    with pytest.raises(UsageError, match="no such record"):
+        abandon_survey(member, tmp_path / "two" / "transcript.svt")
+    assert abandon_survey(member, tmp_path / "two" / "transcript.svt", lost=True) == 1
     answered = hold(keys, tmp_path / "two", TWICE)
     for each in answered.values():
         assert (each.ending, each.attempt) == ("done", 2)
@@ -183,9 +192,12 @@ def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
     assert signing.sizes == 1
     with pytest.raises(CrashedError):
         aggregate()
+    assert verified(partial_path(out), 1).ending is None
+    assert signing.sizes == 1
+    assert abandon_survey(read_member(keys / AGGREGATOR), out) == 1
     ending = verified(partial_path(out), 1).ending
     assert ending is not None
-    assert ending.reason == "CrashedError"
+    assert (ending.complete, ending.reason) == (False, "abandoned")
     assert signing.sizes == 2
     assert signing.contradictions == set()
 
@@ -235,7 +247,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
         ]
         return [program.communicate(timeout=60)[0].partition("\n")[0] for program in programs]
 
-    with aggregating(keys, one) as (aggregator, where, told):
+    with aggregating(keys, one, over=False) as (aggregator, where, told):
         assert told == ""
         with silent(keys / "carl", where):
             for said in answering(where, anna=None, bert=None):
@@ -243,6 +255,9 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
             aggregator.kill()
             aggregator.wait(timeout=60)
     assert verified(one / "transcript.svt.partial", 1).ending is None
+    said_so = sottovoce("abandon", keys / AGGREGATOR, "--out", one)
+    assert said_so.out.startswith("attempt 1 is abandoned; attempt 2: whoever answered an earlier")
+    assert verified(one / "transcript.svt.partial", 1).ending is not None
     with aggregating(keys, two) as (aggregator, where, told):
         assert told.startswith("attempt 2: whoever answered an earlier one pays again, epsilon 2")
         said = answering(where, anna=None, bert=4.1, carl=None)
@@ -325,9 +340,10 @@ def taken(folder: Path, text: str = "a") -> tuple[int, bytes]:
         return counter.take(header(text)), counter.secret()
 
 
-def begun(counter: Counter) -> None:
+def held(counter: Counter) -> None:
     counter.take(header("a"))
     counter.begin()
+    counter.finish()
 
 
 def test_an_attempt_that_has_not_begun_is_taken_again(tmp_path: Path) -> None:
@@ -335,11 +351,32 @@ def test_an_attempt_that_has_not_begun_is_taken_again(tmp_path: Path) -> None:
     assert first[0] == 1
     assert taken(tmp_path) == first
     with counting(tmp_path) as counter:
-        begun(counter)
+        held(counter)
+    assert not [*tmp_path.glob("log-secret-*")]
     second = taken(tmp_path)
     assert second[0] == 2
     assert second[1] != first[1]
     assert [path.name for path in tmp_path.glob("log-secret-*")] == ["log-secret-2"]
+
+
+def test_a_number_stands_until_its_attempt_is_over(tmp_path: Path) -> None:
+    with counting(tmp_path) as counter:
+        assert counter.take(header("a")) == 1
+        secrets = counter.secret(), counter.stream_secret()
+        assert len(set(secrets)) == 2
+        counter.begin()
+        for text in ("a", "b"):
+            with pytest.raises(UsageError, match="--resume goes on with it"):
+                counter.take(header(text))
+    with counting(tmp_path) as counter:
+        # Begun once more, it is the same; its secrets are there to go on with.
+        counter.begin()
+        assert (counter.secret(), counter.stream_secret()) == secrets
+        counter.finish()
+        counter.finish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [ATTEMPTS]
+    assert len((tmp_path / ATTEMPTS).read_text().splitlines()) == 3
+    assert taken(tmp_path)[0] == 2
 
 
 def test_another_header_is_another_attempt(tmp_path: Path) -> None:
@@ -353,7 +390,7 @@ def test_another_header_is_another_attempt(tmp_path: Path) -> None:
 def test_a_crash_while_a_number_is_written(cut: int, tmp_path: Path) -> None:
     """What was not written whole was not acted on."""
     with counting(tmp_path) as counter:
-        begun(counter)
+        held(counter)
         counter.take(header("a"))
     path = tmp_path / ATTEMPTS
     path.write_bytes(path.read_bytes()[:-cut])
@@ -386,7 +423,7 @@ def test_two_programs_do_not_take_part_at_once(tmp_path: Path) -> None:
 
 def test_nothing_begins_without_a_number(tmp_path: Path) -> None:
     with counting(tmp_path) as counter:
-        for step in (counter.begin, counter.secret):
+        for step in (counter.begin, counter.secret, counter.stream_secret, counter.finish):
             with pytest.raises(RuntimeError, match="take an attempt before"):
                 step()
     assert [path.name for path in tmp_path.iterdir()] == [ATTEMPTS]
@@ -394,7 +431,7 @@ def test_nothing_begins_without_a_number(tmp_path: Path) -> None:
 
 
 def test_a_survey_is_not_begun_for_ever(tmp_path: Path) -> None:
-    line = json.dumps({"attempt": MOST_ATTEMPTS, "header": "", "begun": True})
+    line = json.dumps({"attempt": MOST_ATTEMPTS, "header": "", "state": "over"})
     (tmp_path / ATTEMPTS).write_text(f"{line}\n")
     with pytest.raises(UsageError, match="begun 100 times"):
         taken(tmp_path)

@@ -40,11 +40,17 @@ async def test_an_error_closes_the_record_as_incomplete_and_comes_out_as_it_is()
     assert reader.ending.reason == "LookupError"
 
 
-async def test_an_error_before_the_run_has_begun_closes_nothing() -> None:
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_an_error_that_is_not_final_closes_nothing(grouped: bool) -> None:
     parts: list[bytes] = []
-    with pytest.raises(LookupError, match="mine"):
-        async with recording(Recorder(parts.append, HEADER), begun=lambda: False):
-            raise LookupError("mine")
+    mine = LookupError("mine")
+
+    def final(error: BaseException) -> bool:
+        return error is not mine
+
+    with pytest.raises((LookupError, ExceptionGroup), match="mine"):
+        async with recording(Recorder(parts.append, HEADER), final=final):
+            raise ExceptionGroup("mine", [mine]) if grouped else mine
     reader = TranscriptReader(b"".join(parts))
     assert list(reader) == []
     assert reader.ending is None
