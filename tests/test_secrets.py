@@ -34,6 +34,9 @@ from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
+from scenarios.deployment.enrolment.agreed import Agreed
+from scenarios.deployment.enrolment.joining import Accepted, Joined
+from scenarios.deployment.enrolment.letters import Invitation
 from scenarios.deployment.members import Member
 from scenarios.deployment.remembered import Memory
 from scenarios.files.writing import GrowingFile
@@ -44,11 +47,24 @@ MODULES = (
     "protocol.audit.disclosure",
     "protocol.simulation.setting",
     "protocol.surveys.records",
+    "scenarios.deployment.enrolment.agreed",
+    "scenarios.deployment.enrolment.joining",
+    "scenarios.deployment.enrolment.letters",
+    "scenarios.deployment.enrolment.organising",
     "scenarios.deployment.members",
     "scenarios.deployment.survey_plan",
 )
 
 PUBLIC = {
+    "Admission": "what a party needs for its folder",
+    "Admitted": "how many were",
+    "Agreed": "terms",
+    "CharterFile": "a charter",
+    "PlaceFile": "a place on the roster",
+    "Refusal": "two requests",
+    "Request": "a public key and signatures",
+    "RosterFile": "names and public keys",
+    "_Enrolment": "names and public keys",
     "Asked": "what a plan asks",
     "Bound": "a bound of the graph",
     "Degree": "how many neighbours there are",
@@ -120,6 +136,11 @@ def member_named(name: PartyId) -> Member:
     return Member(folder=Path("."), charter=SETTING.charter, identity=Identity(name, SECRET))
 
 
+def invitation() -> Invitation:
+    nothing: dict[str, object] = {}
+    return Invitation(ANNA, bytes(32), SECRET, Agreed("x", None, nothing, nothing, None, bytes(16)))
+
+
 def hood() -> Hood:
     return Hood(
         me=ANNA,
@@ -154,6 +175,9 @@ MADE: dict[str, Callable[[], object]] = {
     ),
     "Setting": lambda: SETTING,
     "Records": lambda: RECORDS,
+    "Invitation": invitation,
+    "Joined": lambda: Joined(invitation(), SETTING.charter.variant, Path("request")),
+    "Accepted": lambda: Accepted(member_named(ANNA), ()),
     "Member": lambda: member_named(AGGREGATOR),
     "Edge": lambda: Edge(ANNA, BERT, SECRET),
     "Identity": lambda: Identity(ANNA, SECRET),

@@ -45,7 +45,7 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
     for name, key in members:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the key of {name!r:.80} has {len(key)} bytes, not {KEY_BYTES}")
-    ys = [_y_of(key) for _, key in members]
+    ys = [holder_of(key) for _, key in members]
     different = set(ys)
     if not _UNFIT.isdisjoint(different):
         weak = next(name for (name, _), y in zip(members, ys, strict=True) if y in _UNFIT)
@@ -57,7 +57,8 @@ def check_keys(members: Sequence[tuple[PartyId, bytes]]) -> None:
                 raise ValueError(f"{first[y]!r:.80} and {name!r:.80} have the same key")
 
 
-def _y_of(point: bytes) -> int:
+def holder_of(point: bytes) -> int:
+    """What a key has in common with its negative and no other: both have one holder."""
     return int.from_bytes(point, "little") % _SIGN
 
 
@@ -70,7 +71,7 @@ def agreement_key(key: bytes) -> X25519PublicKey:
     Args:
         key: a public Ed25519 key, 32 bytes; its top bit is the sign of x and is not used.
     """
-    y = _y_of(key)
+    y = holder_of(key)
     u = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME if (1 - y) % _PRIME else 0
     return X25519PublicKey.from_public_bytes(u.to_bytes(KEY_BYTES, "little"))
 
@@ -82,7 +83,7 @@ def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
     low order nor written in another way than the canonical one, S is below the group's order, and
     ``[S]B - [k]A``, written canonically, is R (RFC 8032, section 5.1.7, without the cofactor).
     """
-    if not _UNFIT.isdisjoint((_y_of(key), _y_of(signature[:KEY_BYTES]))):
+    if not _UNFIT.isdisjoint((holder_of(key), holder_of(signature[:KEY_BYTES]))):
         return False
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, content)

@@ -35,6 +35,8 @@ CRASHED = 70
 """The exit code after a bug, as of ``sysexits.h``: no verdict on anything."""
 
 COMMANDS = {
+    "accept": Place("enrolment", "Take one's place in a survey, as the organiser admits it."),
+    "admit": Place("enrolment", "Admit the parties that ask with an unused invitation."),
     "aggregate": Place("survey", "Hold a survey as the aggregator."),
     "abandon": Place("survey", "Declare that an interrupted attempt will not go on."),
     "answer": Place("survey", "Answer a survey as a party."),
@@ -43,12 +45,15 @@ COMMANDS = {
     "check": Place("receipts", "Check a receipt with the published checkpoint alone."),
     "close": Place("survey", "End the joining of a survey that is being held."),
     "compose": Place("composition", "Compute what randomized reports cost together."),
-    "keys": Place("survey", "Make keys and certificates for a survey."),
+    "invite": Place("enrolment", "Draw a one-time invitation for every party."),
+    "join": Place("enrolment", "Make one's own keys, and ask to be admitted with them."),
+    "keys": Place("enrolment", "Make everybody's keys, for a rehearsal or a trial."),
     "list": Place("run", "List the scenarios and their parameters.", "list_"),
     "prove": Place("receipts", "Write a receipt: a party's reports are counted."),
     "query": Place("inspect", "Query a transcript in SQL."),
     "rehearse": Place("survey", "Hold a survey among processes of this machine."),
     "run": Place("run", "Run a scenario, a built-in one or one of your own."),
+    "seal": Place("enrolment", "Fix the roster of a survey: all who are admitted."),
     "show": Place("inspect", "Show who said what to whom."),
     "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
     "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),

@@ -140,6 +140,12 @@ witnesses_option = click.option(
     metavar="N",
     help="How many of the witnesses are enough, by default all.",
 )
+own_variant_option = click.option(
+    "--variant",
+    metavar="PATH.py:Class",
+    help="The variant's file and class, where the survey's is not a built-in one: it must be the "
+    "very file that the charter pins.",
+)
 variant_option = click.option(
     "--variant",
     metavar="PATH.py:Class",
@@ -268,3 +274,16 @@ def address_of(text: str) -> tuple[str, int]:
     except UnicodeError as error:
         raise UsageError(f"{text!r}: {host!r} is not a valid host name") from error
     return host.strip("[]"), int(port)
+
+
+def out_option(what: str) -> Callable[[F], F]:
+    """``--out FOLDER``, which must be given."""
+    return click.option("--out", type=FOLDER, required=True, help=what)
+
+
+def print_facts(facts: Sequence[tuple[str, str, bool | None]]) -> None:
+    """Print what is to be known before a survey: about what, what is so, and whether it fits."""
+    width = max(len(about) for about, _, _ in facts)
+    words = {True: "fits", False: "does NOT fit", None: ""}
+    for about, says, fits in facts:
+        click.echo(printable(" ".join(filter(None, (f"{about:{width}} ", words[fits], says)))))

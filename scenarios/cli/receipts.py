@@ -38,6 +38,7 @@ from scenarios.cli.options import (
     address_of,
     budget_options,
     json_option,
+    print_facts,
     print_json,
     transcript_argument,
     variant_option,
@@ -246,10 +247,7 @@ def _check_ready(
     if as_json:
         print_json({"ready": ready, "facts": [fact._asdict() for fact in facts]})
         return 0 if ready else 1
-    width = max(len(fact.about) for fact in facts)
-    words = {True: "fits", False: "does NOT fit", None: ""}
-    for about, says, fits in facts:
-        click.echo(printable(" ".join(filter(None, (f"{about:{width}} ", words[fits], says)))))
+    print_facts(facts)
     click.echo("ready" if ready else "NOT ready")
     return 0 if ready else 1
 

@@ -1,36 +1,35 @@
-"""``sottovoce keys``, ``aggregate``, ``close``, ``abandon`` and ``answer``: a survey for real."""
+"""``sottovoce aggregate``, ``close``, ``abandon`` and ``answer``: a survey for real."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from protocol.messages import AGGREGATOR, DONE
 from protocol.session.charter import Charter
-from protocol.transcript.checkpoints import MAX_SIGNATURES, origin_of
+from protocol.transcript.checkpoints import MAX_SIGNATURES
 from protocol.transcript.recorder import Recorder
 from scenarios.cli.options import (
     FILE,
     FOLDER,
     Amount,
-    F,
     address_of,
     clear,
     force_option,
     json_option,
     json_text,
+    out_option,
+    own_variant_option,
     print_json,
     print_report,
     witnesses_option,
 )
 from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, ready_to_resume
 from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
-from scenarios.deployment.survey_plan import Plan, read_plan
+from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import STOPPED, UsageError, printable
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RESULT, TRANSCRIPT
@@ -43,75 +42,19 @@ from scenarios.running.outcomes import Outcome
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
 from transports.lasting.link import PATIENCE
 
-_plan = click.argument("plan", type=FILE)
 _folder = click.argument("folder", type=FOLDER)
-_variant = click.option(
-    "--variant",
-    metavar="PATH.py:Class",
-    help="The variant's file and class, where the survey's is not a built-in one: it must be the "
-    "very file that the charter pins.",
-)
-
-
-def _out(what: str) -> Callable[[F], F]:
-    return click.option("--out", type=FOLDER, required=True, help=what)
-
-
-@click.command()
-@_plan
-@click.option(
-    "--party",
-    "parties",
-    multiple=True,
-    metavar="ID",
-    help="The name of a party; repeat for each, or give --count.",
-)
-@click.option(
-    "--count",
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help="Number of parties, named party-1 to party-N (with leading zeros); or give --party.",
-)
-@_out("The folder for the members' folders, new or empty: keys are never overwritten.")
-@click.option(
-    "--days",
-    type=click.IntRange(1, 3650),
-    default=30,
-    show_default=True,
-    help="Number of days that the certificates are valid, from now on.",
-)
-def keys(plan: Path, parties: tuple[str, ...], count: int | None, out: Path, days: int) -> None:
-    """Make everybody's keys for a rehearsal or a trial of the survey that PLAN describes.
-
-    Each member gets its own folder, to be handed to that member alone. Whoever runs this has had
-    all private keys: in a survey that counts, parties make their own (invite, join, admit, seal).
-    """
-    if bool(parties) == bool(count):
-        raise UsageError("expected --party ID for each party, or --count N")
-    if count:
-        width = len(str(count))
-        parties = tuple(f"party-{i:0{width}}" for i in range(1, count + 1))
-    read: Plan = read_plan(plan)
-    charter = make_keys(read, parties, out, days=days)
-    click.echo(f"{len(charter.roster)} folders in {out}; each holds one member's private key")
-    if read.pin is not None:
-        click.echo(f"every member takes {read.pin.name} in a file with SHA-256 {read.pin.digest}")
-    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
-    if charter.analysis is not None:
-        click.echo(printable(f"announced: {described(charter.analysis)}"))
-    click.echo(f"for a witness: --trust {origin}")
 
 
 @click.command()
 @_folder
-@_variant
+@own_variant_option
 @click.option(
     "--listen",
     metavar="HOST:PORT",
     required=True,
     help="The address to wait for parties at; port 0 takes a free one, which is printed.",
 )
-@_out(
+@out_option(
     "The folder for transcript.svt, its checkpoint and result.json; a run that fails leaves "
     "transcript.svt.partial."
 )
@@ -229,7 +172,7 @@ def close(folder: Path) -> None:
 
 @click.command()
 @_folder
-@_variant
+@own_variant_option
 @click.option(
     "--out",
     type=FOLDER,
@@ -263,7 +206,7 @@ def _cost_of(attempt: int, member: Member) -> str:
 
 @click.command()
 @_folder
-@_variant
+@own_variant_option
 @click.option(
     "--connect",
     metavar="HOST:PORT",
@@ -368,7 +311,7 @@ def answer(
 
 
 @click.command()
-@_plan
+@click.argument("plan", type=FILE)
 @click.option(
     "--records",
     type=click.Path(path_type=Path, exists=True),
@@ -382,7 +325,7 @@ def answer(
     metavar="N",
     help="Over how many parties the records of a file are spread.",
 )
-@_out("The folder, new or empty, for the members' folders, their records and the result.")
+@out_option("The folder, new or empty, for the members' folders, their records and the result.")
 @click.option(
     "--kill",
     type=click.Choice(["party"]),

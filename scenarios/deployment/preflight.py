@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
 from protocol.session.variant import Variant, parameters_of
 from scenarios.deployment.answering import read_records
@@ -68,16 +69,15 @@ def preflight(
             raise UsageError(f"{path}: --variant and --connect are for a member's folder")
         plan = read_plan(path)
         asked, analysis = plan.variant, plan.analysis
-    yield from _asked(asked)
-    announced = "nothing" if analysis is None else described(analysis)
-    yield Fact("announced", f"{announced}.")
+    yield from what_is_asked(asked, analysis)
     if records is not None:
         yield _records(records, asked)
     if address is not None:
         yield _address(*address)
 
 
-def _asked(variant: Variant) -> Iterator[Fact]:
+def what_is_asked(variant: Variant, analysis: Analysis | None) -> Iterator[Fact]:
+    """What a survey asks, by which variant, what that costs at most, and what is announced."""
     survey = variant.survey
     named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
     if more := len(survey.attributes) - len(named):
@@ -98,6 +98,8 @@ def _asked(variant: Variant) -> Iterator[Fact]:
             f"at most \N{GREEK SMALL LETTER EPSILON} {epsilon(most)} for each respondent, "
             "whatever the aggregator asks.",
         )
+    announced = "nothing" if analysis is None else described(analysis)
+    yield Fact("announced", f"{announced}.")
 
 
 def _member(member: Member) -> Iterator[Fact]:

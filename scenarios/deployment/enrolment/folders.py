@@ -34,7 +34,7 @@ from scenarios.deployment.members import (
 )
 from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
-from scenarios.files.writing import PRIVATE_FOLDER, make_folder, naming, open_private
+from scenarios.files.writing import PRIVATE_FOLDER, make_folder, naming, open_private, sync_folder
 from transports.certificates import Authority, private_pem
 
 
@@ -100,11 +100,12 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def appearing_in(out: Path) -> Generator[Path]:
-    """A folder whose entries appear in another one together, once they are on disk.
+def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
+    """A folder whose entries appear in another one together at the end of the block.
 
     Args:
         out: where they appear; it is made.
+        sync: whether they are on disk before.
 
     Raises:
         OSError: something cannot be written; nothing of it is left.
@@ -114,11 +115,11 @@ def appearing_in(out: Path) -> Generator[Path]:
         new = Path(tempfile.mkdtemp(dir=out, prefix=".new."))
         try:
             yield new
-            # One call for all: 100,000 syncs of single files take minutes.
-            os.sync()
+            if sync:
+                os.sync()  # One call for all: 100,000 syncs of single files take minutes.
             for entry in sorted(new.iterdir()):
                 os.rename(entry, out / entry.name)
-            os.sync()
+            sync_folder(out)
         finally:
             shutil.rmtree(new, ignore_errors=True)
 

@@ -1,0 +1,250 @@
+"""``sottovoce invite``, ``join``, ``admit``, ``seal``, ``accept`` and ``keys``: who takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from protocol.messages import AGGREGATOR
+from protocol.transcript.checkpoints import origin_of
+from scenarios.cli.options import (
+    FILE,
+    FOLDER,
+    F,
+    out_option,
+    own_variant_option,
+    print_facts,
+)
+from scenarios.deployment.enrolment.agreed import MOST_PARTIES
+from scenarios.deployment.enrolment.folders import make_keys
+from scenarios.deployment.enrolment.joining import accept as accepted_by
+from scenarios.deployment.enrolment.joining import join as joined_by
+from scenarios.deployment.enrolment.organising import (
+    ADMISSIONS,
+    INVITATIONS,
+    SEALED,
+    invite_again,
+)
+from scenarios.deployment.enrolment.organising import admit as admitted_by
+from scenarios.deployment.enrolment.organising import invite as invited_by
+from scenarios.deployment.enrolment.organising import seal as sealed_by
+from scenarios.deployment.preflight import Fact, what_is_asked
+from scenarios.deployment.survey_plan import read_plan
+from scenarios.errors import UsageError, printable
+from scenarios.report.announced import described
+from scenarios.report.formatting import count as counted
+from scenarios.running.budget import reading
+
+_LARGEST_LIST = 1 << 24
+
+_organiser = click.argument("folder", type=FOLDER)
+_days = click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=30,
+    show_default=True,
+    help="Number of days that the certificates are valid, from now on.",
+)
+
+
+def _parties(command: F) -> F:
+    """The options that name the parties."""
+    options = (
+        click.option(
+            "--party",
+            "parties",
+            multiple=True,
+            metavar="ID",
+            help="The name of a party; repeat for each, or give --count or --names.",
+        ),
+        click.option(
+            "--count",
+            type=click.IntRange(1, MOST_PARTIES),
+            metavar="N",
+            help="Number of parties, named party-1 to party-N (with leading zeros).",
+        ),
+        click.option("--names", type=FILE, help="A file with the name of a party in each line."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _named(parties: tuple[str, ...], count: int | None, names: Path | None) -> Sequence[str]:
+    if bool(parties) + bool(count) + bool(names) != 1:
+        raise UsageError("expected --party ID for each party, or --count N, or --names FILE")
+    if count:
+        width = len(str(count))
+        return [f"party-{i:0{width}}" for i in range(1, count + 1)]
+    if names is None:
+        return parties
+    with names.open("rb") as file:
+        content = file.read(_LARGEST_LIST + 1)
+    if len(content) > _LARGEST_LIST:
+        raise UsageError(f"{names}: expected at most {_LARGEST_LIST:,} bytes")
+    try:
+        return content.decode("ascii").split()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{names}: expected ids of a-z, 0-9 and hyphens") from error
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@_parties
+@click.option(
+    "--out",
+    type=FOLDER,
+    help="The organiser's folder, new or empty.",
+)
+@click.option(
+    "--again",
+    metavar="ID",
+    help="With the organiser's folder in place of PLAN: draw a new invitation for this party. The "
+    "one before, and what it was used for, no longer counts.",
+)
+def invite(
+    plan: Path,
+    parties: tuple[str, ...],
+    count: int | None,
+    names: Path | None,
+    out: Path | None,
+    again: str | None,
+) -> None:
+    """Draw a one-time invitation to the survey of PLAN, a TOML file, for every party.
+
+    Hand each to its party alone, over a way that you trust: whoever uses it first has the place.
+    """
+    if again is not None:
+        if parties or count or names or out is not None:
+            raise UsageError("--again: expected the organiser's folder and nothing else")
+        path = invite_again(plan, again)
+        click.echo(printable(f"{path}: a new invitation; the one before no longer counts"))
+        return
+    if out is None:
+        raise UsageError("expected --out FOLDER, for the invitations")
+    invitation = invited_by(read_plan(plan), _named(parties, count, names), out)
+    click.echo(f"a file for each party is in {out / INVITATIONS}; hand it to that party alone")
+    click.echo(f"the organiser's key: {invitation.organiser.hex()}")
+
+
+@click.command()
+@click.argument("invitation", type=FILE)
+@own_variant_option
+@out_option("The folder for this party's keys, new or empty.")
+def join(invitation: Path, variant: str | None, out: Path) -> None:
+    """Make a party's own keys in a folder, and the request to be admitted with them.
+
+    It shows what will be asked, and at what cost. The private key stays in the folder.
+    """
+    with reading(invitation):
+        joined = joined_by(invitation, out, variant)
+        agreed = joined.invitation.agreed
+        facts = [*what_is_asked(joined.variant, agreed.analysis)]
+    print_facts(
+        [
+            Fact("member", f"{joined.invitation.party}, once admitted."),
+            *facts,
+            Fact("organiser", f"has the key {joined.invitation.organiser.hex()}."),
+        ]
+    )
+    click.echo(f"hand {joined.request} to the organiser; the rest of {out} is for you alone")
+
+
+@click.command()
+@_organiser
+@click.argument("requests", type=click.Path(path_type=Path), nargs=-1, required=True)
+def admit(folder: Path, requests: tuple[Path, ...]) -> int:
+    """Admit whoever made one of REQUESTS, files or folders of files.
+
+    FOLDER is the organiser's. Who asks with an invitation that was used before with another key is
+    refused, and gets a file that proves it. Exit 1 then, and 2 for what is not a request.
+    """
+    found = admitted_by(folder, requests)
+    for path, why in found.refused:
+        click.echo(printable(f"sottovoce: {path}: {why}"), err=True)
+    click.echo(
+        f"{found.new:,} admitted, {found.before:,} admitted before, {len(found.refused):,} "
+        f"refused; in all {found.total:,} of {found.invited:,} who are invited"
+    )
+    if found.twice < len(found.refused):
+        return 2
+    return 1 if found.twice else 0
+
+
+@click.command()
+@_organiser
+@own_variant_option
+@_days
+def seal(folder: Path, variant: str | None, days: int) -> None:
+    """Fix the roster: all who are admitted take part, and nobody else.
+
+    FOLDER is the organiser's. It gets the aggregator's folder and an admission for every party.
+    """
+    charter = sealed_by(folder, variant, days=days)
+    parties = counted(len(charter.roster) - 1, "party", "parties")
+    click.echo(f"the roster is sealed, with {parties}; its root is {charter.roster.root.hex()}")
+    click.echo(f"hand each file in {folder / SEALED / ADMISSIONS} to its party")
+    click.echo(f"hold the survey with: sottovoce aggregate {folder / SEALED / AGGREGATOR}")
+    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    click.echo(f"for a witness: --trust {origin}")
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.argument("answer", type=FILE)
+@own_variant_option
+def accept(folder: Path, answer: Path, variant: str | None) -> int:
+    """Put the organiser's ANSWER to a request into FOLDER, the party's.
+
+    Exit 0 if the party is admitted, and 1 if somebody else had used its invitation before.
+    """
+    with reading(answer):
+        accepted = accepted_by(folder, answer, variant)
+    keys = ", ".join(claim.key.hex() for claim in accepted.claims)
+    if accepted.member is None:
+        click.echo(f"refused: somebody else used your invitation before you, with the key {keys}")
+        click.echo("tell the organiser, over another way, and ask for a new invitation")
+        return 1
+    roster = accepted.member.charter.roster
+    parties = counted(len(roster) - 1, "party", "parties")
+    click.echo(f"admitted as {accepted.member.identity.name}, in a survey of {parties}")
+    click.echo(f"the roster's root is {roster.root.hex()}")
+    if accepted.claims:
+        click.echo(
+            f"warning: somebody else used your invitation too, with the key {keys}; the organiser "
+            "refused that",
+            err=True,
+        )
+    return 0
+
+
+@click.command()
+@click.argument("plan", type=FILE)
+@_parties
+@out_option("The folder for the members' folders, new or empty: keys are never overwritten.")
+@_days
+def keys(
+    plan: Path,
+    parties: tuple[str, ...],
+    count: int | None,
+    names: Path | None,
+    out: Path,
+    days: int,
+) -> None:
+    """Make everybody's keys for a rehearsal or a trial of the survey that PLAN describes.
+
+    Each member gets its own folder, to be handed to that member alone. Whoever runs this has had
+    all private keys; with 'sottovoce invite', parties make their own.
+    """
+    listed = _named(parties, count, names)
+    read = read_plan(plan)
+    charter = make_keys(read, listed, out, days=days)
+    click.echo(f"{len(charter.roster)} folders in {out}; each holds one member's private key")
+    if read.pin is not None:
+        click.echo(f"every member takes {read.pin.name} in a file with SHA-256 {read.pin.digest}")
+    origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
+    if charter.analysis is not None:
+        click.echo(printable(f"announced: {described(charter.analysis)}"))
+    click.echo(f"for a witness: --trust {origin}")
