@@ -1,0 +1,135 @@
+"""What is counted of a survey, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import trio
+import trio.testing
+
+from protocol.messages import AGGREGATOR, LINK_CLOSED, NO_ROUND, RECORD, Closed, Declined, Envelope
+from protocol.session.exchange import Exchange
+from protocol.simulation.setting import Setting, setting_of
+from protocol.transcript.header import header_of
+from protocol.transcript.recorder import Recorder
+from scenarios.operation.progress import Field, Phase, Progress
+from tests.every_variant import examples
+from transports.switch import Switch
+
+A = "party-1"
+
+
+class Watched:
+    """A survey of six parties that can be poked."""
+
+    def __init__(self) -> None:
+        [example, *_] = examples()
+        self.where: Setting = setting_of(example.variant, example.records, seed=1, parties=6)
+        self.events: list[tuple[str, Mapping[str, Field]]] = []
+        self.progress = Progress(lambda event, fields: self.events.append((event, fields)))
+        charter = self.where.charter
+        recorder = Recorder(lambda content: None, header_of(charter, seed=1))
+        counted = self.progress.over(recorder, charter)
+        self.switch = Switch(Exchange(charter, recorder=counted))
+        self.progress.opened(self.switch)
+        self._said: dict[str, int] = {}
+
+    def say(self, sender: str, recipient: str, message: Closed | Declined) -> None:
+        charter = self.where.charter
+        body = charter.codec.encode(message)
+        seq = self._said.get(sender, 0)
+        self._said[sender] = seq + 1
+        self.switch.relay_nowait(
+            sender, Envelope(charter.session, sender, recipient, seq, message.kind(), body)
+        )
+
+
+@pytest.fixture
+async def watched() -> Watched:
+    return Watched()
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("never came", "never came"),
+        ("refused: field: something that a caller has said", "broke a rule"),
+        ("does not read its mail", "did not read"),
+        (LINK_CLOSED, "left"),
+        ("the connection ended", "lost"),
+        ("\x1b[31mwhatever a caller has said", "lost"),
+    ],
+)
+async def test_who_is_gone_is_counted_by_a_word(watched: Watched, reason: str, word: str) -> None:
+    watched.switch.attach(A)
+    watched.switch.detach(A, reason)
+    watched.switch.detach(AGGREGATOR, LINK_CLOSED)
+    assert watched.progress.counts().gone == {word: 1}
+
+
+async def test_who_declines_is_counted(watched: Watched) -> None:
+    watched.switch.attach(A)
+    watched.say(A, AGGREGATOR, Declined("terms"))
+    assert watched.progress.counts().declined == 1
+    assert watched.progress.counts().messages == 1
+
+
+async def test_a_closing_is_told_of_the_aggregator_alone(watched: Watched) -> None:
+    closed = Closed("Report", NO_ROUND, 0, b"\x7e", b"\x16")
+    watched.switch.attach(A)
+    watched.switch.attach(AGGREGATOR)
+    watched.say(A, RECORD, closed)
+    assert watched.progress.counts().closed == {}
+    watched.say(AGGREGATOR, RECORD, closed)
+    assert watched.progress.counts().closed == {"Report": 1}
+    assert watched.events[-1] == (
+        "wait closed",
+        {"kind": "Report", "round": NO_ROUND, "awaited": 6, "counted": 3},
+    )
+
+
+async def test_a_range_whose_beginning_was_recorded_before_is_not_counted(
+    watched: Watched,
+) -> None:
+    watched.switch.attach(AGGREGATOR)
+    watched.say(AGGREGATOR, RECORD, Closed("Report", NO_ROUND, 8, b"", b""))
+    assert watched.progress.counts().closed == {}
+
+
+async def test_connected_and_joined(watched: Watched) -> None:
+    for name in (AGGREGATOR, A, "party-2"):
+        watched.switch.attach(name)
+    watched.switch.lose(A)
+    counts = watched.progress.counts()
+    assert (counts.parties, counts.joined, counts.connected) == (6, 2, 1)
+
+
+async def test_time_is_left_while_parties_join(
+    watched: Watched, autojump_clock: trio.testing.MockClock
+) -> None:
+    assert watched.progress.counts().left is None
+    watched.progress.joining(10.0)
+    await trio.sleep(4.0)
+    assert watched.progress.counts().left == pytest.approx(6.0)
+    await trio.sleep(8.0)
+    assert watched.progress.counts().left == 0.0
+    watched.progress.stopping("SIGTERM")
+    assert watched.progress.phase is Phase.STOPPING
+    assert watched.progress.counts().left is None
+
+
+async def test_changes_are_told_and_nothing_else(
+    watched: Watched, autojump_clock: trio.testing.MockClock
+) -> None:
+    watched.events.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watched.progress.tell_changes)
+        await trio.sleep(5.5)
+        watched.switch.attach(A)
+        await trio.sleep(5.5)
+        nursery.cancel_scope.cancel()
+    assert [(event, fields["joined"]) for event, fields in watched.events] == [
+        ("progress", 0),
+        ("progress", 1),
+    ]
