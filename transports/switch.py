@@ -25,7 +25,6 @@ class Switch:
         passed: how many seconds of the run have passed.
 
     Attributes:
-        halted: whether departures are no longer recorded.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Switch:
         self._all_here = trio.Event()
         self._empty: trio.Event | None = None
         self._allowance = self.limits.envelopes
-        self.halted = False
 
     @property
     def now(self) -> float:
@@ -54,10 +52,6 @@ class Switch:
     def connected(self) -> int:
         """How many parties have a connection."""
         return len(self._ports) - (AGGREGATOR in self._ports)
-
-    def halt(self) -> None:
-        """Record no departures from now on: this program ends, and the survey does not."""
-        self.halted = True
 
     def attach(self, member: PartyId) -> Mailbox[Delivery]:
         """Connect a member; returns its mailbox, with what has come for it already.
@@ -75,8 +69,6 @@ class Switch:
 
     def detach(self, member: PartyId, reason: str) -> None:
         """A member is gone. Others are told; its unread mail is dropped."""
-        if self.halted:
-            return
         port = self._ports.pop(member, None)
         early = self._expected.pop(member, None)
         if early is not None:

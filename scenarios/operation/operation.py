@@ -71,7 +71,6 @@ class Operation:
                 # Nothing is left to ask: it ends as it would, only sooner.
                 self._lingering.cancel()
                 return
-            switch.halt()
             raise StoppedError(
                 f"stopped by {signal}: the same command with --resume goes on, and parties try to "
                 "come back for as long as their --waiting says"

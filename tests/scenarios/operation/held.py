@@ -33,6 +33,7 @@ def hold(
     *,
     silent: str = "",
     joining: float = 60.0,
+    resume: bool = False,
 ) -> tuple[Outcome | Exception, dict[str, Answered]]:
     """Hold a survey: what came of it, and what of each party that answers.
 
@@ -82,6 +83,7 @@ def hold(
                 joining=joining,
                 listening=heard,
                 operation=operation,
+                resume=resume,
             )
         except Exception as error:
             outcome = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -12,9 +13,12 @@ from protocol.messages import AGGREGATOR, LINK_CLOSED, NO_ROUND, RECORD, Closed,
 from protocol.session.exchange import Exchange
 from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.header import header_of
+from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 from scenarios.operation.progress import Field, Phase, Progress
 from tests.every_variant import examples
+from transports.background import running
+from transports.records.commits import Commits
 from transports.switch import Switch
 
 A = "party-1"
@@ -117,6 +121,35 @@ async def test_time_is_left_while_parties_join(
     watched.progress.stopping("SIGTERM")
     assert watched.progress.phase is Phase.STOPPING
     assert watched.progress.counts().left is None
+
+
+class Growing:
+    """A recorder with something to write."""
+
+    size = 2
+
+    def flush(self) -> None:
+        pass
+
+    def acknowledge(self) -> Mapping[str, Acknowledgement]:
+        return {}
+
+
+async def test_a_write_that_hangs_is_seen(
+    watched: Watched, autojump_clock: trio.testing.MockClock
+) -> None:
+    let_go = threading.Event()
+    commits = Commits(Growing(), let_go.wait)
+    watched.progress.opened(watched.switch, None, commits)
+    async with running(commits.run):
+        assert watched.progress.counts().writing == 0.0
+        await trio.sleep(30.0)
+        assert 20.0 < watched.progress.counts().writing <= 30.0
+        assert watched.progress.counts().durable == 0
+        let_go.set()
+        await commits.caught_up()
+        counts = watched.progress.counts()
+        assert (counts.durable, counts.writing) == (2, 0.0)
 
 
 async def test_changes_are_told_and_nothing_else(

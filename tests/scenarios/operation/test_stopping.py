@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from scenarios.errors import STOPPED, StoppedError
 from scenarios.operation.joining import JOINING
 from scenarios.operation.operation import Operation
 from scenarios.operation.progress import Phase
+from scenarios.operation.signals import heeding
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import ROOT, environment
 from tests.scenarios.operation.held import entries, hold, until
@@ -67,6 +69,21 @@ def test_who_has_answered_hears_so_before_the_end(keys: Path, tmp_path: Path) ->
     assert not [e for e in found if isinstance(e, Ending)]
 
 
+def test_a_survey_that_was_stopped_goes_on(keys: Path, tmp_path: Path) -> None:
+    """anna is done with the program that is stopped, bert comes to the next one."""
+    out = tmp_path / "out"
+    operation = Operation(heeds_signals=True)
+    stopped_when(operation, signal.SIGTERM, 1)
+    stopped, answered = hold(keys, out, operation, ["anna"], silent="bert", joining=0.5)
+    assert isinstance(stopped, StoppedError)
+    outcome, answered_later = hold(keys, out, Operation(), ["bert"], resume=True)
+    assert isinstance(outcome, Outcome), outcome
+    assert {outcome.counted, outcome.charter.attempt} == {2, 1}
+    assert outcome.endings == {"anna": DONE, "bert": DONE, "carl": "never came"}
+    assert answered["anna"].ending == answered_later["bert"].ending == DONE
+    assert outcome.transcript.verify().intact
+
+
 def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +104,22 @@ def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
     assert isinstance(outcome, Outcome), outcome
     assert outcome.counted == 2
     assert (out / "transcript.svt").exists()
+
+
+async def test_a_task_that_heeds_signals_is_ended_by_one() -> None:
+    async def task() -> None:
+        signal.raise_signal(signal.SIGHUP)
+        await trio.sleep_forever()
+
+    with pytest.raises(StoppedError, match=r"^stopped by SIGHUP$"):
+        await heeding(task)
+
+
+async def test_a_task_that_heeds_signals_gives_what_it_returns() -> None:
+    async def task(number: int) -> int:
+        return number + 1
+
+    assert await heeding(task, 1) == 2
 
 
 OBEYING = """
@@ -159,6 +192,56 @@ def test_a_party_that_is_stopped_says_what_it_spent(
         out, complained = aggregator.communicate(timeout=60)
     assert (aggregator.returncode, out) == (STOPPED, "")
     assert complained.startswith(f"sottovoce: stopped by {name}: ")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", STOPPING)
+def test_parties_outlive_an_aggregator_that_is_stopped(
+    keys: Path, tmp_path: Path, number: int
+) -> None:
+    """Each is a process; the first two are connected when it stops, and start once."""
+    records = table(tmp_path / "r.csv", *ROWS)
+    where = f"127.0.0.1:{free_port()}"
+    command = ("aggregate", keys / AGGREGATOR, "--listen", where, "--out", tmp_path / "out")
+    options = ("--joining", 600, "--json", "--resume", "--log-json", tmp_path / "log")
+    parties = []
+
+    def answer(name: str) -> None:
+        said = ("answer", keys / name, "--connect", where, "--records", records)
+        parties.append(start(*said))
+
+    def joined(count: int) -> None:
+        while f'"joined": {count},' not in (tmp_path / "log").read_text():
+            assert aggregator.poll() is None, aggregator.communicate()
+
+    (tmp_path / "log").touch()
+    aggregator = start(*command, *options)
+    try:
+        answer("anna")
+        answer("bert")
+        joined(2)
+        aggregator.send_signal(number)
+        aggregator.communicate(timeout=60)
+        assert aggregator.returncode == STOPPED
+        aggregator = start(*command, *options)
+        answer("carl")
+        out, complained = aggregator.communicate(timeout=60)
+        assert aggregator.returncode == 0, complained
+        assert json.loads(out)["counted"] == 3
+        for party in parties:
+            out, complained = party.communicate(timeout=60)
+            assert out.startswith("done; epsilon 2 spent per respondent\n"), complained
+            assert party.returncode == 0
+    finally:
+        for program in (aggregator, *parties):
+            program.kill()
+            program.communicate()
 
 
 @pytest.mark.slow
