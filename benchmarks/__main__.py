@@ -38,6 +38,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "tcp-coalesced": transport.tcp_coalesced,
         "tls": transport.tls_singly,
         "tls-coalesced": transport.tls_coalesced,
+        "tls-acknowledged": transport.tls_acknowledged,
         "randomize": mathematics.randomize,
         "joint": mathematics.joint,
         "pairs": estimation.pairs,
