@@ -283,7 +283,7 @@ def _says_something(content: bytes) -> bool:
 
 
 def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str, str]]:
-    """What each party said last that did not end as done."""
+    """How each party ended that did not end as done: what it printed first, or its last error."""
     end = time.monotonic() + LINGER
     for name, party in parties.items():
         try:
@@ -292,4 +292,5 @@ def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str
             yield name, "did not end in time"
             continue
         if party.returncode != 0:
-            yield name, (error or out).strip().rpartition("\n")[2] or f"exit {party.returncode}"
+            last = error.strip().rpartition("\n")[2]
+            yield name, last or out.partition("\n")[0] or f"exit {party.returncode}"
