@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from protocol.messages import AGGREGATOR
+from scenarios.errors import STOPPED
 from scenarios.operation.live_line import line_of, show
 from scenarios.operation.progress import Counts, Phase, Progress
+from tests.scenarios.command import ROOT, environment
 from tests.scenarios.operation.held import until
 from transports.background import running
 
@@ -102,3 +110,33 @@ async def test_a_terminal_that_takes_nothing_holds_up_nothing() -> None:
         await until(reached.is_set)
     let_go.set()
     await until(lambda: terminal.getvalue() == "\r\x1b[Kbeginning: 0 of 0 joined\r\x1b[K")
+
+
+@pytest.mark.slow
+def test_on_a_terminal_and_there_alone(keys: Path, tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    command = ("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--out", tmp_path / "out")
+    aggregator = subprocess.Popen(
+        [sys.executable, "-m", "scenarios", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        cwd=ROOT,
+        env=environment(),
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while b"joining: 0 of 3 joined; 60 s left" not in said:
+            said += os.read(ours, 4096)
+        aggregator.terminate()
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                said += part
+        out, _ = aggregator.communicate(timeout=60)
+    finally:
+        aggregator.kill()
+        aggregator.wait()
+        os.close(ours)
+    assert (out, aggregator.returncode) == (b"", STOPPED)
+    *_, last = said.split(b"\r\x1b[K")
+    assert last.startswith(b"sottovoce: stopped by SIGTERM: ")
