@@ -27,7 +27,14 @@ from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt
-from scenarios.deployment.remembered import Memory, SameAgain, memory_in, noting, remembering
+from scenarios.deployment.remembered import (
+    Memory,
+    SameAgain,
+    memory_in,
+    noting,
+    remembering,
+    said_in,
+)
 from scenarios.deployment.repeating import (
     Given,
     answer_given,
@@ -208,8 +215,8 @@ async def answer_survey_async(
                 charter = member.charter.again(attempt)
                 key = session_key(member.folder, charter, held)
                 mark = mark_of(key, charter.session)
+                given = _given(member, charter, held, repeat)
                 heard, said, note = _memories(kept, member, charter, mark)
-                given = _given(member, charter, held, repeat, said)
                 release = Release(
                     survey=charter.survey_id,
                     session=charter.session,
@@ -329,13 +336,14 @@ def _memories(
 
 
 def _given(
-    member: Member, charter: Charter, records: Records, repeat: Member | None, said: Memory
+    member: Member, charter: Charter, records: Records, repeat: Member | None
 ) -> Given | None:
     """The answer that is to be given again in a session, which stays the same in it."""
     noted = noted_given(member.folder, charter.session)
     if noted is not None or repeat is None:
         return noted
-    if said.noted:
+    _, said = said_in(member.folder, charter.session)
+    if said:
         raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
     given = answer_given(repeat, charter, records)
     note_given(member.folder, charter.session, given)
