@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import Envelope
+from protocol.messages import AGGREGATOR, Envelope
 from protocol.variants import BUILT_IN
+from scenarios.deployment.aggregating import abandon_survey
 from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import read_member
 from scenarios.deployment.purse import Purse, purse_in
 from scenarios.deployment.repeating import check_repeatable
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.kept_records import GrowingTranscript, partial_path
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_attempts import (
@@ -59,21 +60,24 @@ def report_of(answered: tuple[Answered, list[Envelope]]) -> bytes:
     return said[0].body
 
 
-def test_a_missed_quorum_costs_nothing_again(
+def test_an_abandoned_attempt_costs_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everybody has answered when the aggregator dies; all give the same reports to the next."""
+    """Everybody has answered when the aggregator dies, and all give the same reports again."""
     keys = make_folders(tmp_path)
     signing = Signing(monkeypatch)
     with monkeypatch.context() as patched:
         patched.setattr(GrowingTranscript, "finish", crash)
         with pytest.raises(CrashedError):
             hold(keys, tmp_path / "one", ONCE)
+    lost = tmp_path / "one" / "transcript.svt"
+    one = partial_path(lost).rename(tmp_path / "first.svt")
+    abandon_survey(read_member(keys / AGGREGATOR), lost, lost=True)
     again = hold(keys, tmp_path / "two", ONCE, repeating=True)
     for each in again.values():
         assert (each.ending, each.attempt, each.repeated) == ("done", 2, True)
         assert (each.spent, each.before) == (0.0, pytest.approx(2))
-    one, two = tmp_path / "one" / "transcript.svt.partial", tmp_path / "two" / "transcript.svt"
+    two = tmp_path / "two" / "transcript.svt"
     verified(one, 1)
     assert verified(two, 2).intact
     first, second = reports(one), reports(two)
