@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,9 +31,9 @@ from scenarios.deployment.remembered import (
     Memory,
     SameAgain,
     memory_in,
+    noted_in,
     noting,
     remembering,
-    said_in,
 )
 from scenarios.deployment.repeating import (
     Given,
@@ -307,18 +307,30 @@ class _Sitting(NamedTuple):
         paid: list[float] = []
 
         def pay(envelopes: Sequence[Envelope]) -> None:
-            try:
+            with _silently():
                 if self.given is not None:
-                    self.given.check(envelopes)
+                    self.given.check_said(envelopes)
                 if not paid or self.spent > paid[-1]:
                     self.pay(epsilon=self.spent, heard=self.heard.noted)
                     paid.append(self.spent)
-            except PrivacyError as error:
-                # Others see a link that is lost.
-                raise trio.BrokenResourceError(str(error)) from error
             self.spend(epsilon=self.spent)
 
-        return SameAgain(link, self.heard, self.said, pay)
+        def check(envelope: Envelope) -> None:
+            if self.given is not None:
+                with _silently():
+                    asked = self.machine.charter.variant.messages[0].kind()
+                    self.given.check_asked(envelope, asked)
+
+        return SameAgain(link, self.heard, self.said, pay, check)
+
+
+@contextmanager
+def _silently() -> Generator[None]:
+    """Make of a refusal a link that is lost, which is all that others see."""
+    try:
+        yield
+    except PrivacyError as error:
+        raise trio.BrokenResourceError(str(error)) from error
 
 
 def _memories(
@@ -342,7 +354,7 @@ def _given(
     noted = noted_given(member.folder, charter.session)
     if noted is not None or repeat is None:
         return noted
-    _, said = said_in(member.folder, charter.session)
+    _, said = noted_in(member.folder, "said", charter.session)
     if said:
         raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
     given = answer_given(repeat, charter, records)

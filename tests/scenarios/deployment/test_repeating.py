@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.variants import BUILT_IN
+from protocol.variants.reports import reports as reports_of
 from scenarios.deployment.aggregating import abandon_survey
 from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import read_member
@@ -131,25 +133,37 @@ def test_an_answer_is_given_again_in_another_survey(
 def test_another_question_gets_no_report(
     two_surveys: list[Path], records: Path, tmp_path: Path, answer_from: AnswerFrom
 ) -> None:
-    """It costs less, so a party would consent; but it would be a second report."""
+    """It costs less, so a party would consent; but it would be a second report.
+
+    Even one that happens to be the same is not given: that others hear nothing when it differs
+    would tell them something.
+    """
     one, _ = two_surveys
     answer_from(one / "anna", records, question(one))
-    other = question(one, less=2**40, attempt=2)
-    ended, said = answer_from(
-        one / "anna", records, other, attempt=2, repeat=read_member(one / "anna")
-    )
-    assert "this is not the report that was given before" in ended.ending
-    assert said == []
+    for attempt in range(2, 12):
+        other = question(one, less=2**40 + attempt, attempt=attempt)
+        ended, said = answer_from(
+            one / "anna", records, other, attempt=attempt, repeat=read_member(one / "anna")
+        )
+        assert ended.ending.endswith("this is not the question that was answered before")
+        assert said == []
     assert paid(tmp_path / "purse") == pytest.approx([2.0, 2.0])
 
 
 def test_another_program_gives_no_report(
     two_surveys: list[Path], records: Path, answer_from: AnswerFrom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It draws otherwise from the same randomness."""
+    """It makes another report of the same randomness."""
     one, _ = two_surveys
     answer_from(one / "anna", records, question(one))
-    monkeypatch.setattr("protocol.session.roles.encode_message", lambda question: b"another")
+    drawn = reports_of.randomized
+
+    def otherwise(*given: Any) -> Any:
+        codes = drawn(*given)
+        codes[:, 0] ^= 1  # Of two categories.
+        return codes
+
+    monkeypatch.setattr(reports_of, "randomized", otherwise)
     ended, said = answer_from(
         one / "anna",
         records,
@@ -157,7 +171,7 @@ def test_another_program_gives_no_report(
         attempt=2,
         repeat=read_member(one / "anna"),
     )
-    assert "or the program is" in ended.ending
+    assert "the program is another" in ended.ending
     assert said == []
 
 
