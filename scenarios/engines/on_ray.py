@@ -13,20 +13,17 @@ import socket
 import sys
 import tempfile
 import warnings
-from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import ray
 from ray import exceptions
 
-from scenarios.engines.carrying import carried_out, packed, result_of
-from scenarios.engines.engine import Engine, Lost
+from scenarios.engines.carrying import carried_out, result_of
+from scenarios.engines.engine import Lost
 from scenarios.engines.processes import MOST_DEATHS, processors
+from scenarios.engines.waiting import Task, WorkersEngine
 from scenarios.errors import EngineError, UsageError
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 MOST_PORT = 65535
 REACHED_WITHIN = 5.0
@@ -43,15 +40,7 @@ DEATHS: Mapping[type[Exception], str] = {
 """What Ray raises when a worker is gone, and how that is put here."""
 
 
-class _Task(NamedTuple):
-    """What was submitted."""
-
-    key: int
-    content: bytes
-    again: bool
-
-
-class OnRay(Engine):
+class OnRay(WorkersEngine):
     """Carries out each task in a worker of Ray, which it starts if there is none to use.
 
     What is started here listens on this machine alone, asks whoever connects for a token, and
@@ -70,6 +59,7 @@ class OnRay(Engine):
     name = "ray"
 
     def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
+        super().__init__()
         self._folder: str | None = None
         self._connected = not ray.is_initialized()
         if self._connected and address is None:
@@ -84,21 +74,11 @@ class OnRay(Engine):
         if self._folder is None:
             self.host = ray.util.get_node_ip_address()
         self._kernel = ray.remote(carried_out)
-        self._waiting: deque[_Task] = deque()
-        self._running: dict[Any, _Task] = {}
-        self._closed = False
+        self._running: dict[Any, Task] = {}
 
     @property
     def under_way(self) -> int:
         return len(self._waiting) + len(self._running)
-
-    def submit(
-        self, key: int, kernel: Callable[[A], R], argument: A, *, again: bool = True
-    ) -> None:
-        if self._closed or self.under_way >= self.window:
-            raise RuntimeError("closed" if self._closed else "the window is full")
-        self._waiting.append(_Task(key, packed(kernel, argument), again))
-        self._hand_out()
 
     def drain(self) -> list[tuple[int, Any]]:
         self._hand_out()
@@ -140,7 +120,7 @@ class OnRay(Engine):
             kernel = self._kernel.options(max_retries=tries, retry_exceptions=False, num_cpus=1)
             self._running[kernel.remote(task.content)] = task
 
-    def _result(self, reference: Any, task: _Task) -> Any:
+    def _result(self, reference: Any, task: Task) -> Any:
         try:
             outcome = ray.get(reference)
         except tuple(DEATHS) as error:

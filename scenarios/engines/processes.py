@@ -12,18 +12,14 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from scenarios.engines.carrying import packed, result_of
-from scenarios.engines.engine import Engine, Lost
+from scenarios.engines.carrying import result_of
+from scenarios.engines.engine import Lost
+from scenarios.engines.waiting import Task, WorkersEngine
 from scenarios.errors import EngineError
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 MOST_DEATHS = 3
 """How many workers may die of one task."""
@@ -41,16 +37,6 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass(slots=True)
-class _Task:
-    """What was submitted, and how many workers died of it."""
-
-    key: int
-    content: bytes
-    again: bool
-    deaths: int = 0
-
-
 class _Worker:
     """A process, its link, and the task it has.
 
@@ -59,7 +45,7 @@ class _Worker:
     """
 
     def __init__(self) -> None:
-        self.task: _Task | None = None
+        self.task: Task | None = None
         self.link: Connection[bytes, bytes]
         self.link, theirs = Pipe()
         try:
@@ -78,7 +64,7 @@ class _Worker:
             self.link.close()
             raise
 
-    def begin(self, task: _Task) -> None:
+    def begin(self, task: Task) -> None:
         """Hand it a task.
 
         Raises:
@@ -104,7 +90,7 @@ class _Worker:
         return f"ended with exit code {code}"
 
 
-class Processes(Engine):
+class Processes(WorkersEngine):
     """Carries out each task in one of some processes.
 
     Args:
@@ -114,25 +100,16 @@ class Processes(Engine):
     name = "processes"
 
     def __init__(self, jobs: int | None = None) -> None:
+        super().__init__()
         self.jobs = processors() if jobs is None else jobs
         self.window = 2 * self.jobs
-        self._waiting: deque[_Task] = deque()
         self._workers: list[_Worker] = []
         self._ended: deque[tuple[int, bytes | Lost | EngineError]] = deque()
-        self._closed = False
 
     @property
     def under_way(self) -> int:
         busy = sum(worker.task is not None for worker in self._workers)
         return len(self._waiting) + busy + len(self._ended)
-
-    def submit(
-        self, key: int, kernel: Callable[[A], R], argument: A, *, again: bool = True
-    ) -> None:
-        if self._closed or self.under_way >= self.window:
-            raise RuntimeError("closed" if self._closed else "the window is full")
-        self._waiting.append(_Task(key, packed(kernel, argument), again))
-        self._hand_out()
 
     def drain(self) -> list[tuple[int, Any]]:
         while not self._ended and self.under_way:
@@ -219,7 +196,7 @@ class Processes(Engine):
         else:
             self._ended.append((task.key, Lost(f"its worker {how}")))
 
-    def _again(self, task: _Task, how: str) -> None:
+    def _again(self, task: Task, how: str) -> None:
         task.deaths += 1
         if task.deaths < MOST_DEATHS:
             self._waiting.appendleft(task)
