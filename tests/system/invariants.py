@@ -1,0 +1,359 @@
+"""What must hold of a survey whatever goes wrong, each looked for in what is left of it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from protocol.audit.audit import Audit, audit
+from protocol.audit.disclosure import Disclosure
+from protocol.errors import ProtocolError, TranscriptError
+from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Envelope
+from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
+from protocol.transcript.checkpoints import read_note
+from protocol.transcript.entries import Header, Sent
+from protocol.transcript.reader import TranscriptReader
+from protocol.wire.codec import decode_envelope
+from scenarios.errors import UsageError
+from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
+from tests.system.disk import File
+from tests.system.schedule import Crash, Cut, Late, Part
+from tests.system.world import OUT, Course, Life, is_published
+
+SECRETS = (Join, Deal, Upload, Unmask)
+"""The kinds of message that hold something drawn for one use."""
+
+_EPSILON = 1e-9
+
+Said = tuple[str, int]
+"""A sender and the number of its envelope."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A record on the aggregator's disk, as far as it can be read.
+
+    Args:
+        content: its bytes.
+        header: what it is about.
+        sent: the digest of each envelope.
+        notes: its checkpoints.
+        ended: whether it has its last entry.
+        fault: why reading stopped, other than at a torn end.
+    """
+
+    content: bytes
+    header: Header
+    sent: Mapping[Said, bytes]
+    notes: tuple[str, ...]
+    ended: bool
+    fault: str | None
+
+
+def records_in(files: Mapping[str, File]) -> Iterator[Kept]:
+    """The records on a disk. One whose header was not written whole is none."""
+    for path, file in sorted(files.items()):
+        if not path.endswith((TRANSCRIPT, TRANSCRIPT + PARTIAL)):
+            continue
+        try:
+            reader = TranscriptReader(file.content)
+        except TranscriptError:
+            continue
+        sent = {}
+        for entry in reader:
+            if isinstance(entry, Sent):
+                envelope = decode_envelope(entry.envelope)
+                sent[envelope.sender, envelope.seq] = hashlib.sha256(entry.envelope).digest()
+        fault = None if reader.fault is None else str(reader.fault)
+        notes, ended = tuple(reader.notes), reader.ending is not None
+        yield Kept(file.content, reader.header, sent, notes, ended, fault)
+
+
+_audits: dict[bytes, Audit] = {}
+
+
+def _audited(course: Course, kept: Kept) -> Audit:
+    """The audit of a record, made once for all invariants."""
+    if kept.content not in _audits:
+        _audits.clear()
+        _audits[kept.content] = _audit_of(course, kept)
+    return _audits[kept.content]
+
+
+def _audit_of(course: Course, kept: Kept) -> Audit:
+    own = Disclosure(member=AGGREGATOR, identity=course.setup.members[AGGREGATOR].identity)
+    return audit(lambda: [kept.content], type(course.setup.charter.variant), disclosed=[own])
+
+
+def _finished(course: Course) -> Kept | None:
+    """The record of the survey that was published."""
+    files = course.disks[AGGREGATOR]
+    named = {path: file for path, file in files.items() if path == f"{OUT}/{TRANSCRIPT}"}
+    return next(records_in(named), None)
+
+
+def everybody_ends(course: Course) -> Iterator[str]:
+    """Nobody waits past the bound."""
+    for life in course.lives:
+        if life.ended is None:
+            yield f"{life.member} still waits after {course.seconds:.0f} s"
+
+
+def nothing_breaks(course: Course) -> Iterator[str]:
+    """A program ends by what it can say, and what a crash left can be gone on with."""
+    for life in course.lives:
+        if life.said.startswith("failed") or isinstance(life.error, UsageError):
+            yield str(life)
+
+
+def acknowledged_is_counted(course: Course) -> Iterator[str]:
+    """Of a party that says "done", all words are on record; if there is a result, in its record."""
+    finished = _finished(course)
+    for life in course.lives:
+        if life.answered is None or life.answered.ending != DONE:
+            continue
+        session = course.setup.charter.again(life.answered.attempt).session
+        missing = _not_on_record(course, life.member, session)
+        if missing:
+            yield f"{life.member} is done, and {missing} of its envelopes are not on record"
+        elif finished is not None and finished.ended and finished.header.session != session:
+            yield f"{life.member} is done, and the survey was published without it"
+
+
+def _not_on_record(course: Course, party: str, session: bytes) -> int:
+    """How many envelopes have left a party in a session and are in none of its records."""
+    said = {
+        (one.envelope.sender, one.envelope.seq)
+        for one in course.said
+        if one.envelope is not None
+        and one.member == party == one.envelope.sender
+        and one.envelope.session == session
+    }
+    for kept in records_in(course.disks[AGGREGATOR]):
+        if kept.header.session == session:
+            said -= kept.sent.keys()
+    return len(said)
+
+
+def nothing_said_twice(course: Course) -> Iterator[str]:
+    """Under one number of one session nobody says two things."""
+    words: dict[tuple[bytes, str, int], bytes] = {}
+    for one in course.said:
+        envelope = one.envelope
+        if envelope is None or envelope.sender == SWITCH or one.member != envelope.sender:
+            continue
+        key = (envelope.session, envelope.sender, envelope.seq)
+        if words.setdefault(key, one.payload) != one.payload:
+            yield f"{envelope.sender} says two things as {envelope.kind} #{envelope.seq}"
+
+
+def no_secret_used_twice(course: Course) -> Iterator[str]:
+    """What is drawn for one use is not in the messages of two sessions."""
+    kinds = {message.kind() for message in SECRETS}
+    seen: dict[tuple[str, bytes], bytes] = {}
+    for one in course.said:
+        envelope = one.envelope
+        if envelope is None or one.member != envelope.sender or envelope.kind not in kinds:
+            continue
+        for field in _long_fields(envelope):
+            session = seen.setdefault((envelope.sender, field), envelope.session)
+            if session != envelope.session:
+                yield f"{envelope.sender} uses a secret of {envelope.kind} in two sessions"
+
+
+def _long_fields(envelope: Envelope) -> Iterator[bytes]:
+    """What is long enough in a message to be drawn, not chosen."""
+
+    def visit(value: object) -> Iterator[bytes]:
+        if isinstance(value, bytes) and len(value) >= 32 and any(value):
+            yield value
+        elif isinstance(value, list | tuple):
+            for one in value:
+                yield from visit(one)
+        elif isinstance(value, dict):
+            for one in value.values():
+                yield from visit(one)
+
+    yield from visit(msgspec.msgpack.decode(envelope.body, ext_hook=lambda code, data: bytes(data)))
+
+
+def nothing_spent_twice(course: Course) -> Iterator[str]:
+    """A party's account has all that the records charge it, and no more than one answer costs."""
+    most = course.setup.charter.variant.most()
+    for party, spent in course.spent.items():
+        if sum(spent.values()) > most + _EPSILON:
+            yield f"{party} has spent {sum(spent.values()):g}, and one answer costs {most:g}"
+    for kept in records_in(course.disks[AGGREGATOR]):
+        attempt, ledger = kept.header.attempt, _audited(course, kept).ledger
+        for account in ledger.accounts.values():
+            noted = course.spent[account.party].get(attempt, 0.0)
+            if account.loss.record > noted + _EPSILON:
+                yield f"{account.party} is charged {account.loss.record:g}, and noted {noted:g}"
+        # What was not signed is charged the most that it can have been.
+        for account in ledger.unsigned.values():
+            if account.loss.record > 0.0 and attempt not in course.spent[account.party]:
+                yield f"{account.party} is charged {account.loss.record:g}, and noted nothing"
+
+
+def one_set_of_survivors(course: Course) -> Iterator[str]:
+    """In a sum all are named the same survivors: no mask is both opened and taken off."""
+    heard: dict[tuple[bytes, str], dict[int, bytes]] = defaultdict(dict)
+    for one in course.said:
+        envelope = one.envelope
+        if envelope is None or one.member != AGGREGATOR or envelope.kind != Survivors.kind():
+            continue
+        heard[envelope.session, envelope.recipient][envelope.seq] = envelope.body
+    sums: dict[tuple[bytes, int], bytes] = {}
+    for (session, recipient), bodies in heard.items():
+        for number, seq in enumerate(sorted(bodies)):
+            if sums.setdefault((session, number), bodies[seq]) != bodies[seq]:
+                yield f"{recipient} was named other survivors of sum {number}"
+
+
+def one_checkpoint_of_a_size(course: Course) -> Iterator[str]:
+    """Nobody has two checkpoints of one session, one size and two roots."""
+    roots: dict[tuple[bytes, int], bytes] = {}
+    for files in (*course.found.values(), *course.disks.values()):
+        for kept in records_in(files):
+            for note in kept.notes:
+                signed = read_note(note)
+                key = (signed.session, signed.size)
+                if roots.setdefault(key, signed.root) != signed.root:
+                    yield f"two checkpoints of size {signed.size} in one session"
+                    return
+
+
+def nothing_leaves_before_it_is_durable(course: Course) -> Iterator[str]:
+    """What an aggregator has said to anybody is in the record that it finds after a crash."""
+    for life in course.lives_of(AGGREGATOR):
+        if not life.crashed:
+            continue
+        there = set[bytes]()
+        for kept in records_in(course.found[AGGREGATOR, life.number]):
+            there.update(kept.sent.values())
+        for one in course.said:
+            envelope = one.envelope
+            if one.member != AGGREGATOR or one.life != life.number or envelope is None:
+                continue
+            if envelope.sender in (SWITCH, RECORD):
+                continue
+            if hashlib.sha256(one.payload).digest() not in there:
+                yield f"{envelope.kind} #{envelope.seq} of {envelope.sender} left, and was lost"
+                return
+
+
+def the_audit_accepts(course: Course) -> Iterator[str]:
+    """The published record is accepted; one that was broken off can be read to its torn end."""
+    for kept in records_in(course.disks[AGGREGATOR]):
+        if kept.fault is not None:
+            yield f"a record cannot be read to its end: {kept.fault}"
+            continue
+        judged = _audited(course, kept)
+        if judged.verification.faults:
+            yield f"a record is not sound: {judged.verification.faults[0]}"
+    finished = _finished(course)
+    if finished is not None and finished.ended:
+        judged = _audited(course, finished)
+        if not judged.accepted:
+            yield f"the audit does not accept: {[*judged.findings, judged.verification.verdict]}"
+
+
+def the_summary_can_be_made(course: Course) -> Iterator[str]:
+    """A survey ends with a result that can be read, or says why there is none."""
+    last = course.lives_of(AGGREGATOR)[-1]
+    published = is_published(course.disks[AGGREGATOR])
+    if last.outcome is not None and not published:
+        yield f"published, and there is no {TRANSCRIPT}, or no {RESULT}"
+    if not published and not isinstance(last.error, ProtocolError):
+        yield f"the aggregator's last word: {last.said}"
+
+
+HEALS = 10.0
+"""How long all faults of a schedule may take together that cost nobody anything, in seconds: less
+than patience and grace."""
+
+
+def what_heals_costs_nobody(course: Course) -> Iterator[str]:
+    """If all is well again soon, there is a result, and everybody is in it.
+
+    Whose head or last acknowledgement is lost, when the aggregator is about to end, does not know
+    that it is.
+    """
+    if _healing(course) > HEALS:
+        return
+    last = course.lives_of(AGGREGATOR)[-1]
+    finished = _finished(course)
+    if finished is None or not is_published(course.disks[AGGREGATOR]):
+        yield f"all was well again soon, and {last}"
+        return
+    charter, session = course.setup.charter, finished.header.session
+    for name in charter.roster.parties:
+        # By itself: whoever owns it need not start it again.
+        first = next(life for life in course.lives_of(name) if not life.crashed)
+        if first.said != DONE and _unfinished(course, first, session):
+            yield f"all was well again soon, and {first}"
+
+
+def _unfinished(course: Course, life: Life, session: bytes) -> bool:
+    """Whether a party had more to say at the end of a life than a head, or said nothing."""
+    said = any(
+        one.envelope.sender == life.member and one.envelope.session == session
+        for one in course.said
+        if one.envelope is not None and one.member == life.member and one.life <= life.number
+    )
+    return not said or _not_on_record(course, life.member, session) > 1
+
+
+def _healing(course: Course) -> float:
+    """How long it takes until all is well again; infinite if nobody can wait so long."""
+    takes = 0.0
+    for fault in course.schedule.faults:
+        match fault:
+            case Crash(how="kill", then="resume"):
+                takes += fault.away
+            case Late() | Part():
+                takes += fault.seconds
+            case Cut(how="reset" | "flip"):
+                takes += 1.0
+            case _:
+                return math.inf
+    return takes
+
+
+INVARIANTS: tuple[Callable[[Course], Iterator[str]], ...] = (
+    everybody_ends,
+    nothing_breaks,
+    acknowledged_is_counted,
+    nothing_said_twice,
+    no_secret_used_twice,
+    nothing_spent_twice,
+    one_set_of_survivors,
+    one_checkpoint_of_a_size,
+    nothing_leaves_before_it_is_durable,
+    the_audit_accepts,
+    the_summary_can_be_made,
+    what_heals_costs_nobody,
+)
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """An invariant that does not hold, and what shows it."""
+
+    invariant: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.what}"
+
+
+def broken_in(course: Course) -> list[Broken]:
+    """What does not hold, the first instance of each invariant."""
+    found = []
+    for invariant in INVARIANTS:
+        what = next(invariant(course), None)
+        if what is not None:
+            found.append(Broken(invariant.__name__, what))
+    return found

@@ -1,0 +1,292 @@
+"""The behaviours that surveys were lost by, to be planted again: the simulation finds each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+import trio
+
+from protocol.crypto.randomness import Stream
+from protocol.messages import AGGREGATOR
+from protocol.session.exchange import Exchange
+from protocol.sharing.messages import Survivors
+from protocol.transcript.recorder import Recorder
+from scenarios.deployment import aggregating, answering
+from scenarios.deployment.attempts import Account, Counter, OpenAccount
+from scenarios.deployment.purse import Purse
+from scenarios.deployment.remembered import Memory
+from scenarios.files import kept_records
+from scenarios.files.kept_records import GrowingTranscript
+from scenarios.running.outcomes import Outcome
+from tests.system.schedule import Crash, Cut, Late, Schedule
+from transports.lasting import link
+from transports.lasting.hub import Line
+from transports.lasting.link import LastingLink
+
+Planting = Callable[[], contextlib.AbstractContextManager[object]]
+
+
+class Plant(NamedTuple):
+    """A behaviour of old, and where the simulation has to see it.
+
+    Args:
+        invariant: the name of the one that it breaks.
+        variant: a survey that shows it.
+        plant: has the program behave so in a block.
+        shown_by: the faults that show it, if it takes any.
+    """
+
+    invariant: str
+    variant: str
+    plant: Planting
+    shown_by: Callable[[Any], bool] = bool
+
+    def likely(self, schedule: Schedule) -> bool:
+        """Whether a schedule may show it: those are tried first."""
+        return any(map(self.shown_by, schedule.faults))
+
+
+def _cut(fault: Any) -> bool:
+    return isinstance(fault, Cut)
+
+
+def _half_open(fault: Any) -> bool:
+    return isinstance(fault, Cut) and fault.how in ("silent", "deaf")
+
+
+def _late(fault: Any) -> bool:
+    return isinstance(fault, Late) and fault.member == AGGREGATOR
+
+
+def _power(fault: Any) -> bool:
+    return isinstance(fault, Crash) and (fault.member, fault.how) == (AGGREGATOR, "power")
+
+
+def _anew(fault: Any) -> bool:
+    return isinstance(fault, Crash) and (fault.member, fault.then) == (AGGREGATOR, "anew")
+
+
+def _party(fault: Any) -> bool:
+    return isinstance(fault, Crash) and fault.member != AGGREGATOR
+
+
+def _instead(of: Any, name: str, new: Any) -> Planting:
+    return lambda: mock.patch.object(of, name, new)
+
+
+@contextlib.contextmanager
+def _written() -> Generator[None]:
+    """Done is what was written to a socket."""
+
+    async def written(self: LastingLink) -> object:
+        self.mail.close()
+        while self.why is None and self._written < self._durable + len(self._said):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        return object()
+
+    with (
+        mock.patch.object(LastingLink, "acknowledgement", written),
+        mock.patch.object(answering, "keep_receipt", return_value=SimpleNamespace(problems=())),
+    ):
+        yield
+
+
+async def _at_once(self: Line) -> None:
+    """Nothing waits until the disk has it."""
+    await trio.lowlevel.checkpoint()
+
+
+def _first(self: Counter, header: Callable[[int], bytes]) -> int:
+    """Every attempt is the first, with another secret for its log."""
+    self._lines.lines[:] = []
+    return _real_take(self, header)
+
+
+_real_take = Counter.take
+
+
+async def _once(dial: link.Dial, patience: link.Patience) -> object:
+    """Who does not get through at once gives up."""
+    return await dial()
+
+
+def _any_stream(key: bytes, session: bytes, party: str) -> Stream:
+    """Randomness that is the same in every session."""
+    return _real_stream(key, bytes(len(session)), party)
+
+
+_real_stream = answering.role_stream
+
+
+def _derive(self: Stream, purpose: str) -> Stream:
+    """Derived for a purpose alone, whatever the session is."""
+    return _real_derive(self, purpose.split(" ")[0])
+
+
+_real_derive = Stream.derive
+
+
+@contextlib.contextmanager
+def _repeated_secrets() -> Generator[None]:
+    with (
+        mock.patch.object(answering, "role_stream", _any_stream),
+        mock.patch.object(answering, "session_key", return_value=bytes(32)),
+        mock.patch.object(Stream, "derive", _derive),
+        _unlimited(),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _unlimited() -> Generator[None]:
+    """Every attempt has a budget of its own."""
+    with (
+        mock.patch.object(Account, "left", return_value=float("inf")),
+        mock.patch.object(Purse, "left", return_value=float("inf")),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _unpaid() -> Generator[None]:
+    """A party says what it has not paid."""
+    with mock.patch.object(OpenAccount, "spend"), mock.patch.object(Purse, "pay"):
+        yield
+
+
+@contextlib.contextmanager
+def _patient_for_a_day() -> Generator[None]:
+    with (
+        mock.patch.object(aggregating, "SILENCE", 86400.0),
+        mock.patch.object(answering, "SILENCE", 86400.0),
+    ):
+        yield
+
+
+async def _no_reconnection(self: LastingLink, connection: Any) -> None:
+    """A connection lost is a link lost."""
+    try:
+        why = await self._carry(connection)
+    finally:
+        await connection.aclose()
+    self._end(why or "")
+
+
+def _has_left(self: Line, visit: Any, why: str) -> None:
+    """A connection lost is a departure."""
+    if self.visit is visit and not self.departed:
+        self.switch.detach(self.name, why)
+
+
+def _drawn(*_: object) -> bytes:
+    return os.urandom(32)
+
+
+@contextlib.contextmanager
+def _new_randomness() -> Generator[None]:
+    """A party that is started again draws anew, and remembers nothing."""
+    with (
+        mock.patch.object(answering, "session_key", new=_drawn),
+        mock.patch.object(answering, "mark_of", return_value=bytes(32)),
+        mock.patch.object(Memory, "again", return_value=True),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _two_survivor_sets() -> Generator[None]:
+    """The aggregator names others to the last party, as one that has forgotten might."""
+    real = Exchange.accept
+
+    def accept(self: Exchange, member: str, envelope: Any, **named: Any) -> Any:
+        ruling = real(self, member, envelope, **named)
+        if envelope.kind == Survivors.kind() and envelope.recipient.endswith("4"):
+            changed = envelope.body[:-1] + bytes([envelope.body[-1] ^ 4])
+            other = type(envelope)(*_with_body(envelope, changed))
+            deliveries = [one._replace(envelope=other, encoded=None) for one in ruling.deliveries]
+            return ruling._replace(deliveries=tuple(deliveries))
+        return ruling
+
+    with mock.patch.object(Exchange, "accept", accept):
+        yield
+
+
+def _with_body(envelope: Any, body: bytes) -> Iterator[Any]:
+    for name in envelope.__struct_fields__:
+        yield body if name == "body" else getattr(envelope, name)
+
+
+def _failing(self: Outcome) -> dict[str, object]:
+    raise KeyError("no such table")
+
+
+PLANTS: dict[str, Plant] = {
+    "done is what was written to a socket": Plant(
+        "acknowledged_is_counted", "rr-independent", _written, _power
+    ),
+    "no sync": Plant(
+        "nothing_leaves_before_it_is_durable",
+        "rr-independent",
+        _instead(GrowingTranscript, "sync", lambda self: None),
+        _power,
+    ),
+    "questions leave before they are on disk": Plant(
+        "nothing_leaves_before_it_is_durable",
+        "rr-independent",
+        _instead(Line, "committed", _at_once),
+        _power,
+    ),
+    "every attempt is the first": Plant(
+        "one_checkpoint_of_a_size", "rr-independent", _instead(Counter, "take", _first), _anew
+    ),
+    "secrets repeat in a second run": Plant(
+        "no_secret_used_twice", "secure-sum", _repeated_secrets, _anew
+    ),
+    "every attempt has a budget of its own": Plant(
+        "nothing_spent_twice", "rr-independent", _unlimited, _anew
+    ),
+    "a party says what it has not paid": Plant(
+        "nothing_spent_twice",
+        "rr-independent",
+        _unpaid,
+    ),
+    "no reconnection": Plant(
+        "what_heals_costs_nobody",
+        "rr-independent",
+        _instead(LastingLink, "run", _no_reconnection),
+        _cut,
+    ),
+    "a connection lost is a departure": Plant(
+        "what_heals_costs_nobody", "rr-independent", _instead(Line, "lose", _has_left), _cut
+    ),
+    "a half-open link waits for a day": Plant(
+        "everybody_ends", "rr-independent", _patient_for_a_day, _half_open
+    ),
+    "a party that is started first gives up": Plant(
+        "what_heals_costs_nobody", "rr-independent", _instead(link, "patiently", _once), _late
+    ),
+    "a party that is started again says something else": Plant(
+        "nothing_said_twice", "secure-sum", _new_randomness, _party
+    ),
+    "two sets of survivors": Plant("one_set_of_survivors", "secure-sum", _two_survivor_sets),
+    "a record without what was handed over": Plant(
+        "the_audit_accepts",
+        "rr-independent",
+        _instead(Recorder, "delivered", lambda self, *_, **__: None),
+    ),
+    "a record that a crash has torn is refused": Plant(
+        "nothing_breaks",
+        "rr-independent",
+        _instead(kept_records, "whole_length", lambda chunks: sum(map(len, chunks))),
+        _power,
+    ),
+    "a summary that cannot be made": Plant(
+        "the_summary_can_be_made", "rr-independent", _instead(Outcome, "summary", _failing)
+    ),
+}
+"""What each is called."""

@@ -1,0 +1,57 @@
+"""The simulation finds each behaviour that surveys were lost by, once it is planted again."""
+
+import pytest
+
+from tests.system.invariants import INVARIANTS, broken_in
+from tests.system.planted import PLANTS
+from tests.system.schedule import Crash, Cut, Late, Schedule, drawn, shrunk
+from tests.system.world import play, profile_of, setup_of
+
+SCHEDULES = 200
+
+
+def breaks(name: str, schedule: Schedule) -> bool:
+    plant = PLANTS[name]
+    broken = broken_in(play(setup_of(plant.variant), schedule))
+    return any(one.invariant == plant.invariant for one in broken)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_it_is_found(name: str) -> None:
+    profile = profile_of(PLANTS[name].variant)
+    schedules = [drawn(profile, seed) for seed in range(SCHEDULES)]
+    schedules.sort(key=PLANTS[name].likely, reverse=True)
+    with PLANTS[name].plant():
+        assert any(breaks(name, schedule) for schedule in schedules)
+
+
+def test_every_invariant_can_be_broken() -> None:
+    assert {plant.invariant for plant in PLANTS.values()} == {
+        invariant.__name__ for invariant in INVARIANTS
+    }
+
+
+def test_what_is_found_is_made_small() -> None:
+    found = Schedule(
+        7,
+        (
+            Late("party-1", 3.0),
+            Crash("aggregator", 1, 100, "power", 40.0, 17),
+            Cut("party-2", 1, 0, 200, "silent"),
+        ),
+    )
+
+    def fails(schedule: Schedule) -> bool:
+        return any(isinstance(one, Crash) and one.moment >= 33 for one in schedule.faults)
+
+    assert shrunk(found, fails) == Schedule(7, (Crash("aggregator", 0, 33, "kill", 1.0, 17),))
+    assert shrunk(found, fails, tries=1) == Schedule(7, found.faults[1:])
+
+
+def test_what_is_small_fails_without_the_program_of_old_no_more() -> None:
+    name = "done is what was written to a socket"
+    schedule = Schedule(1, (Cut("party-1", 0, 0, 300, "silent"), Late("party-2", 1.0)))
+    with PLANTS[name].plant():
+        assert breaks(name, schedule)
+        assert breaks(name, shrunk(schedule, lambda one: breaks(name, one), tries=5))
+    assert not breaks(name, schedule)

@@ -1,0 +1,96 @@
+"""Whole surveys, simulated while things go wrong: ten schedules of every variant, 200 in all."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from protocol.variants import BUILT_IN
+from tests.scenarios.command import ROOT
+from tests.system.__main__ import failures_of
+from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Schedule, Slow, drawn, read
+from tests.system.world import Course, play, profile_of, setup_of, variants
+
+SCHEDULES = 10
+
+
+@pytest.mark.parametrize("name", [*variants()])
+def test_a_survey_survives(name: str) -> None:
+    assert failures_of(name, 0, SCHEDULES) == []
+
+
+def test_it_is_all_variants() -> None:
+    assert {*variants()} == {*BUILT_IN}
+
+
+def fingerprint(course: Course) -> list[object]:
+    lives = [(one.member, one.number, one.ended, one.moments) for one in course.lives]
+    return [lives, [(one.member, one.payload) for one in course.said]]
+
+
+def test_a_course_follows_from_its_schedule() -> None:
+    setup, profile = setup_of("secure-sum"), profile_of("secure-sum")
+    schedules = [drawn(profile, seed) for seed in range(6)]
+    schedules = [schedule for schedule in schedules if not schedule.secured]
+    assert len(schedules) >= 3
+    courses = [fingerprint(play(setup, schedule)) for schedule in schedules]
+    assert courses == [fingerprint(play(setup, schedule)) for schedule in schedules]
+    assert all(course != courses[0] for course in courses[1:])
+
+
+def test_a_schedule_is_read_as_it_is_printed() -> None:
+    profile = profile_of("rr-independent")
+    schedules = [drawn(profile, seed) for seed in range(200)]
+    assert [read(str(schedule).encode()) for schedule in schedules] == schedules
+    kinds = {type(fault) for schedule in schedules for fault in schedule.faults}
+    assert kinds == {Crash, Cut, Full, Jump, Late, Part, Slow}
+
+
+def test_a_crash_ends_a_life_and_another_one_begins() -> None:
+    setup = setup_of("rr-independent")
+    for how in ("kill", "power"):
+        crash = Crash("party-1", 0, 20, how, 1.0)  # type: ignore[arg-type]
+        lives = play(setup, Schedule(1, (crash,))).lives_of("party-1")
+        assert [(one.crashed, one.moments) for one in lives][:1] == [(True, 20)]
+        assert lives[1].began >= (lives[0].ended or 0.0) + 1.0
+        assert lives[1].said == "done"
+
+
+def test_faults_take_virtual_time() -> None:
+    course = play(setup_of("rr-independent"), Schedule(1, (Part("aggregator", 0.0, 25.0),)))
+    assert 25.0 < course.seconds < 60.0
+    assert all(one.said in ("done", "published") for one in course.lives)
+
+
+def test_bits_are_flipped_under_tls() -> None:
+    flip = Schedule(1, (Cut("party-1", 0, 0, 1200, "flip"),))
+    assert flip.secured
+    course = play(setup_of("rr-independent"), flip)
+    assert all(one.said in ("done", "published") for one in course.lives)
+    assert course.sent["party-1"] != profile_of("rr-independent").sent["party-1"]
+
+
+def test_a_full_disk_is_named() -> None:
+    course = play(setup_of("rr-independent"), Schedule(1, (Full("party-2", 0, 1, 1),)))
+    first, second = course.lives_of("party-2")
+    assert "No space left on device" in first.said
+    assert second.said == "done"
+
+
+def test_the_command_replays_a_schedule(tmp_path: object) -> None:
+    schedule = str(Schedule(1, (Crash("party-1", 0, 20, "kill", 1.0),)))
+    command = [sys.executable, "-m", "tests.system", "--variant", "rr-independent", "--replay", "-"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        command, input=schedule, capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "party-1 0: 0.000 to" in ran.stdout
+    assert "crashed" in ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*variants()])
+def test_a_survey_survives_many(name: str) -> None:
+    assert failures_of(name, 0, 10_000) == []

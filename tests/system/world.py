@@ -1,0 +1,521 @@
+"""A whole survey in one program, in virtual time, while things go wrong.
+
+Every member runs the code of ``sottovoce aggregate`` and ``sottovoce answer``. What is replaced is
+the world beneath it: sockets, disks, threads, the clock and the system's randomness. So a survey
+follows from its schedule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import random
+import tempfile
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest import mock
+
+import msgspec
+import trio
+import trio.testing
+
+from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, DONE, Envelope
+from protocol.session.charter import Charter
+from protocol.wire.codec import decode_envelope
+from scenarios.cli.options import json_text
+from scenarios.deployment import aggregating, answering
+from scenarios.deployment.answering import NOT_ACKNOWLEDGED, Answered
+from scenarios.deployment.attempts import account_in
+from scenarios.deployment.enrolment.folders import make_keys
+from scenarios.deployment.members import Member, read_member
+from scenarios.deployment.survey_plan import read_plan
+from scenarios.errors import UsageError
+from scenarios.files.kept_records import RESULT, TRANSCRIPT, make_way
+from scenarios.files.writing import write_whole
+from scenarios.running.outcomes import Outcome
+from tests.scenarios.survey_folders import PLANS, RECORDS
+from tests.system.disk import Disk, File, Watched, watching
+from tests.system.hosts import HOST, Host, Moments
+from tests.system.network import PORT, Network, installed
+from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Profile, Schedule, Slow
+from transports.connection import Connection
+
+PARTIES = 4
+QUORUM = 3
+
+JOINING = 30.0
+"""How long the aggregator waits for parties, in seconds."""
+
+WAITING = 120.0
+"""How long a party tries to reach the aggregator, in seconds."""
+
+TRIES = 3
+"""How often a member is started again after it has ended by itself, but not well."""
+
+PAUSE = 10.0
+"""After how many seconds."""
+
+BOUND = 3600.0
+"""How long everything may take without faults and after them, in seconds."""
+
+SYNC = 0.004
+"""How long a sync takes that is done in a thread, in seconds."""
+
+MEMORY = Path("/dev/shm")
+KEYS, OUT, PURSE, FILE = "keys", "out", "purse", "records.csv"
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """A survey to hold.
+
+    Args:
+        name: of its variant.
+        members: what each knows, and who it is.
+        folders: the files of each member's folder.
+        records: the file of each party.
+    """
+
+    name: str
+    members: dict[str, Member]
+    folders: dict[str, dict[str, bytes]]
+    records: dict[str, str]
+
+    @property
+    def charter(self) -> Charter:
+        """What the aggregator knows: all of it."""
+        return self.members[AGGREGATOR].charter
+
+
+@functools.cache
+def setup_of(name: str) -> Setup:
+    """A survey by a variant, of as few parties as it needs."""
+    head, *rows = RECORDS[name].splitlines()
+    parties = [f"party-{number}" for number in range(1, PARTIES + 1)]
+    records = {party: f"{head}\n{row}\n" for party, row in zip(parties, rows, strict=False)}
+    plan = PLANS[name].replace("quorum = 4", f"quorum = {QUORUM}")
+    drawn = Random(name)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(os, "urandom", drawn.randbytes),
+    ):
+        path = Path(folder) / "plan.toml"
+        path.write_text(plan)
+        out = Path(folder) / "keys"
+        make_keys(read_plan(path), parties, out, days=365)
+        members, folders = {}, {}
+        for member in (AGGREGATOR, *parties):
+            members[member] = read_member(out / member)
+            folders[member] = {file.name: file.read_bytes() for file in (out / member).iterdir()}
+        return Setup(name, members, folders, records)
+
+
+class Life(msgspec.Struct):
+    """What became of a member's program from a start to its end.
+
+    Args:
+        member: whose it was.
+        number: which of its lives, from 0.
+        began, ended: at which second; None if it did not end.
+        crashed: whether it did.
+        said: what it ended with, as a person would read it.
+        answered: how a party's answer went, if it came to that.
+        outcome: what the aggregator published, if it came to that.
+        error: what it raised.
+        moments: how many it had.
+    """
+
+    member: str
+    number: int
+    began: float
+    ended: float | None = None
+    crashed: bool = False
+    said: str = ""
+    answered: Answered | None = None
+    outcome: Outcome | None = None
+    error: BaseException | None = None
+    moments: int = 0
+
+    def __str__(self) -> str:
+        end = "-" if self.ended is None else f"{self.ended:.3f}"
+        return f"{self.member} {self.number}: {self.began:.3f} to {end}: {self.said}"
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A frame that has left a member.
+
+    Args:
+        member, life: whose it was.
+        payload: the frame.
+        envelope: that is in it; None if it says something about the link.
+    """
+
+    member: str
+    life: int
+    payload: bytes
+    envelope: Envelope | None
+
+
+class Course(msgspec.Struct):
+    """How a survey went.
+
+    Args:
+        setup, schedule: what was held, and what went wrong.
+        lives: of all members, in the order in which they began.
+        said: what left them, in order.
+        found: what was found on a disk after each crash, by member and life.
+        disks: what is on them at the end, by member.
+        spent: what each party's account says, by attempt.
+        seconds: how long it took.
+        sent: the bytes of each party's first connection, its own and the aggregator's.
+    """
+
+    setup: Setup
+    schedule: Schedule
+    lives: list[Life]
+    said: list[Said]
+    found: dict[tuple[str, int], dict[str, File]]
+    disks: dict[str, dict[str, File]]
+    spent: dict[str, dict[int, float]]
+    seconds: float
+    sent: dict[str, tuple[int, int]]
+
+    @property
+    def profile(self) -> Profile:
+        """To draw schedules from."""
+        moments = {life.member: life.moments for life in self.lives if life.number == 0}
+        return Profile(moments, self.sent, self.seconds)
+
+    def lives_of(self, member: str) -> list[Life]:
+        """A member's lives."""
+        return [life for life in self.lives if life.member == member]
+
+
+class World:
+    """Holds one survey under one schedule.
+
+    Args:
+        setup: the survey.
+        schedule: what goes wrong.
+        folder: for all files, in memory.
+    """
+
+    def __init__(self, setup: Setup, schedule: Schedule, folder: Path) -> None:
+        self.setup = setup
+        self.schedule = schedule
+        self.folder = folder
+        self.random = Random(schedule.seed)
+        self.clock = trio.testing.MockClock(autojump_threshold=0.0)
+        faults = schedule.faults
+        self.network = Network(self.random, [one for one in faults if isinstance(one, Cut)])
+        self.disks = {name: Disk(folder / name) for name in setup.members}
+        self.lives: list[Life] = []
+        self.said: list[Said] = []
+        self.found: dict[tuple[str, int], dict[str, File]] = {}
+        self._hosts: dict[str, Host] = {}
+        self._full: dict[Full, int] = {}
+        self._sync = SYNC
+        # Whether the aggregator has ended, and is not started again.
+        self._over = False
+
+    def held(self) -> Course:
+        """Hold it."""
+        for name, files in self.setup.folders.items():
+            self._make_folder(name, files)
+        with self._beneath():
+            began = 0.0
+            ended = trio.run(self._main, clock=self.clock, instruments=[Moments()])
+        disks = {name: disk.found(None) for name, disk in self.disks.items()}
+        spent = {}
+        for name in self.setup.records:
+            account = account_in(self.folder / name / KEYS)
+            spent[name] = {attempt: account.spent(attempt) for attempt in account.attempts}
+        return Course(
+            setup=self.setup,
+            schedule=self.schedule,
+            lives=self.lives,
+            said=self.said,
+            found=self.found,
+            disks=disks,
+            spent=spent,
+            seconds=ended - began,
+            sent=self.network.sent,
+        )
+
+    def lives_of(self, member: str) -> list[Life]:
+        """A member's lives so far."""
+        return [life for life in self.lives if life.member == member]
+
+    def _make_folder(self, name: str, files: dict[str, bytes]) -> None:
+        disk = self.disks[name]
+        there = {f"{KEYS}/{file}": content for file, content in files.items()}
+        if name in self.setup.records:
+            there[FILE] = self.setup.records[name].encode()
+        disk.restore(
+            {
+                path: File(place, content, 0o600)
+                for place, (path, content) in enumerate(there.items())
+            }
+        )
+
+    @contextlib.contextmanager
+    def _beneath(self) -> Generator[None]:
+        """The world beneath the program is this one."""
+        with contextlib.ExitStack() as stack:
+            patch = lambda of, name, new: stack.enter_context(mock.patch.object(of, name, new))  # noqa: E731
+            stack.enter_context(watching(self.folder, self._watched))
+            patch(os, "urandom", Random(self.schedule.seed + 1).randbytes)
+            patch(trio.to_thread, "run_sync", self._in_thread)
+            patch(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+            trio._core._run._r.seed(self.schedule.seed)
+            random.seed(self.schedule.seed)
+            patch(Connection, "send", self._tapped(Connection.send))
+            patch(Charter, "again", _again)
+            if not self.schedule.secured:
+                for module in (aggregating, answering):
+                    patch(module, "tls_context", lambda *_: None)
+            yield
+
+    def _tapped(self, send: Any) -> Any:
+        async def tapped(connection: Connection, payloads: Any) -> None:
+            payloads = [*payloads]
+            host = HOST.get()
+            if host is not None and not host.dead:
+                life = len(self.lives_of(host.name)) - 1
+                for payload in payloads:
+                    self.said.append(Said(host.name, life, payload, _envelope_of(payload)))
+            await send(connection, payloads)
+
+        return tapped
+
+    async def _in_thread(self, function: Any, *arguments: Any, **_: Any) -> Any:
+        host = HOST.get()
+        assert host is not None
+        with trio.move_on_after(self._sync, shield=True):
+            await host.died.wait()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return function(*arguments)
+
+    def _watched(self, name: str) -> Watched | None:
+        host = self._hosts.get(name)
+        if host is None:
+            return None
+        return Watched(self.disks[name], host, functools.partial(self._is_full, host))
+
+    def _is_full(self, host: Host) -> bool:
+        if host.dead:
+            return False
+        life = len(self.lives_of(host.name)) - 1
+        for fault in self.schedule.faults:
+            if not isinstance(fault, Full) or (fault.member, fault.life) != (host.name, life):
+                continue
+            if host.moments >= fault.moment and self._full.get(fault, 0) < fault.calls:
+                self._full[fault] = self._full.get(fault, 0) + 1
+                return True
+        return False
+
+    async def _main(self) -> float:
+        began = trio.current_time()
+        with installed(self.network):
+            async with trio.open_nursery() as around:
+                around.start_soon(self.network.run)
+                for fault in self.schedule.faults:
+                    if isinstance(fault, Part | Slow | Jump):
+                        around.start_soon(self._happen, fault)
+                with trio.move_on_after(BOUND + self.schedule.lasts):
+                    async with trio.open_nursery() as members:
+                        for name in self.setup.members:
+                            members.start_soon(self._live, name)
+                ended = trio.current_time()
+                around.cancel_scope.cancel()
+        for life in self.lives:
+            life.began -= began
+            if life.ended is not None:
+                life.ended -= began
+        return ended - began
+
+    async def _happen(self, fault: Part | Slow | Jump) -> None:
+        await trio.sleep(fault.at)
+        match fault:
+            case Part():
+                self.network.part(fault.member, fault.seconds)
+            case Jump():
+                self.clock.jump(fault.seconds)
+            case Slow():
+                self._sync = fault.takes
+                await trio.sleep(fault.seconds)
+                self._sync = SYNC
+
+    async def _live(self, name: str) -> None:
+        """A member's lives, one after the other, as whoever owns it would start it."""
+        late = [
+            one.seconds
+            for one in self.schedule.faults
+            if isinstance(one, Late) and one.member == name
+        ]
+        await trio.sleep(sum(late))
+        tries = 0
+        while True:
+            number = len(self.lives_of(name))
+            crash = self._crash_of(name, number)
+            host = Host(
+                name,
+                self.disks[name].folder,
+                None if crash is None else crash.moment,
+                functools.partial(self._crash, crash, number),
+            )
+            life = Life(name, number, trio.current_time())
+            self.lives.append(life)
+            self._hosts[name] = host
+            self.network.begin(host)
+            before = HOST.set(host)
+            try:
+                with host.scope:
+                    await self._one_life(life, host)
+            finally:
+                HOST.reset(before)
+                life.ended = trio.current_time() if host.dead or life.said else None
+                life.moments = host.moments
+                del self._hosts[name]
+            if host.dead:
+                life.crashed = True
+                life.said = "crashed"
+                life.answered = life.outcome = life.error = None
+                assert crash is not None
+                self.disks[name].restore(self.found[name, number])
+                if is_published(self.found[name, number]):
+                    self._over = True
+                    return
+                await trio.sleep(crash.away)
+                continue
+            tries += 1
+            if tries > TRIES or not _tries_again(life) or self._over:
+                self._over = self._over or name == AGGREGATOR
+                return
+            await trio.sleep(PAUSE)
+
+    def _crash_of(self, name: str, number: int) -> Crash | None:
+        for one in self.schedule.faults:
+            if isinstance(one, Crash) and (one.member, one.life) == (name, number):
+                return one
+        return None
+
+    def _crash(self, crash: Crash, number: int, host: Host) -> None:
+        power = crash.how == "power"
+        self.network.drop(host, silently=power)
+        torn = Random(crash.torn) if power else None
+        self.found[host.name, number] = self.disks[host.name].found(torn)
+
+    async def _one_life(self, life: Life, host: Host) -> None:
+        """A member's program, from its start to what it says at its end."""
+        member = msgspec.structs.replace(self.setup.members[host.name], folder=host.folder / KEYS)
+        try:
+            if host.name == AGGREGATOR:
+                before = self.lives_of(AGGREGATOR)[:-1]
+                crash = self._crash_of(AGGREGATOR, len(before) - 1)
+                last = before[-1] if before else None
+                life.outcome = await aggregate(member, host.folder / OUT, last, crash)
+                life.said = "published"
+            else:
+                life.answered = await answering.answer_survey_async(
+                    member,
+                    host="127.0.0.1",
+                    port=PORT,
+                    records=host.folder / FILE,
+                    budget=None,
+                    waiting=WAITING,
+                    purse=host.folder / PURSE,
+                )
+                life.said = life.answered.ending
+        except (UsageError, ProtocolError, OSError) as error:
+            life.error, life.said = error, f"{type(error).__name__}: {error}"
+        except Exception as error:
+            if host.dead:
+                return
+            life.error, life.said = error, f"failed: {error!r}"
+
+
+async def aggregate(member: Member, out: Path, before: Life | None, crash: Crash | None) -> Outcome:
+    """What ``sottovoce aggregate`` does, with ``--resume`` from the second life on.
+
+    Args:
+        member: the aggregator.
+        out: the folder for the record.
+        before: the life before this one, if there was one.
+        crash: how that has ended, if by a crash: its attempt may have to be abandoned.
+    """
+    transcript, resume = out / TRANSCRIPT, before is not None
+    if crash is not None and crash.then == "anew":
+        try:
+            aggregating.abandon_survey(member, transcript)
+            resume = False
+        except UsageError:
+            pass  # It has not begun, or has ended well: then it goes on.
+    if not aggregating.ready_to_resume(member, transcript, resume=resume):
+        make_way(transcript, force=before is not None)
+    opened = aggregating.attempting(member, transcript=transcript, resume=resume)
+    with opened as attempt:
+        outcome = await aggregating.hold(
+            attempt,
+            host="127.0.0.1",
+            port=PORT,
+            joining=JOINING,
+            listening=lambda where: None,
+        )
+        write_whole(out / RESULT, json_text(outcome.summary()) + "\n", private=True)
+    return outcome
+
+
+_again_uncached = Charter.again
+_charters: dict[tuple[int, int], Charter] = {}
+
+
+def _again(charter: Charter, attempt: int) -> Charter:
+    """``Charter.again``, made once for each member: it is most of the work of a small survey."""
+    # A setup is kept, and with it its charters.
+    key = (id(charter), attempt)
+    if key not in _charters:
+        _charters[key] = _again_uncached(charter, attempt)
+    return _charters[key]
+
+
+def is_published(files: Mapping[str, File]) -> bool:
+    """Whether an aggregator's result is there, so that nobody would start it again."""
+    return f"{OUT}/{TRANSCRIPT}" in files and f"{OUT}/{RESULT}" in files
+
+
+def _tries_again(life: Life) -> bool:
+    """Whether a person would start the program again after what it said."""
+    if life.member == AGGREGATOR:
+        return isinstance(life.error, OSError)
+    return life.said == NOT_ACKNOWLEDGED or isinstance(life.error, OSError)
+
+
+def _envelope_of(payload: bytes) -> Envelope | None:
+    try:
+        return decode_envelope(payload)
+    except RemoteProtocolError:
+        return None
+
+
+def play(setup: Setup, schedule: Schedule) -> Course:
+    """Hold a survey under a schedule."""
+    there = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=there) as folder:
+        return World(setup, schedule, Path(folder)).held()
+
+
+@functools.cache
+def profile_of(name: str) -> Profile:
+    """How a survey by a variant goes without faults."""
+    course = play(setup_of(name), Schedule(0))
+    assert all(life.said in ("published", DONE) for life in course.lives), [*map(str, course.lives)]
+    return course.profile
+
+
+def variants() -> Iterator[str]:
+    """The names of all."""
+    yield from PLANS
