@@ -61,6 +61,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "recording": session.recording,
         "session": session.session,
         "actors": session.actors,
+        "enrolment": functools.partial(session.enrolment, 1000),
         "workers": functools.partial(workers.independent, session.RESPONDENTS),
         "workers-sum-300": functools.partial(workers.sums, 300),
         "here-tasks": functools.partial(engines.tasks, "here"),
@@ -74,6 +75,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
 
 LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     {
+        "enrolment-100000": functools.partial(session.enrolment, 100_000),
         "workers-100000": functools.partial(workers.independent, 100_000),
         "workers-blocks-100000": functools.partial(workers.blocks, 100_000),
         "workers-sum-1000": functools.partial(workers.sums, 1000),

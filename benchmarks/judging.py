@@ -21,17 +21,16 @@ from protocol.messages import (
     AGGREGATOR,
     NO_ROUND,
     RECORD,
-    Closed,
     Envelope,
     Message,
     PartyId,
 )
 from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
+from protocol.session.closings import closings_of
 from protocol.session.roster import KEY_BYTES, Roster
 from protocol.sharing.graph import neighbourhoods, order_of
 from protocol.sharing.messages import (
-    PART_BYTES,
     REVEALED,
     SHARED,
     Begin,
@@ -102,7 +101,7 @@ class _Record:
         self._noise = Stream(bytes(32))
         everybody = range(len(self.names))
         staying = np.flatnonzero(self.stays).tolist()
-        begin = Begin(0, self.variant.survey.digest)
+        begin = Begin(self.variant.survey.digest)
         for place in everybody:
             yield from self._passes(AGGREGATOR, self.names[place], begin)
         for place in everybody:
@@ -118,9 +117,10 @@ class _Record:
             upload = Upload(self._bytes(2 * values).view("<u2"), np.zeros(self.k, np.uint8))
             yield from self._passes(self.names[place], AGGREGATOR, upload)
         bitmap = self.charter.roster.bitmap(self.names[place] for place in staying)
-        yield from self._passes(AGGREGATOR, RECORD, Closed("Upload", NO_ROUND, bitmap, bitmap))
+        for closed in closings_of(("Upload", NO_ROUND), awaited=bitmap, counted=bitmap):
+            yield from self._passes(AGGREGATOR, RECORD, closed)
         for place in staying:
-            yield from self._passes(AGGREGATOR, self.names[place], self._survivors(place))
+            yield from self._passes(AGGREGATOR, self.names[place], self._survivors())
         for place in staying:
             tags = Tags(0, self._bytes(self.k, TAG_BYTES))
             yield from self._passes(self.names[place], AGGREGATOR, tags)
@@ -179,17 +179,10 @@ class _Record:
             self._bytes(self.k, 2, 16),
         )
 
-    def _survivors(self, place: int) -> Survivors:
-        bits = np.packbits(self.stays, bitorder="little")
-        bits = np.append(bits, np.zeros(-len(bits) % PART_BYTES, np.uint8))
-        about = np.append(self.hoods[place], place) // (8 * PART_BYTES)
-        numbers = sorted(set(about.tolist()))
-        return Survivors(
-            int(self.stays.sum()),
-            self._bytes(HASH_BYTES),
-            bits.reshape(-1, PART_BYTES)[numbers],
-            self._bytes(16, HASH_BYTES),
-        )
+    def _survivors(self) -> Survivors:
+        # The aggregator has the first bit.
+        bits = np.packbits(np.append(False, self.stays), bitorder="little")
+        return Survivors(bits.tobytes())
 
 
 def coalition(parties: int) -> Benchmark:

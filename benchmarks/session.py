@@ -1,10 +1,16 @@
-"""Benchmarks of whole surveys: live actors, the local executor, recording."""
+"""Benchmarks of whole surveys: enrolment, live actors, the local executor, recording."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import trio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from parties.session import run_session
@@ -12,6 +18,7 @@ from protocol.messages import ROLE_STREAM
 from protocol.randomizers import randomize_columns
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
+from protocol.session.roster import Identity
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.transcript.header import header_of
@@ -19,6 +26,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios.datasets.town import town
+from scenarios.deployment.enrolment.letters import Invitation, read_letter, written
 from scenarios.running.simulation import TransportName, simulate
 from transports.memory import open_memory
 from transports.switch import Switch
@@ -26,6 +34,15 @@ from transports.switch import Switch
 RESPONDENTS = 32_561
 KEEP = 0.7
 SEED = 1
+
+_PLAN = """
+title = "Town"
+epsilon = 1.0
+
+[[attributes]]
+name = "smokes"
+categories = ["no", "yes"]
+"""
 
 
 def actors() -> Benchmark:
@@ -52,6 +69,79 @@ def actors() -> Benchmark:
         aim=1.0,
         repeats=3,
     )
+
+
+def enrolment(parties: int) -> Benchmark:
+    """Enrol so many parties by the organiser's commands, each a process of its own.
+
+    The parties' keys and requests are made in this process meanwhile, and timed too. It prints
+    what each step took, and its most memory; on a party's disk is what is in an admission.
+
+    The floor is the bare cryptography: an invitation's key and a party's, two signatures in a
+    request and their verification, a certificate and a signed admission.
+    """
+
+    def run() -> float:
+        with tempfile.TemporaryDirectory(prefix="enrolment-") as name:
+            return _enrol(Path(name), parties)
+
+    return Benchmark(
+        title=f"{parties:,} parties invited, admitted and sealed",
+        unit="party",
+        units=parties,
+        product=Side(name="commands", run=run),
+        floors=(Side(name="keys and signatures", run=lambda: _bare_keys(parties)),),
+        repeats=2,
+    )
+
+
+def _enrol(folder: Path, parties: int) -> float:
+    plan, organiser, inbox = folder / "plan.toml", folder / "organiser", folder / "inbox"
+    plan.write_text(_PLAN, encoding="utf-8")
+    inbox.mkdir()
+
+    def join() -> None:
+        for path in (organiser / "invitations").iterdir():
+            invitation = read_letter(path, Invitation)
+            identity = Identity(invitation.party, os.urandom(32))
+            (inbox / path.name).write_bytes(written(invitation.request(identity)))
+
+    steps = (
+        ("invite", lambda: _command("invite", plan, "--count", parties, "--out", organiser)),
+        ("join", lambda: (elapsed(join), 0)),
+        ("admit", lambda: _command("admit", organiser, inbox)),
+        ("seal", lambda: _command("seal", organiser)),
+    )
+    total = 0.0
+    for name, step in steps:
+        seconds, peak = step()
+        memory = f", {peak / 2**20:.0f} MB" if peak else ""
+        print(f"    {name}: {seconds:.1f} s{memory}", flush=True)
+        total += seconds
+    admission = next((organiser / "sealed" / "admissions").iterdir())
+    print(f"    an admission: {admission.stat().st_size:,} bytes")
+    return total
+
+
+def _command(*arguments: object) -> tuple[float, int]:
+    """Run a command; how many seconds it takes, and its most memory in bytes."""
+    started = time.perf_counter()
+    program = subprocess.Popen([sys.executable, "-m", "scenarios", *map(str, arguments)])
+    _, status, used = os.wait4(program.pid, 0)
+    assert status == 0, arguments
+    return time.perf_counter() - started, used.ru_maxrss * 1024
+
+
+def _bare_keys(parties: int) -> float:
+    started = time.perf_counter()
+    authority = Ed25519PrivateKey.generate()
+    for _ in range(parties):
+        keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+        for key in keys:
+            key.public_key().verify(key.sign(b"request"), b"request")
+        authority.sign(b"certificate")
+        authority.sign(b"admission")
+    return time.perf_counter() - started
 
 
 def session() -> Benchmark:
