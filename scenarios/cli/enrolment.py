@@ -159,18 +159,16 @@ def admit(folder: Path, requests: tuple[Path, ...]) -> int:
     """Admit whoever made one of REQUESTS, files or folders of files.
 
     FOLDER is the organiser's. Who asks with an invitation that was used before with another key is
-    refused, and gets a file that proves it. Exit 1 then, and 2 for what is not a request.
+    refused, and gets a file that proves it. Exit 1 if anything was refused.
     """
     found = admitted_by(folder, requests)
     for path, why in found.refused:
-        click.echo(printable(f"sottovoce: {path}: {why}"), err=True)
+        click.echo(printable(f"{path}: refused: {why}"))
     click.echo(
         f"{found.new:,} admitted, {found.before:,} admitted before, {len(found.refused):,} "
         f"refused; in all {found.total:,} of {found.invited:,} who are invited"
     )
-    if found.twice < len(found.refused):
-        return 2
-    return 1 if found.twice else 0
+    return 1 if found.refused else 0
 
 
 @click.command()
@@ -214,8 +212,7 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
     if accepted.claims:
         click.echo(
             f"warning: somebody else used your invitation too, with the key {keys}; the organiser "
-            "refused that",
-            err=True,
+            "refused that"
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""Everything else that is read: receipts, proofs, checkpoints, evidence, charters, plans, records.
+"""Everything else that is read, such as receipts, checkpoints, letters, charters, plans, records.
 
 All belong to one survey, whose true files lie in a folder.
 """
@@ -55,6 +55,17 @@ def lay_out(folder: Path) -> None:
     evidence = "--checkpoint", folder / "fork", "--evidence", folder / "evidence.json"
     assert sottovoce("verify", many, *evidence).code == 1
     make_folders(folder)
+    enrolment, party = folder / "enrolment", folder / "dora"
+    named = ("--party", "dora", "--party", "emil")
+    done.append(sottovoce("invite", folder / "plan.toml", *named, "--out", enrolment))
+    for name, out in (("dora", party), ("emil", folder / "emil")):
+        invitation = enrolment / "invitations" / f"{name}.json"
+        done.append(sottovoce("join", invitation, "--out", out))
+        done.append(sottovoce("admit", enrolment, out / "request.json"))
+    again = folder / "again"
+    done.append(sottovoce("join", enrolment / "invitations" / "dora.json", "--out", again))
+    assert sottovoce("admit", enrolment, again / "request.json").code == 1
+    done.append(sottovoce("seal", enrolment))
     assert [said.code for said in done] == [0] * len(done), done
 
 
@@ -150,6 +161,32 @@ def _charter(random: Random, true: Path) -> Case:
     return "charter", files, random.choice(commands)
 
 
+def _letter(random: Random, true: Path) -> Case:
+    enrolment, party = true / "enrolment", true / "dora"
+    kind, path = random.choice(
+        (
+            ("invitation", enrolment / "invitations" / "dora.json"),
+            ("request", party / "request.json"),
+            ("admission", enrolment / "sealed" / "admissions" / "dora.json"),
+            ("refusal", next((enrolment / "refusals").iterdir())),
+        )
+    )
+    content = _true(path)
+    if random.random() < 0.8:
+        content = _json_of(changed(json.loads(content), random))
+    else:
+        content = _text(content, random)
+    files = {"letter": content}
+    if kind == "invitation":
+        return kind, files, ("join", "@/letter", "--out", "@/new")
+    if kind == "request":
+        kept = [enrolment / name for name in ("enrolment.json", "identity.key", "requests.jsonl")]
+        files |= {each.name: _true(each) for each in kept}
+        return kind, files, ("admit", "@", "@/letter")
+    files |= {each.name: _true(each) for each in party.iterdir()}
+    return kind, files, ("accept", "@", "@/letter")
+
+
 def _plan(random: Random, true: Path) -> Case:
     text = (PLAN + (ANALYSIS if random.random() < 0.5 else "")).encode()
     content = _text(text, random)
@@ -178,6 +215,7 @@ _KINDS = (
     *(_checkpoint,) * 3,
     *(_evidence,) * 2,
     *(_charter,) * 4,
+    *(_letter,) * 4,
     *(_plan,) * 3,
     *(_survey,) * 2,
     *(_records,) * 2,

@@ -131,7 +131,6 @@ class Admitted(NamedTuple):
         new: how many were admitted.
         before: how many were admitted already, with the same key.
         refused: file and reason of each other.
-        twice: how many of them are of invitations that were used before.
         total: how many are admitted now.
         invited: how many are invited.
     """
@@ -139,7 +138,6 @@ class Admitted(NamedTuple):
     new: int
     before: int
     refused: tuple[tuple[Path, str], ...]
-    twice: int
     total: int
     invited: int
 
@@ -160,7 +158,6 @@ def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
     """
     new = before = 0
     refused: list[tuple[Path, str]] = []
-    twice = 0
     with _open(folder) as enrolling:
         agreed = enrolling.agreed.digest()
         try:
@@ -178,7 +175,6 @@ def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
                 elif first.key == request.key:
                     before += 1
                 else:
-                    twice += 1
                     answer = _refuse(folder, first, request)
                     enrolling.claim(request)
                     said = (
@@ -189,7 +185,7 @@ def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
         finally:
             enrolling.sync()
         total, invited = len(enrolling.admitted), len(enrolling.invited)
-    return Admitted(new, before, tuple(refused), twice, total, invited)
+    return Admitted(new, before, tuple(refused), total, invited)
 
 
 def seal(folder: Path, own: str | None, *, days: int) -> Charter:
