@@ -41,6 +41,17 @@ def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
         raise ValueError(f"code {int(codes.max())}: expected less than {size}")
 
 
+def check_column(codes: NDArray[np.unsignedinteger], size: int) -> None:
+    """Refuse what is not one code for each respondent, shape (k,), of a domain.
+
+    Raises:
+        ValueError: of another shape, or as ``check_codes``.
+    """
+    if codes.ndim != 1:
+        raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
+    check_codes(codes, size)
+
+
 def sums_of(groups: NDArray[np.integer[Any]], values: Floats, number: int) -> Floats:
     """The sums of values by group, numbered from 0, shape ``(number,)``."""
     return np.bincount(groups, values, number).astype(np.float64, copy=False)

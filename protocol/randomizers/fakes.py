@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.exact import DIGITS, check_codes, log_of
+from protocol.randomizers.exact import DIGITS, check_column, log_of
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
@@ -174,9 +174,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         m, dtype = len(self.sizes), self.report.dtype
         sampled = stream.integers(m, len(codes))
         reports = stream.integers(np.array(self.sizes, np.uint64), (len(codes), m)).astype(dtype)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_codes, log_ratio
+from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_ratio
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
@@ -128,9 +128,7 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         steps = codes.astype(np.uint64) * np.uint64(2 * self.step)
         ones = np.uint64(self._ones(0)) + steps
         return (stream.words(len(codes)) < ones).astype(np.uint8)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_codes, log_of
+from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_of
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
@@ -214,9 +214,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         anywhere = np.flatnonzero(~stream.bernoulli(self.threshold, len(codes)))
         places = stream.integers(self.window, len(codes))
         places += codes.astype(np.uint64) * np.uint64(self.step)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import Floats, check_codes, log_of, sums_of
+from protocol.randomizers.exact import Floats, check_column, log_of, sums_of
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
@@ -191,9 +191,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         rows = codes.astype(np.uint32) + np.uint32(1)
         missed = ~stream.bernoulli(self.threshold, len(codes))
         places = stream.integers(self.places, len(codes)).astype(np.uint32)

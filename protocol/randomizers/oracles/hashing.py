@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
-from protocol.randomizers.exact import check_codes
+from protocol.randomizers.exact import check_column
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
@@ -231,9 +231,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         functions = stream.integers(self.functions, len(codes)).astype(np.uint64)
         reports = functions * np.uint64(self.groups)
         hashes = self._hashes(reports, codes.astype(np.uint64))

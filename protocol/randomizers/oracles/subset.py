@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, check_codes, log_of
+from protocol.randomizers.exact import DIGITS, check_column, log_of
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -190,9 +190,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         reports = np.empty((len(codes), -(-self.size // 8)), np.uint8)
         rows = max(1, _RANKS_AT_ONCE // self.size)
         for start in range(0, len(codes), rows):

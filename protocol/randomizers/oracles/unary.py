@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import DIGITS, Floats, check_codes, log_of
+from protocol.randomizers.exact import DIGITS, Floats, check_column, log_of
 from protocol.randomizers.oracles.packed import (
     MAX_BITS,
     classes_of_bits,
@@ -202,9 +202,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         Raises:
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
-        if codes.ndim != 1:
-            raise ValueError(f"codes of shape {codes.shape}: expected (k,)")
-        check_codes(codes, self.size)
+        check_column(codes, self.size)
         reports = np.empty((len(codes), self.octets), np.uint8)
         missed = np.uint64(WORDS - self.hit)
         rows = max(1, _WORDS_AT_ONCE // self.size)
