@@ -38,6 +38,8 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "tcp-coalesced": transport.tcp_coalesced,
         "tls": transport.tls_singly,
         "tls-coalesced": transport.tls_coalesced,
+        "tls-survey": transport.tls_survey,
+        "tls-reports": transport.tls_reports,
         "randomize": mathematics.randomize,
         "joint": mathematics.joint,
         "pairs": estimation.pairs,

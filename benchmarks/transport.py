@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import functools
+import os
 import ssl
 import struct
+import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,18 +20,28 @@ import trio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.timing import Benchmark, Side
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from parties.actor import run_aggregator, run_machine
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, PartyId
 from protocol.session.exchange import Exchange
+from protocol.session.machine import Machine
+from protocol.session.run import outcome_of
 from protocol.simulation.setting import Setting, setting_of
+from protocol.transcript.header import header_of
+from protocol.transcript.log import LOG_SECRET_BYTES
+from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios.datasets.town import town
 from scenarios.running.simulation import LOOPBACK
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
+from transports.lasting.hub import open_lasting
+from transports.lasting.link import connect_lasting
 from transports.memory import open_memory
+from transports.records.commits import Commits
+from transports.records.recording import recording
 from transports.switch import Switch
-from transports.tcp import TcpHub, connect_tcp
+from transports.tcp import TcpHub, connect_tcp, open_tcp
 from transports.tls import client_context, server_context
 
 KEEP = 0.7
@@ -38,6 +50,7 @@ BATCH = 256
 WRITE = 65536
 SINGLY = 5_000
 COALESCED = 50_000
+SURVEYED = 100
 
 _LENGTH = struct.Struct(">I")
 
@@ -143,6 +156,140 @@ def tls_singly() -> Benchmark:
 def tls_coalesced() -> Benchmark:
     """Envelopes over TLS in writes of up to 64 KiB."""
     return _streamed("TLS", _contexts(_scene(0).setting), coalesced=True)
+
+
+def tls_survey() -> Benchmark:
+    """What receipts and commits cost the aggregator's process in a survey over TLS.
+
+    Of both sides the processor time is taken, of all threads. The parties are in another process.
+    """
+    return _acknowledged("a survey", joining=True, aim=0.85)
+
+
+def tls_reports() -> Benchmark:
+    """As ``tls_survey``, once all are connected: one question, one report and one head each."""
+    return _acknowledged("a survey once all have joined", joining=False)
+
+
+def _acknowledged(what: str, *, joining: bool, aim: float | None = None) -> Benchmark:
+    survey = _Survey()
+
+    def side(name: str, *, durable: bool) -> Side:
+        def run() -> float:
+            joined, whole = trio.run(survey.hold, durable)
+            return whole if joining else whole - joined
+
+        return Side(name=name, run=run)
+
+    return Benchmark(
+        title=f"TLS, {what}, {SURVEYED} parties, receipts and synced commits against neither",
+        unit="party",
+        units=SURVEYED,
+        product=side("lasting links, commits, receipts", durable=True),
+        floors=(side("plain links", durable=False),),
+        aim=aim,
+        repeats=9,
+    )
+
+
+class _Survey:
+    """A survey whose parties, in another process, come over TLS."""
+
+    def __init__(self) -> None:
+        # Deleted with this object.
+        self._kept = tempfile.TemporaryDirectory(prefix="sottovoce-")
+        self._folder = Path(self._kept.name)
+        self._setting = _surveyed()
+        _issue(self._folder, self._setting)
+
+    async def hold(self, durable: bool) -> tuple[float, float]:
+        """Hold it once: the seconds of processor time until all have joined, and in all.
+
+        Args:
+            durable: whether with commits and receipts.
+        """
+        setting, file = self._setting, (self._folder / "record").open("wb", buffering=0)
+        charter, mine = setting.charter, setting.identities[AGGREGATOR]
+        header = header_of(charter, transport="tls")
+        recorder = Recorder(
+            file.write, header, signer=mine, secret=bytes(LOG_SECRET_BYTES), acknowledging=durable
+        )
+        commits = Commits(recorder, lambda: os.fsync(file.fileno())) if durable else None
+        switch = Switch(Exchange(charter, recorder=recorder))
+        tls = server_context(**_files(self._folder, AGGREGATOR))
+        opened: AbstractAsyncContextManager[tuple[TcpHub, int]]
+        if commits is not None:
+            opened = open_lasting(switch, mine, tls=tls, commits=commits)
+        else:
+            opened = open_tcp(switch, mine, tls=tls)
+        with file:
+            began = time.process_time()
+            joined = await self._answered(recorder, commits, opened, durable)
+            return joined - began, time.process_time() - began
+
+    async def _answered(
+        self,
+        recorder: Recorder,
+        commits: Commits | None,
+        opened: AbstractAsyncContextManager[tuple[TcpHub, int]],
+        durable: bool,
+    ) -> float:
+        """When all had joined, once all are gone."""
+        setting = self._setting
+        charter, mine = setting.charter, setting.identities[AGGREGATOR]
+        async with recording(recorder, commits), opened as (hub, port):
+            call = f"answer_all({str(self._folder)!r}, {port}, durable={durable})"
+            command = [sys.executable, "-c", f"from benchmarks.transport import *; {call}"]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.run_process, command)
+                async with hub.connect(AGGREGATOR) as link:
+                    await hub.joined(charter.roster.parties, within=120.0)
+                    joined = time.process_time()
+                    machine = await run_aggregator(
+                        charter, link, streams=setting.streams, identity=mine
+                    )
+                await hub.emptied()
+        outcome_of(machine)
+        return joined
+
+
+def answer_all(folder: str, port: int, *, durable: bool) -> None:
+    """Answer for all parties of ``tls_survey``; each ends with its receipt, if there is one.
+
+    Args:
+        folder: the certificates.
+        port: where the aggregator listens.
+        durable: whether it gives receipts.
+    """
+    setting = _surveyed()
+    charter = setting.charter
+
+    async def answer(party: PartyId) -> None:
+        identity = setting.identities[party]
+        machine = Machine(
+            charter,
+            party,
+            setting.streams.stream(party, ROLE_STREAM),
+            records=setting.holdings[party],
+            identity=identity,
+        )
+        tls = client_context(**_files(Path(folder), party))
+        where = {"charter": charter, "identity": identity, "tls": tls}
+        if not durable:
+            async with connect_tcp(LOOPBACK, port, **where) as link:
+                await run_machine(machine, link)
+            return
+        async with connect_lasting(LOOPBACK, port, **where) as lasting:
+            await run_machine(machine, lasting)
+            if await lasting.acknowledgement() is None:
+                raise RuntimeError("no receipt")
+
+    async def answer_each() -> None:
+        async with trio.open_nursery() as nursery:
+            for party in charter.roster.parties:
+                nursery.start_soon(answer, party)
+
+    trio.run(answer_each)
 
 
 def _streamed(name: str, contexts: Contexts, *, coalesced: bool) -> Benchmark:
@@ -300,6 +447,13 @@ def _switch(scene: Scene) -> Switch:
 
 
 @functools.lru_cache(maxsize=1)
+def _surveyed() -> Setting:
+    """A survey of some hundred parties with a record each."""
+    records = town(SURVEYED, seed=SEED)
+    return setting_of(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
+
+
+@functools.lru_cache(maxsize=1)
 def _setting() -> Setting:
     records = town(1, seed=SEED)
     return setting_of(RRIndependent.with_keep(records.survey, KEEP), records, seed=SEED)
@@ -319,23 +473,30 @@ def _scene(count: int) -> Scene:
 
 def _contexts(setting: Setting) -> Contexts:
     """TLS contexts of the aggregator and the one party; OpenSSL wants keys in files."""
+    with tempfile.TemporaryDirectory(prefix="sottovoce-") as name:
+        folder = Path(name)
+        _issue(folder, setting)
+        [sender] = setting.holdings
+        server = server_context(**_files(folder, AGGREGATOR))
+        client = client_context(**_files(folder, sender))
+    return Contexts(server, client)
+
+
+def _issue(folder: Path, setting: Setting) -> None:
+    """Write everybody's certificates and keys."""
     authority = Authority(
         Ed25519PrivateKey.generate(), now=datetime.datetime.now(datetime.UTC), days=1
     )
-    with tempfile.TemporaryDirectory(prefix="sottovoce-") as name:
-        folder = Path(name)
-        root = folder / "authority.pem"
-        root.write_bytes(authority.pem)
-        for member, identity in setting.identities.items():
-            (folder / f"{member}.pem").write_bytes(authority.issue(identity.name, identity.public))
-            (folder / f"{member}.key").write_bytes(private_pem(identity.private_key))
-        [sender] = setting.holdings
-        server, client = (
-            make(
-                authority=root,
-                certificate=folder / f"{member}.pem",
-                key=folder / f"{member}.key",
-            )
-            for make, member in ((server_context, AGGREGATOR), (client_context, sender))
-        )
-    return Contexts(server, client)
+    (folder / "authority.pem").write_bytes(authority.pem)
+    for member, identity in setting.identities.items():
+        (folder / f"{member}.pem").write_bytes(authority.issue(identity.name, identity.public))
+        (folder / f"{member}.key").write_bytes(private_pem(identity.private_key))
+
+
+def _files(folder: Path, member: PartyId) -> dict[str, Path]:
+    """What a TLS context of a member is made of."""
+    return {
+        "authority": folder / "authority.pem",
+        "certificate": folder / f"{member}.pem",
+        "key": folder / f"{member}.key",
+    }

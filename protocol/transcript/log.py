@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import CTR
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 
 from protocol.crypto.merkle import Tree
 from protocol.crypto.randomness import secret_of
@@ -41,6 +41,12 @@ def salts(secret: bytes, first: int, count: int) -> bytes:
     """
     start = CTR(first.to_bytes(SALT_BYTES, "big"))
     return Cipher(AES256(secret), start).encryptor().update(bytes(SALT_BYTES * count))
+
+
+def salts_of(secret: bytes, leaves: Sequence[int]) -> bytes:
+    """The salts of leaves in any order, as ``salts`` gives them, one after the other."""
+    places = b"".join(leaf.to_bytes(SALT_BYTES, "big") for leaf in leaves)
+    return Cipher(AES256(secret), ECB()).encryptor().update(places)
 
 
 def log_leaf(salt: bytes, content: bytes) -> bytes:
@@ -103,7 +109,9 @@ class Log:
         """
         self._hash()
         paths = self._before.later_paths(self.hashes, indices)
-        return [(salts(self._secret, i, 1), p) for i, p in zip(indices, paths, strict=True)]
+        salted = salts_of(self._secret, indices)
+        starts = range(0, len(salted), SALT_BYTES)
+        return [(salted[i : i + SALT_BYTES], path) for i, path in zip(starts, paths, strict=True)]
 
     def forget(self) -> None:
         """Keep the leaf hashes so far no longer: only later leaves can be shown."""

@@ -3,9 +3,9 @@ whether everything is ready for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -35,6 +35,7 @@ from scenarios.cli.options import (
     CHECKED,
     FILE,
     FOLDER,
+    Amount,
     address_of,
     budget_options,
     json_option,
@@ -51,6 +52,9 @@ from scenarios.files.writing import write_whole
 from scenarios.report.formatting import count
 from scenarios.report.page.respondent import respondent_page
 from scenarios.running.loading import find_variant, variant_of
+
+if TYPE_CHECKING:
+    from scenarios.deployment.preflight import Fact
 
 SUFFIX = ".receipt"
 CONSISTENCY_SUFFIX = ".consistency"
@@ -168,6 +172,23 @@ def prove(
     metavar="HOST:PORT",
     help="With FOLDER: the address at which the aggregator is to wait.",
 )
+@click.option(
+    "--id",
+    "ids",
+    metavar="NAME",
+    help="With --records: the column that says who a respondent is, for what the purse says.",
+)
+@click.option(
+    "--purse",
+    type=FOLDER,
+    help="With PLAN or FOLDER: the folder of the purse to be paid from, by default the user's.",
+)
+@click.option(
+    "--budget",
+    type=Amount(min=0),
+    help="With PLAN or FOLDER: the most epsilon, in nats, that a respondent may have spent in all "
+    "surveys.",
+)
 @json_option
 @budget_options
 def check(
@@ -180,6 +201,9 @@ def check(
     page: Path | None,
     records: Path | None,
     connect: str | None,
+    ids: str | None,
+    purse: Path | None,
+    budget: float | None,
     as_json: bool,
 ) -> int:
     """Check a receipt, a consistency proof or evidence without the transcript.
@@ -193,10 +217,28 @@ def check(
     after = (checkpoint, since, report, member, page)
     if subject is not None and (subject.is_dir() or subject.suffix == ".toml"):
         if any(other is not None for other in after):
-            raise UsageError(f"{subject}: is checked with --records, --connect and --variant alone")
-        return _check_ready(subject, variant, records, connect, as_json=as_json)
-    if records is not None or connect is not None:
-        raise UsageError("--records and --connect: expected a PLAN, a TOML file, or a FOLDER")
+            raise UsageError(
+                f"{subject}: is checked with --records, --connect, --variant, --id, --purse and "
+                "--budget alone"
+            )
+        from scenarios.deployment.preflight import preflight
+
+        address = None if connect is None else address_of(connect)
+        facts = preflight(
+            subject,
+            variant=variant,
+            records=records,
+            address=address,
+            ids=ids,
+            purse=purse,
+            budget=budget,
+        )
+        return _print_facts(list(facts), as_json=as_json)
+    if any(given is not None for given in (records, connect, ids, purse, budget)):
+        raise UsageError(
+            "--records, --connect, --id, --purse and --budget: expected a PLAN, a TOML file, or a "
+            "FOLDER"
+        )
     if subject is None or page is not None:
         others = (subject, checkpoint, since, report, variant, member, as_json or None)
         if page is None or any(other is not None for other in others):
@@ -236,13 +278,7 @@ def check(
     return 1 if problems else 0
 
 
-def _check_ready(
-    path: Path, variant: str | None, records: Path | None, connect: str | None, *, as_json: bool
-) -> int:
-    from scenarios.deployment.preflight import preflight
-
-    address = None if connect is None else address_of(connect)
-    facts = list(preflight(path, variant=variant, records=records, address=address))
+def _print_facts(facts: Sequence[Fact], *, as_json: bool) -> int:
     ready = all(fact.ready is not False for fact in facts)
     if as_json:
         print_json({"ready": ready, "facts": [fact._asdict() for fact in facts]})

@@ -328,8 +328,9 @@ def answer(
 @out_option("The folder, new or empty, for the members' folders, their records and the result.")
 @click.option(
     "--kill",
-    type=click.Choice(["party"]),
-    help="Kill a party once it has heard something, and start it again.",
+    type=click.Choice(["party", "aggregator"]),
+    help="Kill a party once it has heard something, and start it again; or the aggregator once it "
+    "has something of a party on record, and go on with --resume.",
 )
 @json_option
 def rehearse(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,14 @@ from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt
-from scenarios.deployment.remembered import Memory, SameAgain, memory_in, noting, remembering
+from scenarios.deployment.remembered import (
+    Memory,
+    SameAgain,
+    memory_in,
+    noted_in,
+    noting,
+    remembering,
+)
 from scenarios.deployment.repeating import (
     Given,
     answer_given,
@@ -208,8 +215,8 @@ async def answer_survey_async(
                 charter = member.charter.again(attempt)
                 key = session_key(member.folder, charter, held)
                 mark = mark_of(key, charter.session)
+                given = _given(member, charter, held, repeat)
                 heard, said, note = _memories(kept, member, charter, mark)
-                given = _given(member, charter, held, repeat, said)
                 release = Release(
                     survey=charter.survey_id,
                     session=charter.session,
@@ -300,18 +307,30 @@ class _Sitting(NamedTuple):
         paid: list[float] = []
 
         def pay(envelopes: Sequence[Envelope]) -> None:
-            try:
+            with _silently():
                 if self.given is not None:
-                    self.given.check(envelopes)
+                    self.given.check_said(envelopes)
                 if not paid or self.spent > paid[-1]:
                     self.pay(epsilon=self.spent, heard=self.heard.noted)
                     paid.append(self.spent)
-            except PrivacyError as error:
-                # Others see a link that is lost.
-                raise trio.BrokenResourceError(str(error)) from error
             self.spend(epsilon=self.spent)
 
-        return SameAgain(link, self.heard, self.said, pay)
+        def check(envelope: Envelope) -> None:
+            if self.given is not None:
+                with _silently():
+                    asked = self.machine.charter.variant.messages[0].kind()
+                    self.given.check_asked(envelope, asked)
+
+        return SameAgain(link, self.heard, self.said, pay, check)
+
+
+@contextmanager
+def _silently() -> Generator[None]:
+    """Make of a refusal a link that is lost, which is all that others see."""
+    try:
+        yield
+    except PrivacyError as error:
+        raise trio.BrokenResourceError(str(error)) from error
 
 
 def _memories(
@@ -329,13 +348,14 @@ def _memories(
 
 
 def _given(
-    member: Member, charter: Charter, records: Records, repeat: Member | None, said: Memory
+    member: Member, charter: Charter, records: Records, repeat: Member | None
 ) -> Given | None:
     """The answer that is to be given again in a session, which stays the same in it."""
     noted = noted_given(member.folder, charter.session)
     if noted is not None or repeat is None:
         return noted
-    if said.noted:
+    _, said = noted_in(member.folder, "said", charter.session)
+    if said:
         raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
     given = answer_given(repeat, charter, records)
     note_given(member.folder, charter.session, given)

@@ -181,7 +181,10 @@ class Counter:
         if self._current().state != "over":
             self._lines.add(msgspec.structs.replace(self._current(), state="over"))
         for kind in (LOG_SECRET, STREAM_SECRET):
-            (self._folder / self._secret(kind)).unlink(missing_ok=True)
+            name = self._secret(kind)
+            # A program that was killed may have left what it wrote before it had its name.
+            for path in (self._folder / name, *self._folder.glob(f".{name}.*")):
+                path.unlink(missing_ok=True)
         sync_folder(self._folder)
 
     def _secret(self, kind: str) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import datetime
 import math
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
 
+from protocol.errors import PrivacyError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
 from protocol.session.variant import Variant, parameters_of
 from scenarios.deployment.answering import read_records
 from scenarios.deployment.attempts import account_in
 from scenarios.deployment.members import CERTIFICATE, Member, read_member, tls_context
+from scenarios.deployment.purse import Payers, purse_in, usual_purse
+from scenarios.deployment.respondents import read_ids
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
 from scenarios.report.announced import described
@@ -44,7 +47,14 @@ class Fact(NamedTuple):
 
 
 def preflight(
-    path: Path, *, variant: str | None, records: Path | None, address: tuple[str, int] | None
+    path: Path,
+    *,
+    variant: str | None,
+    records: Path | None,
+    address: tuple[str, int] | None,
+    ids: str | None = None,
+    purse: Path | None = None,
+    budget: float | None = None,
 ) -> Iterator[Fact]:
     """What is to be known of a plan, or of a member's folder.
 
@@ -55,14 +65,21 @@ def preflight(
         variant: ``PATH.py:Class`` for a folder whose variant is not a built-in one.
         records: a CSV file to be answered with.
         address: where the aggregator is to listen.
+        ids: the column of the records that says who a respondent is.
+        purse: the folder of the purse that is to be paid from; None for the user's.
+        budget: the most epsilon that a respondent may have spent in all surveys, in nats.
 
     Raises:
         UsageError: the plan or the folder cannot be read, or has no use for what is given.
     """
+    if ids is not None and records is None:
+        raise UsageError(f"--id {ids}: expected --records, which it is a column of")
+    survey, paying = None, purse is not None or budget is not None or ids is not None
     if path.is_dir():
         member = read_member(path, variant)
         charter = member.charter
-        asked, analysis = charter.variant, charter.analysis
+        asked, analysis, survey = charter.variant, charter.analysis, charter.survey_id
+        paying = paying or member.identity.name != AGGREGATOR
         yield from _member(member)
     else:
         if variant is not None or address is not None:
@@ -72,6 +89,9 @@ def preflight(
     yield from what_is_asked(asked, analysis)
     if records is not None:
         yield _records(records, asked)
+    if paying:
+        people = None if ids is None or records is None else read_ids(records, asked.survey, ids)
+        yield _purse(purse or usual_purse(), people, survey, budget, asked.most())
     if address is not None:
         yield _address(*address)
 
@@ -146,6 +166,35 @@ def _records(path: Path, variant: Variant) -> Fact:
             ready=False,
         )
     return Fact("records", f"{path}: {respondents}, all answers known.", ready=True)
+
+
+def _purse(
+    folder: Path,
+    people: Sequence[str] | None,
+    survey: bytes | None,
+    budget: float | None,
+    most: float,
+) -> Fact:
+    """What was spent before on other surveys, and whether that leaves enough for this one."""
+    read = purse_in(folder)
+    if read is None:
+        return Fact("purse", f"{folder}: nothing was spent from it yet.")
+    statement, known = read
+    payers = Payers(None) if people is None else known(people)
+    elsewhere = statement.spent(payers, lambda release: release.survey != survey)
+    total = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(float(elsewhere.max()))}"
+    who = count(len(elsewhere), "respondent")
+    paid = int((elsewhere > 0).sum())
+    says = f"{folder}: {total} spent on other surveys"
+    if people is not None:
+        says = f"{folder}: {paid} of {who} spent something on other surveys, {total} at most"
+    if budget is None:
+        return Fact("purse", f"{says}.")
+    try:
+        statement.check(payers, survey, budget=budget, most=most)
+    except PrivacyError as error:
+        return Fact("purse", f"{folder}: {error}.", ready=False)
+    return Fact("purse", f"{says}; a budget of {budget:.6g} is enough.", ready=True)
 
 
 def _address(host: str, port: int) -> Fact:

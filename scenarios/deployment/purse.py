@@ -140,6 +140,11 @@ class Statement:
             total += cost
         return total
 
+    def check(self, payers: Payers, survey: bytes | None, *, budget: float, most: float) -> None:
+        """Refuse a survey for which somebody has too little left; as ``Purse.check``."""
+        elsewhere = self.spent(payers, lambda release: release.survey != survey)
+        _check_left(elsewhere, budget, needed=min(budget, most))
+
     def left(self, payers: Payers, release: Release, *, budget: float, most: float) -> float:
         """What may be spent on a release, per respondent; as ``Purse.left``."""
         here = self.spent(payers, lambda paid: paid.survey == release.survey and paid != release)
@@ -233,11 +238,9 @@ class Purse:
             PrivacyError: says how many cannot pay, not who.
             UsageError, OSError: as ``payers``.
         """
-        if budget is None:
-            return
-        with self._opened() as (statement, _):
-            elsewhere = statement.spent(payers, lambda release: release.survey != survey)
-        _check_left(elsewhere, budget, needed=min(budget, most))
+        if budget is not None:
+            with self._opened() as (statement, _):
+                statement.check(payers, survey, budget=budget, most=most)
 
     def left(
         self, payers: Payers, release: Release, *, budget: float, most: float, known: int

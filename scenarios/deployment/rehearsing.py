@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import threading
@@ -15,11 +16,15 @@ import numpy as np
 
 from protocol.messages import AGGREGATOR
 from protocol.surveys.records import Records
+from protocol.transcript.entries import Sent
+from protocol.transcript.reader import TranscriptReader
+from protocol.wire.codec import decode_envelope
 from scenarios.deployment.answering import read_records
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.remembered import KEY_BYTES
 from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
+from scenarios.files.kept_records import TRANSCRIPT, partial_path
 from scenarios.files.writing import make_folder, write_once
 
 MEMBERS, RECORDS, PURSES, RESULT_FOLDER = "members", "records", "purses", "result"
@@ -35,7 +40,10 @@ LINGER = 60.0
 WAITING = 10.0
 """How long parties try to reach the aggregator once it is gone, in seconds."""
 
-_POLL = 0.05
+RESTARTING = 60.0
+"""The same where it is killed and started again: it may take a while to start."""
+
+_POLL, _SOON = 0.05, 0.002
 
 
 class Rehearsed(NamedTuple):
@@ -104,7 +112,8 @@ def rehearse(
         plan: of the survey.
         held: the records of each party.
         out: the folder for everything, new or empty.
-        kill: ``party`` to kill the first party once it has heard something, and start it again.
+        kill: ``party`` to kill the first party once it has heard something, and start it again;
+            ``aggregator`` to kill the aggregator once a party has said something, and resume it.
         as_json: what the aggregator prints.
         hear: called with what the aggregator says while it runs.
     """
@@ -118,36 +127,76 @@ def rehearse(
         write_once(records / f"{name}.csv", part.to_csv().encode())
     own = () if plan.own is None else ("--variant", plan.own)
     with contextlib.ExitStack() as running:
-        listen = ("--listen", "127.0.0.1:0", "--out", out / RESULT_FOLDER, *own)
-        options = ("--json",) if as_json else ()
-        aggregator = _start(running, "aggregate", members / AGGREGATOR, *listen, *options)
-        assert aggregator.stdout is not None
-        assert aggregator.stderr is not None
-        output = _Reading(aggregator.stdout)
-        first = aggregator.stderr.readline()
-        if not first.startswith(LISTENING):
-            return Rehearsed(aggregator.wait(), output.text(), {AGGREGATOR: first.strip()})
-        errors = _Reading(aggregator.stderr, hear)
-        where = first.removeprefix(LISTENING).strip()
+
+        def aggregate(where: str, *more: str) -> _Aggregator:
+            listen = ("--listen", where, "--out", out / RESULT_FOLDER, *own, *more)
+            options = ("--json",) if as_json else ()
+            folder = members / AGGREGATOR
+            return _Aggregator(_start(running, "aggregate", folder, *listen, *options), hear)
+
+        aggregator = aggregate("127.0.0.1:0")
+        where = aggregator.where
+        if where is None:
+            return aggregator.rehearsed({AGGREGATOR: aggregator.first.strip()})
+        waiting = RESTARTING if kill == "aggregator" else WAITING
 
         def answer(name: str) -> subprocess.Popen[str]:
             file = records / f"{name}.csv"
             purse = out / PURSES / name
-            options = ("--connect", where, "--records", file, "--waiting", WAITING, *own)
+            options = ("--connect", where, "--records", file, "--waiting", waiting, *own)
             options += ("--purse", purse)
             return _start(running, "answer", members / name, *options)
 
         parties = {name: answer(name) for name in held}
         if kill == "party":
             first_name = next(iter(held))
-            if _has_heard(members / first_name, aggregator):
+            if _has_heard(members / first_name, aggregator.process):
                 parties[first_name].kill()
                 parties[first_name].wait()
                 parties[first_name] = answer(first_name)
-        code = aggregator.wait()
-        errors.text()
-        endings = dict(_endings(parties))
-        return Rehearsed(code, output.text(), endings)
+        if kill == "aggregator":
+            *_, last = parties.values()
+            record = partial_path(out / RESULT_FOLDER / TRANSCRIPT)
+            if _is_killed(aggregator.process, last, record):
+                hear("killed")
+                aggregator = aggregate(where, "--resume")
+            last.send_signal(signal.SIGCONT)
+        aggregator.process.wait()
+        endings: dict[str, str] = {}
+        if aggregator.where is None:
+            endings[AGGREGATOR] = aggregator.first.strip()
+        endings.update(_endings(parties))
+        return aggregator.rehearsed(endings)
+
+
+class _Aggregator:
+    """An aggregator's process.
+
+    Args:
+        process: the same.
+        hear: called with what it says once it listens.
+
+    Attributes:
+        first: the first line that is not said before every survey, or the one that says where.
+        where: where it listens; None if it does not.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], hear: Callable[[str], object]) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process = process
+        self._output = _Reading(process.stdout)
+        self.first = process.stderr.readline()
+        self.where: str | None = None
+        if self.first.startswith(LISTENING):
+            self.where = self.first.removeprefix(LISTENING).strip()
+        self._errors = _Reading(process.stderr, hear)
+
+    def rehearsed(self, endings: dict[str, str]) -> Rehearsed:
+        """How the rehearsal went, once the process has ended."""
+        code = self.process.wait()
+        self._errors.text()
+        return Rehearsed(code, self._output.text(), endings)
 
 
 def _start(
@@ -204,8 +253,37 @@ def _has_heard(folder: Path, aggregator: subprocess.Popen[str]) -> bool:
     return False
 
 
+def _is_killed(
+    aggregator: subprocess.Popen[str], last: subprocess.Popen[str], record: Path
+) -> bool:
+    """Kill an aggregator that has something of a party on record; False if it ends before.
+
+    One party stands still from the first entry on, so that the survey waits.
+    """
+    begun = record.stat().st_size
+    while aggregator.poll() is None:
+        try:
+            content = record.read_bytes()
+        except FileNotFoundError:
+            break  # It has got its name.
+        if len(content) > begun:
+            last.send_signal(signal.SIGSTOP)
+        if _says_something(content):
+            aggregator.kill()
+            aggregator.wait()
+            return record.exists()
+        time.sleep(_SOON)
+    return False
+
+
+def _says_something(content: bytes) -> bool:
+    """Whether there is an envelope of a party in a record."""
+    sent = (entry for entry in TranscriptReader(content) if isinstance(entry, Sent))
+    return any(decode_envelope(entry.envelope).sender != AGGREGATOR for entry in sent)
+
+
 def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str, str]]:
-    """What each party said last that did not end as done."""
+    """How each party ended that did not end as done: what it printed first, or its last error."""
     end = time.monotonic() + LINGER
     for name, party in parties.items():
         try:
@@ -214,4 +292,5 @@ def _endings(parties: Mapping[str, subprocess.Popen[str]]) -> Iterator[tuple[str
             yield name, "did not end in time"
             continue
         if party.returncode != 0:
-            yield name, (error or out).strip().rpartition("\n")[2] or f"exit {party.returncode}"
+            last = error.strip().rpartition("\n")[2]
+            yield name, last or out.partition("\n")[0] or f"exit {party.returncode}"

@@ -123,17 +123,20 @@ def memory_in(folder: Path, what: str, session: bytes) -> Path:
     return folder / f"{what}-{session.hex()}"
 
 
-def said_in(folder: Path, session: bytes) -> tuple[bytes, tuple[bytes, ...]]:
-    """The key of the records that a party has answered with in a session, and what it said.
+def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+    """The key of the records that a party has answered with in a session, and what it noted.
+
+    Args:
+        what: ``heard`` or ``said``.
 
     Returns:
-        The key, as ``remembering`` has it, and the digests of its messages; nothing where it has
-        not answered.
+        The key, as ``remembering`` has it, and the digests of the messages; both are empty where it
+        has not answered.
 
     Raises:
         OSError: the file cannot be read; names it.
     """
-    path = memory_in(folder, "said", session)
+    path = memory_in(folder, what, session)
     with naming(path):
         content = path.read_bytes() if path.is_file() else b""
     digests = content[KEY_BYTES:]
@@ -155,6 +158,7 @@ class SameAgain:
         heard: the memory of the messages of this session that came.
         said: the memory of those that this party sent.
         pay: called with what is to leave before it does, to note what it costs.
+        check: called with what came before the role hears it, to refuse it.
     """
 
     def __init__(
@@ -163,11 +167,13 @@ class SameAgain:
         heard: Memory,
         said: Memory,
         pay: Callable[[Sequence[Envelope]], object],
+        check: Callable[[Envelope], object] = lambda envelope: None,
     ) -> None:
         self._link = link
         self._heard = heard
         self._said = said
         self._pay = pay
+        self._check = check
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         """Send what can be sent without waiting; how many that were.
@@ -209,6 +215,7 @@ class SameAgain:
                     "it sent other messages than when this party answered before, and two answers "
                     "would reveal more than one"
                 )
+            self._check(envelope)
         return envelopes
 
     def _check_said(self, envelopes: Sequence[Envelope]) -> None:

@@ -22,7 +22,7 @@ from protocol.wire.codec import encode_envelope
 from scenarios.deployment.attempts import account_in
 from scenarios.deployment.drawing import known_session_key, mark_of, role_stream
 from scenarios.deployment.members import Member
-from scenarios.deployment.remembered import said_in
+from scenarios.deployment.remembered import noted_in
 from scenarios.errors import UsageError
 from scenarios.files.writing import write_once
 
@@ -39,12 +39,15 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         session: in which it was given.
         party: who gave it, under the name that it had there.
         key: of its randomness (``drawing.session_key``).
-        said: the digests of all that was said, in order.
+        place: which of the parties that was, from 0: the aggregator asked it with this number.
+        heard, said: the digests of all that was heard and said, in order.
     """
 
     session: bytes
     party: PartyId
     key: bytes
+    place: int
+    heard: tuple[bytes, ...]
     said: tuple[bytes, ...]
 
     def __repr__(self) -> str:
@@ -55,7 +58,27 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The randomness that the answer was drawn with."""
         return role_stream(self.key, self.session, self.party)
 
-    def check(self, envelopes: Sequence[Envelope]) -> None:
+    def check_asked(self, envelope: Envelope, question: str) -> None:
+        """Make sure that nothing is asked but what was asked before.
+
+        Whether something is said must not depend on what would be said: that follows from records.
+
+        Args:
+            envelope: what has come.
+            question: the kind of message that is answered.
+
+        Raises:
+            PrivacyError: another question is asked.
+        """
+        if envelope.kind != question:
+            return  # No role of one report hears it.
+        before = msgspec.structs.replace(
+            envelope, session=self.session, recipient=self.party, seq=self.place
+        )
+        if _digest(before) not in self.heard:
+            raise PrivacyError("this is not the question that was answered before")
+
+    def check_said(self, envelopes: Sequence[Envelope]) -> None:
         """Make sure that nothing is said but what was said before.
 
         What is for the record alone, the head, is of this session. A refusal tells nothing.
@@ -67,11 +90,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if envelope.recipient == RECORD or envelope.kind == Declined.kind():
                 continue
             before = msgspec.structs.replace(envelope, session=self.session, sender=self.party)
-            digest = hashlib.sha256(encode_envelope(before)).digest()
-            if self.said[envelope.seq : envelope.seq + 1] != (digest,):
+            if self.said[envelope.seq : envelope.seq + 1] != (_digest(before),):
                 raise PrivacyError(
-                    "this is not the report that was given before: the question is another, or "
-                    "the program is"
+                    "this is not the report that was given before: the program is another"
                 )
 
 
@@ -119,12 +140,21 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
         raise UsageError(f"--repeat {folder}: nothing was answered from there before")
     there = before.again(paid[-1])
     key = known_session_key(folder, there, records)
-    mark, said = said_in(folder, there.session)
+    name = earlier.identity.name
+    mark, said = noted_in(folder, "said", there.session)
+    _, heard = noted_in(folder, "heard", there.session)
     if mark != mark_of(key, there.session):
         raise UsageError(f"--repeat {folder}: other records have answered from there")
     if not said:
         raise UsageError(f"--repeat {folder}: its last answer was paid for, but not given")
-    return Given(session=there.session, party=earlier.identity.name, key=key, said=said)
+    return Given(
+        session=there.session,
+        party=name,
+        key=key,
+        place=there.roster.position[name] - 1,
+        heard=heard,
+        said=said,
+    )
 
 
 def note_given(folder: Path, session: bytes, given: Given) -> None:
@@ -154,6 +184,10 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
 
 def _path(folder: Path, session: bytes) -> Path:
     return folder / f"{GIVEN}-{session.hex()}"
+
+
+def _digest(envelope: Envelope) -> bytes:
+    return hashlib.sha256(encode_envelope(envelope)).digest()
 
 
 def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:

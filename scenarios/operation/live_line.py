@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TextIO
 
 import trio
@@ -35,23 +37,48 @@ def line_of(counts: Counts) -> str:
 
 
 async def show(progress: Progress, terminal: TextIO) -> None:
-    """Keep the line up to date until cancelled; it is removed then."""
+    """Keep the line up to date until cancelled; it is removed then.
+
+    A terminal that takes nothing, after Ctrl-S, holds up a thread and not the survey.
+    """
+    shown = _Line(terminal)
     try:
         while True:
             width = shutil.get_terminal_size((_COLUMNS, 24)).columns - 1
-            _write(terminal, _ERASE + line_of(progress.counts())[:width])
+            line = line_of(progress.counts())[:width]
+            await trio.to_thread.run_sync(shown.write, line, abandon_on_cancel=True)
             await trio.sleep(EVERY)
     finally:
-        _write(terminal, _ERASE)
+        shown.remove()
 
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
 
 
-def _write(terminal: TextIO, text: str) -> None:
-    try:
-        terminal.write(text)
-        terminal.flush()
-    except OSError:
-        pass  # The terminal is gone, and the survey is not.
+class _Line:
+    """A line that one thread writes, and another removes without waiting for the terminal."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._writing = threading.Lock()
+        self._over = False
+
+    def write(self, line: str) -> None:
+        with self._writing:
+            self._write(_ERASE + line)
+        if self._over:
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove the line; if it is being written, the thread that does so removes it."""
+        self._over = True
+        if self._writing.acquire(blocking=False):
+            self._write(_ERASE)
+            self._writing.release()
+
+    def _write(self, text: str) -> None:
+        # The terminal may be gone, and the survey is not.
+        with suppress(OSError):
+            self._terminal.write(text)
+            self._terminal.flush()

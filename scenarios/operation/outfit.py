@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from scenarios.errors import StoppedError
+from scenarios.errors import StoppedError, printable
 from scenarios.operation import metrics
 from scenarios.operation.live_line import show
 from scenarios.operation.logs import STANDARD_ERROR, json_log
@@ -50,14 +50,16 @@ def operating(
     with ExitStack() as stack:
         if log is not None:
             tells.append(stack.enter_context(json_log(log)))
-            tasks.append(progress.tell_changes)
+            tasks.append(functools.partial(_optional, "the log", progress.tell_changes))
         if address is not None:
             metrics.exposition(progress.counts())
             listener = stack.enter_context(metrics.listen(*address))
             where = f"{address[0]}:{listener.getsockname()[1]}"
-            tasks.append(functools.partial(metrics.serve, progress, listener))
+            serve = functools.partial(metrics.serve, progress, listener)
+            tasks.append(functools.partial(_optional, "the server of metrics", serve))
         if log != STANDARD_ERROR and sys.stderr.isatty():
-            tasks.append(functools.partial(show, progress, sys.stderr))
+            shown = functools.partial(show, progress, sys.stderr)
+            tasks.append(functools.partial(_optional, "the live line", shown))
         operation.tasks = tasks
         try:
             yield operation, where
@@ -68,3 +70,13 @@ def operating(
             progress.tell("failed", error=type(error).__name__)
             raise
         progress.tell("published")
+
+
+async def _optional(what: str, task: Task) -> None:
+    """Run a task without which a survey goes on."""
+    try:
+        await task()
+    except Exception as error:
+        with suppress(OSError):
+            said = printable(f"sottovoce: {what} has ended: {type(error).__name__}: {error}")
+            sys.stderr.write(f"{said}\n")

@@ -14,6 +14,7 @@ from protocol.session.heads import SaidHead
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Sent
 from protocol.transcript.header import header_of
+from protocol.transcript.reader import Records
 from protocol.transcript.receipts import (
     Acknowledgement,
     Receipt,
@@ -40,7 +41,7 @@ from tests.recorded.signed import (
     signed_run,
     without,
 )
-from tests.vectors.make import log_leaves, path_of
+from tests.vectors.make import log_leaves, path_of, tree_hash
 
 SECRET = bytes(range(32))
 
@@ -140,6 +141,38 @@ def test_a_size_has_one_checkpoint(every: int) -> None:
     assert len(found) > len(set(record.after.values()))
     verification = verify((record.content,))
     assert (verification.faults, verification.signed) == ((), "all")
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_after_a_crash_all_heads_on_record_are_acknowledged_again(every: int) -> None:
+    """Wherever the file was cut: by checkpoints of the same log, so none contradicts another."""
+    record, where = acknowledged(every), setting()
+    _, *entries = Records(record.content)
+    leaves = log_leaves(SECRET, Forgery(record.content).contents())
+    found = []
+    for cut in range(0, len(entries), 3):
+        recorder = Recorder(
+            len,
+            header_of(where.charter),
+            signer=where.identities[AGGREGATOR],
+            secret=SECRET,
+            acknowledging=True,
+            resumed=True,
+        )
+        heads = 0
+        for content in entries[:cut]:
+            item = recorder.recall(content)
+            heads += isinstance(item, Sent) and decode_envelope(item.envelope).kind == "Head"
+        recorder.go_on()
+        made = recorder.acknowledge()
+        assert len(made) == heads
+        found.append(heads)
+        for party, given in made.items():
+            assert problems_of(*receipt(party, given)) == ()
+            assert given.size == recorder.size
+            assert given.root == tree_hash(leaves[: given.size])
+    assert found[0] == 0
+    assert found[-1] == len(where.charter.roster.parties)
 
 
 def test_without_a_head_nothing_is_signed() -> None:

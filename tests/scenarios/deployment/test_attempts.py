@@ -76,7 +76,12 @@ def keys(tmp_path: Path) -> Path:
 
 
 def hold(
-    keys: Path, out: Path, budgets: Budgets, *, aggregator: Path | None = None
+    keys: Path,
+    out: Path,
+    budgets: Budgets,
+    *,
+    aggregator: Path | None = None,
+    repeating: bool = False,
 ) -> dict[str, Answered]:
     """Hold the survey over TLS; how each party ended. It raises what the aggregator does."""
     listening, where = threading.Event(), []
@@ -111,6 +116,7 @@ def hold(
                 records=records[name],
                 budget=budget,
                 purse=keys / f"{name}.purse",
+                repeat=read_member(keys / name) if repeating else None,
             )
             for name, budget in budgets.items()
         }

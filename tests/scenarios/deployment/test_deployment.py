@@ -225,7 +225,8 @@ class ScriptedLink:
         )
         for envelope in self.said:
             recorder.sent(envelope, now=0.0)
-        return recorder.acknowledge().get(PartyId("anna"))
+        [given] = recorder.acknowledge().values() or [None]
+        return given
 
 
 AnswerTo: TypeAlias = Callable[..., tuple[Answered, list[Envelope]]]
@@ -260,16 +261,16 @@ def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return answered
 
 
-def question(keys: Path, *, less: int = 0, attempt: int = 1) -> Envelope:
+def question(keys: Path, *, less: int = 0, attempt: int = 1, party: str = "anna") -> Envelope:
     """The question as agreed, or one that costs a little less and that a party consents to."""
-    charter = read_member(keys / "anna").charter.again(attempt)
+    charter = read_member(keys / party).charter.again(attempt)
     parameters = parameters_of(charter.variant)
     for randomizer in parameters["randomizers"]:
         randomizer["threshold"] -= less
     survey = msgspec.to_builtins(charter.variant.survey)
     asks = build(RRIndependent, parameters=parameters, survey=survey).question()
     body = charter.codec.encode(asks)
-    return Envelope(charter.session, AGGREGATOR, PartyId("anna"), 0, "Ask", body)
+    return Envelope(charter.session, AGGREGATOR, PartyId(party), 0, "Ask", body)
 
 
 def test_other_records_do_not_answer_in_the_same_attempt(

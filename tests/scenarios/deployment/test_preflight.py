@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
+from protocol.messages import PartyId
 from protocol.variants import BUILT_IN
 from scenarios.deployment.attempts import open_account
+from scenarios.deployment.members import read_member
+from scenarios.deployment.purse import PAID, Purse, Release
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
 from tests.scenarios.survey_folders import (
@@ -20,6 +24,7 @@ from tests.scenarios.survey_folders import (
     PLANS,
     ROWS,
     make_folders,
+    people_table,
     plan_file,
     table,
 )
@@ -94,6 +99,43 @@ def test_what_a_party_has_spent(tmp_path: Path) -> None:
     assert "what was begun or spent is not known" in complaint(sottovoce("check", anna))
 
 
+def test_what_a_purse_leaves(tmp_path: Path) -> None:
+    """Counts and sums, and nobody's id; nothing is written."""
+    anna, folder = make_folders(tmp_path) / "anna", tmp_path / "purse"
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    check = ("check", anna, "--purse", folder, "--records", records)
+
+    def said(*options: object, code: int = 0) -> str:
+        found = sottovoce(*check, *options)
+        assert found.code == code, found.err
+        [line] = [each for each in found.out.splitlines() if each.startswith("purse")]
+        return line.removeprefix("purse").strip()
+
+    assert said("--id", "who") == f"{folder}: nothing was spent from it yet."
+    assert not folder.exists()
+    purse, survey = Purse(folder), read_member(anna).charter.survey_id
+    for who, about, epsilon in (
+        ("ann", b"a" * 32, 1.5),
+        ("bob", b"b" * 32, 1.0),
+        ("ann", survey, 2.0),
+    ):
+        what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
+        purse.pay(purse.payers([who]), what, budget=math.inf, epsilon=epsilon, heard=1)
+    before = (folder / PAID).read_bytes()
+    spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
+    assert said("--id", "who") == f"{folder}: {spent}."
+    enough = said("--id", "who", "--budget", 3.6)
+    assert enough == f"fits {folder}: {spent}; a budget of 3.6 is enough."
+    assert said("--id", "who", "--budget", 3.2, code=1) == (
+        f"does NOT fit {folder}: 1 of 2 respondents has too little left: up to 1.5 of 3.2 spent "
+        "elsewhere, 2 needed; a budget of 3.5 is enough for all."
+    )
+    assert said() == f"{folder}: ε 2.5 spent on other surveys."
+    assert (folder / PAID).read_bytes() == before
+    plan = sottovoce("check", plan_file(tmp_path), "--purse", folder)
+    assert "ε 4.5 spent on other surveys." in plan.out
+
+
 def test_a_certificate_that_is_not_ones_own(tmp_path: Path) -> None:
     keys = make_folders(tmp_path)
     shutil.copy(keys / "bert" / "certificate.pem", keys / "anna" / "certificate.pem")
@@ -138,5 +180,7 @@ def test_what_is_not_for_both(tmp_path: Path) -> None:
     receipt = tmp_path / "anna.receipt"
     receipt.write_bytes(b"")
     said = sottovoce("check", receipt, "--connect", "h:1")
-    assert "--records and --connect: expected a PLAN" in complaint(said)
+    assert "--connect, --id, --purse and --budget: expected a PLAN" in complaint(said)
+    said = sottovoce("check", plan, "--id", "who")
+    assert complaint(said) == "--id who: expected --records, which it is a column of"
     assert complaint(sottovoce("check", tmp_path / "no.toml")).startswith(f"{tmp_path / 'no.toml'}")

@@ -17,6 +17,8 @@ from scenarios.deployment.receipts import Kept, keep_receipt
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
 from tests.recorded.signed import ONE, setting
 from tests.scenarios.command import sottovoce
+from tests.scenarios.deployment.test_attempts import silent
+from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
 
 CHARTER = setting().charter
 SESSION = CHARTER.session.hex()
@@ -110,3 +112,43 @@ def root_with(forged: Acknowledgement) -> bytes:
     root = joint_root({shown.index: leaf}, count=forged.size, path=shown.path)
     assert root is not None
     return root
+
+
+@pytest.mark.slow
+def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
+    """Anna was done when it was killed; her folder has lost the receipt, and she asks again."""
+    keys, out = make_folders(tmp_path), tmp_path / "out"
+    anna, records = keys / "anna", table(tmp_path / "records.csv", *ROWS)
+
+    def answering(where: str, *names: str) -> None:
+        purses = [("--purse", tmp_path / f"{name}.purse") for name in names]
+        said = [
+            start("answer", keys / name, "--connect", where, "--records", records, *purse)
+            for name, purse in zip(names, purses, strict=True)
+        ]
+        for each in said:
+            out, error = each.communicate(timeout=60)
+            assert each.returncode == 0, error
+            assert out.startswith("done; epsilon 2 spent per respondent\nreceipt: ")
+
+    with (
+        aggregating(keys, out, over=False) as (aggregator, where, _),
+        silent(keys / "bert", where),
+        silent(keys / "carl", where),
+    ):
+        answering(where, "anna")
+        aggregator.kill()
+        aggregator.wait(timeout=60)
+    found = []
+    for what in ("receipt", "checkpoint"):
+        [path] = anna.glob(f"{what}-*")
+        path.rename(tmp_path / what)
+        found.append(path)
+    with aggregating(keys, out, "--resume") as (aggregator, where, _):
+        answering(where, "anna")
+        answering(where, "bert", "carl")
+        assert aggregator.wait(timeout=60) == 0
+    for receipt, checkpoint in (found, (tmp_path / "receipt", tmp_path / "checkpoint")):
+        assert sottovoce("check", receipt, "--checkpoint", checkpoint, "--member", anna).code == 0
+        verify = ("verify", out / "transcript.svt", "--checkpoint", checkpoint, "--json")
+        assert sottovoce(*verify).json["extends_checkpoint"] is True

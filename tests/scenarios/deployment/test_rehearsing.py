@@ -38,6 +38,27 @@ def test_every_variant(name: str, tmp_path: Path) -> None:
     assert accepted(out)
 
 
+def killed_and_resumed(name: str, folder: Path, parties: int) -> None:
+    records, out = folder / "records.csv", folder / "out"
+    records.write_text(RECORDS[name])
+    options = ("--parties", parties, "--kill", "aggregator", "--json")
+    said = rehearsed(plan_file(folder, PLANS[name]), records, out, *options)
+    assert said.err.startswith("killed\n"), said.err
+    assert said.code == 0, said.err
+    assert (said.json["counted"], said.json["attempt"]) == (parties, 1)
+    assert accepted(out)
+
+
+def test_an_aggregator_that_is_killed_goes_on(tmp_path: Path) -> None:
+    killed_and_resumed("secure-sum", tmp_path, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_variant_with_its_aggregator_killed(name: str, tmp_path: Path) -> None:
+    killed_and_resumed(name, tmp_path, 6)
+
+
 def test_a_variant_of_ones_own_with_a_party_killed(tmp_path: Path) -> None:
     plan, held, out = own_plan(tmp_path / "plan"), tmp_path / "held", tmp_path / "out"
     held.mkdir()

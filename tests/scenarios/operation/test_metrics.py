@@ -169,6 +169,30 @@ def test_a_survey_can_be_asked_while_it_is_held(keys: Path, tmp_path: Path) -> N
     assert samples(body)["sottovoce_parties",] == 3
 
 
+def test_metrics_that_fail_end_no_survey(
+    keys: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(counts: object) -> metrics.Answer:
+        raise ValueError("a fault\x1b")
+
+    monkeypatch.setitem(metrics.PAGES, b"/metrics", fail)
+    with operating(keys / AGGREGATOR, address=("127.0.0.1", 0)) as (operation, where):
+        port = int(where.rpartition(":")[2])
+
+        async def look() -> None:
+            await ask(port, get("/metrics"))
+
+        operation.tasks = (*operation.tasks, look)
+        outcome, _ = hold(keys, tmp_path / "out", operation, ["anna", "bert"], joining=0.5)
+    assert isinstance(outcome, Outcome), outcome
+    said = capsys.readouterr().err
+    assert said.startswith("sottovoce: the server of metrics has ended: ")
+    assert "\x1b" not in said
+
+
 def aggregate(keys: Path, out: Path, *options: object) -> str:
     return complaint(
         sottovoce("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--out", out, *options)

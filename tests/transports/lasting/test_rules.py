@@ -150,6 +150,7 @@ async def test_what_no_hub_has_reason_to_say_ends_the_link(
     [
         (b"", "malformed envelope"),
         (b"?", "malformed envelope"),
+        (b"\x90", "malformed envelope"),
         (msgspec.msgpack.encode({"type": "Durable"}), "malformed frame of 14 B"),
         (msgspec.msgpack.encode({"type": "Durable", "envelopes": -1}), "malformed frame of 25 B"),
         (msgspec.msgpack.encode({"type": "Alive", "secret": 1}), "malformed frame of 20 B"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
 import msgspec
 import numpy as np
 import pytest
 
+from protocol.attack.active import choosing
 from protocol.attack.active.edits import array_of, blocks_of, same_words
 from protocol.attack.active.moves import sampled, single_moves, smaller
-from protocol.attack.active.script import Does, Edit, Move, Script, Source
+from protocol.attack.active.script import HONEST, Does, Edit, Move, Script, Source
 from protocol.attack.active.worlds import Library, Study, library_of
 from protocol.crypto.randomness import Stream
 from protocol.errors import RemoteProtocolError
@@ -176,3 +178,40 @@ def test_smaller_scripts_do_less() -> None:
                 waiting.append(one)
     assert Script() in seen
     assert AGGREGATOR not in str(script)
+
+
+def test_nothing_is_tried_twice_and_a_search_that_is_stale_ends(
+    blocks: Study, told: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "STALE", 30)
+    choice = choosing.Choice(blocks, told, scripts=20, stream=Stream(bytes(32)))
+    tried: list[Script] = []
+    while batch := choice.batch(8):
+        assert len(batch) <= 8
+        for script in batch:
+            choice.tried(script, new=False, excess=-math.inf)
+        tried += batch
+    assert tried[0] == HONEST
+    assert len(set(tried)) == len(tried)
+    assert 30 <= len(tried) < 30 + 8
+
+
+@pytest.mark.parametrize(("new", "excess"), [(True, -math.inf), (False, 0.5)])
+def test_what_led_somewhere_is_gone_on_with(
+    blocks: Study, told: Library, new: bool, excess: float
+) -> None:
+    choice = choosing.Choice(blocks, told, scripts=2, stream=Stream(bytes(32)))
+    [_, led] = choice.batch(2)
+    choice.tried(led, new=new, excess=excess)
+    after = choice.batch(10)
+    assert len(after) == 10
+    assert all(script.moves[:1] == led.moves and len(script.moves) > 1 for script in after)
+
+
+def test_what_led_nowhere_is_not_gone_on_with(blocks: Study, told: Library) -> None:
+    choice = choosing.Choice(blocks, told, scripts=2, stream=Stream(bytes(32)))
+    [_, led] = choice.batch(2)
+    choice.tried(led, new=False, excess=0.0)
+    after = choice.batch(10)
+    assert len(after) == 10
+    assert not all(script.moves[:1] == led.moves for script in after)
