@@ -137,7 +137,7 @@ class _Rows(NamedTuple):
 
 
 def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
-    """The arrays of a party that hold a row of each of its respondents; none if there are none.
+    """The arrays of a party that hold a row for each of its respondents.
 
     Such an array is as long as there are respondents, however many these are, and with one
     record changed and all randomness kept no other row of it changes.

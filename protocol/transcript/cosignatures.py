@@ -141,7 +141,7 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.by) >= self.needed and not self.invalid
 
     def also(self, note: str | None) -> Cosigned:
-        """Which of the same witnesses have cosigned another checkpoint; none if there is none.
+        """Which of the same witnesses have cosigned another checkpoint; without a note, nobody has.
 
         Raises:
             ValueError: a malformed note.

@@ -88,7 +88,7 @@ def moment(
         fakes: the mean of the fakes, one for all or of shape (..., d); 0 in PrivKV.
 
     Raises:
-        ValueError: counts or fakes of another shape, or that are none.
+        ValueError: counts or fakes of another shape, or that are out of range.
     """
     table = checked(counts)
     total = table.sum(axis=-1)
@@ -171,7 +171,7 @@ def maximum_likelihood(
         fakes: the mean of the fakes, one for all or of shape (..., d); 0 in PrivKV.
 
     Raises:
-        ValueError: counts or fakes of another shape, or that are none.
+        ValueError: counts or fakes of another shape, or that are out of range.
     """
     table = checked(counts)
     total = table.sum(axis=-1)

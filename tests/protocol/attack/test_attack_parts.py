@@ -228,7 +228,7 @@ def test_the_column_that_tells_is_found() -> None:
     assert right == pytest.approx(0.85, abs=0.05)
 
 
-def test_a_column_of_another_value_each_is_no_good() -> None:
+def test_a_column_with_a_value_for_each_row_is_left_out() -> None:
     """Learning by heart what each value had meant would look perfect, and be worth nothing."""
     bits = drawn(2, purpose="bits").astype(bool)
     names = np.arange(len(bits)) // 2

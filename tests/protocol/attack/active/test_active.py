@@ -165,6 +165,20 @@ def test_the_ledger_of_a_session_is_that_of_its_record() -> None:
     assert ledgers.charged(conduct, "another") == 0.0
 
 
+def test_where_a_role_stands_is_the_calls_that_it_is_in() -> None:
+    study = study_of(Choosy.with_keep(BITS, 0.5))
+    heard = play(study, HONEST, Library((), {})).heard
+    machine = study.machine(study.record(None))
+    machine.start(0.0)
+    assert [call.partition(":")[0] for call in machine.place[:2]] == ["party", "receive"]
+    waiting = machine.place
+    conduct = conduct_of(study.machine(study.record(None)), heard)
+    assert conduct.places[0] == waiting
+    assert conduct.places[-1] == ()
+    machine.abandon("its link has ended")
+    assert machine.place == ()
+
+
 def test_twins_differ_in_charged_bytes_alone() -> None:
     study = study_of(RRIndependent.with_keep(BITS, 0.5))
     heard = play(study, HONEST, Library((), {})).heard
