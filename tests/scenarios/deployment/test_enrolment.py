@@ -11,9 +11,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from protocol.messages import PartyId
-from protocol.session.roster import Identity
+from protocol.session.roster import Identity, Roster
+from scenarios.deployment.enrolment.agreed import CharterFile
+from scenarios.deployment.enrolment.folders import files_of, new_authority
 from scenarios.deployment.enrolment.letters import (
     MOST_CLAIMS,
     Admission,
@@ -212,8 +215,13 @@ def test_an_invitation_is_used_once_and_its_owner_learns_of_it(tmp_path: Path) -
         "refused: somebody else used your invitation before you, with the key "
         f"{key_of(tmp_path / 'thief')}\n"
     )
-    # The one who was first learns of it as well.
+    # The one who was first learns of it as well, and nobody on the way can keep it from her.
     assert sottovoce("seal", organiser).code == 0
+    quiet = tmp_path / "quiet.json"
+    true: Admission = letter(admission(organiser, "anna"), Admission)
+    quiet.write_bytes(written(msgspec.structs.replace(true, claims=())))
+    said = sottovoce("accept", tmp_path / "thief", quiet)
+    assert "it is not signed by the organiser" in complaint(said)
     told = sottovoce("accept", tmp_path / "thief", admission(organiser, "anna"))
     assert told.code == 0
     assert f"used your invitation too, with the key {key_of(tmp_path / 'anna')};" in told.out
@@ -478,6 +486,38 @@ def edited(given: Admission, file: str, **changes: object) -> Admission:
     ],
 )
 def test_an_admission_that_does_not_fit(
+    how: Callable[[Admission, Identity], Admission], says: str, done: Path, tmp_path: Path
+) -> None:
+    assert says in forged(done, tmp_path, how)
+
+
+def claimed(given: Admission, organiser: Identity) -> Admission:
+    """With a claim that the invitation has not signed."""
+    mallory = Identity(PartyId("anna"), os.urandom(32))
+    agreed = msgspec.json.decode(given.files["charter.json"], type=CharterFile).agreed()
+    stranger = Invitation(given.party, organiser.public, os.urandom(32), agreed)
+    return msgspec.structs.replace(given, claims=(stranger.request(mallory),)).signed(organiser)
+
+
+def led_by_another(given: Admission, organiser: Identity) -> Admission:
+    """On a roster whose aggregator is not the organiser."""
+    agreed = msgspec.json.decode(given.files["charter.json"], type=CharterFile).agreed()
+    key = load_pem_x509_certificate(given.files["certificate.pem"].encode()).public_key()
+    mallory = Identity(PartyId("aggregator"), os.urandom(32))
+    members = ((mallory.name, mallory.public), (given.party, key.public_bytes_raw()))
+    files = dict(files_of(agreed, Roster(members), new_authority(1), whole_roster=False))
+    texts = {name: content.decode() for name, content in files[given.party].items()}
+    return msgspec.structs.replace(given, files=texts).signed(organiser)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (claimed, "a claim in it is not signed by the invitation"),
+        (led_by_another, "its aggregator is not the organiser who sent the invitation"),
+    ],
+)
+def test_an_organiser_who_signs_what_cannot_be(
     how: Callable[[Admission, Identity], Admission], says: str, done: Path, tmp_path: Path
 ) -> None:
     assert says in forged(done, tmp_path, how)
