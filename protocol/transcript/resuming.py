@@ -129,7 +129,7 @@ class Past:
         self._awaited = self._counted = b""
 
     def read(self, records: Records) -> None:
-        """Take all that follows the header; the recorder can go on then.
+        """Take all that follows the header. The recorder is to be told to go on then.
 
         Raises:
             TranscriptError: it is malformed, or not what this program would have recorded.
@@ -155,7 +155,6 @@ class Past:
                 self.at = item.at * _SECONDS
         if records.fault is not None or records.unopened is not None or records.torn:
             raise TranscriptError(f"damaged: {records.fault or records.unopened or 'torn'}")
-        self._recorder.go_on()
 
     @property
     def closings(self) -> list[Closing]:

@@ -81,13 +81,14 @@ def aggregate_survey(
             note of the first checkpoint with cosignatures. If it raises, the survey does not begin
             and leaves nothing; the next try is the same attempt and begins the same log.
         publish: called with the outcome while the transcript is still locked.
-        resume: go on with the last attempt if it has begun and is not over.
+        resume: go on with the last attempt if it has begun and is not over. If there was none, the
+            first one begins.
         operation: whom to tell how it goes, and what may end it early.
 
     Raises:
         UsageError: the folder is a party's, its files do not belong together, another program uses
             it, or the survey was begun too often; a real survey has its record in the transcript's
-            place; or an attempt is not over.
+            place; or an attempt is not over, or with ``resume`` is.
         OSError: the address cannot be listened at, or the transcript cannot be written.
         ProtocolError: the survey failed, for example without a quorum.
         StoppedError: a signal has stopped it; nothing is lost.
@@ -158,6 +159,8 @@ def attempting(
     operation = operation or Operation()
     with counting(member.folder) as counter, ExitStack() as stack:
         last = counter.last
+        if resume and last is not None and last.state == "over":
+            raise _over(counter, last)
         if resume and last is not None and last.state == "begun":
             opened = _again(member, counter, last, transcript, operation)
         else:
@@ -239,9 +242,10 @@ def _again(
                     f"{record.path}: is not the record of attempt {last.attempt} of {member.folder}"
                 )
             charter = member.charter.again(last.attempt)
+            header = records.header(content)
             recorder = Recorder(
                 record.write,
-                records.header(content),
+                header,
                 signer=member.identity,
                 secret=records.secret,
                 acknowledging=True,
@@ -250,6 +254,8 @@ def _again(
             exchange = Exchange(charter, recorder=operation.progress.over(recorder, charter))
             past = Past(charter, recorder, exchange)
             past.read(records)
+            record.cut()
+            recorder.go_on()
         except TranscriptError as error:
             raise UsageError(f"{record.path}: cannot be gone on with: {error}") from error
         yield Attempt(
@@ -414,13 +420,17 @@ def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
         resume: whether an attempt that is not over may go on.
 
     Raises:
-        UsageError: the folder is a party's; or, without ``resume``, an attempt is not over.
+        UsageError: the folder is a party's; or an attempt is not over, or with ``resume`` is.
         OSError: a file cannot be read or removed.
     """
     check_aggregator(member)
     with counting(member.folder) as counter:
         last = counter.last
-        if last is None or last.state == "over":
+        if last is None:
+            return False
+        if last.state == "over":
+            if resume:
+                raise _over(counter, last)
             return False
         if last.state == "begun":
             if not resume:
@@ -429,9 +439,19 @@ def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
         partial = partial_path(transcript)
         if partial.is_file():
             with growing_again(transcript) as record:
-                if hashed(next(iter(Records(record.chunks())), b"")) == last.header:
+                header = next(iter(Records(record.chunks())), b"")
+                # Without a whole header, nothing is in it.
+                if not header or hashed(header) == last.header:
                     partial.unlink()
     return False
+
+
+def _over(counter: Counter, last: Taken) -> UsageError:
+    """The error for going on with an attempt that is over; its secrets are erased by then."""
+    counter.finish()
+    return UsageError(
+        f"{counter.folder}: attempt {last.attempt} is over; without --resume, the next one begins"
+    )
 
 
 def check_aggregator(member: Member) -> None:

@@ -108,7 +108,7 @@ class Counter:
     """
 
     def __init__(self, folder: Path, lines: _Lines[Taken]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._lines = lines
 
     @property
@@ -131,17 +131,19 @@ class Counter:
         """
         last = self.last
         if last is not None and last.state == "begun":
-            raise unfinished(self._folder, last.attempt)
+            raise unfinished(self.folder, last.attempt)
         if (
             last is not None
             and last.state == "taken"
             and last.header == hashed(header(last.attempt))
         ):
             return last.attempt
+        if last is not None:
+            self._erase()
         number = 1 if last is None else last.attempt + 1
         if number > MOST_ATTEMPTS:
             raise UsageError(
-                f"{self._folder}: this survey was begun {MOST_ATTEMPTS} times, as often as a "
+                f"{self.folder}: this survey was begun {MOST_ATTEMPTS} times, as often as a "
                 "survey can be; make new keys"
             )
         self._lines.add(Taken(attempt=number, header=hashed(header(number)), state="taken"))
@@ -155,11 +157,11 @@ class Counter:
             UsageError: its file is not a secret.
             OSError: it cannot be written.
         """
-        return own_secret(self._folder, self._secret(LOG_SECRET))
+        return own_secret(self.folder, self._secret(LOG_SECRET))
 
     def stream_secret(self) -> bytes:
         """The secret of the aggregator's randomness in the last attempt; as ``secret``."""
-        return own_secret(self._folder, self._secret(STREAM_SECRET))
+        return own_secret(self.folder, self._secret(STREAM_SECRET))
 
     def begin(self) -> None:
         """Note that from now on somebody may see more of the last attempt.
@@ -180,12 +182,16 @@ class Counter:
         """
         if self._current().state != "over":
             self._lines.add(msgspec.structs.replace(self._current(), state="over"))
+        self._erase()
+
+    def _erase(self) -> None:
+        """Erase the secrets of the last attempt."""
         for kind in (LOG_SECRET, STREAM_SECRET):
             name = self._secret(kind)
             # A program that was killed may have left what it wrote before it had its name.
-            for path in (self._folder / name, *self._folder.glob(f".{name}.*")):
+            for path in (self.folder / name, *self.folder.glob(f".{name}.*")):
                 path.unlink(missing_ok=True)
-        sync_folder(self._folder)
+        sync_folder(self.folder)
 
     def _secret(self, kind: str) -> str:
         return f"{kind}-{self._current().attempt}"

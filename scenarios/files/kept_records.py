@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import stat
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -56,6 +57,7 @@ class GrowingTranscript(GrowingFile):
         self.kept = False
         self._final = path
         self._own: tuple[Path, ...] = ()
+        self._whole: int | None = None
 
     def keep(self, first: str | None = None) -> None:
         """Keep what is recorded from now on, to be audited if the run fails.
@@ -97,9 +99,40 @@ class GrowingTranscript(GrowingFile):
         sync_folder(self._final.parent)
         write_checkpoint(checkpoint, self._final)
 
-    def chunks(self) -> Iterable[bytes]:
-        """What is in it by now, in parts."""
-        return Transcript(self.path).chunks()
+    def chunks(self) -> Iterator[bytes]:
+        """What is in it by now, in parts; of what an interrupted program has left, what is whole.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        rest = math.inf if self._whole is None else self._whole
+        for chunk in Transcript(self.path).chunks():
+            yield chunk[: int(min(rest, len(chunk)))]
+            rest -= len(chunk)
+            if rest <= 0:
+                return
+
+    def find(self) -> None:
+        """Find how much of what an interrupted program has left is whole.
+
+        Raises:
+            UsageError: it is damaged.
+        """
+        try:
+            self._whole = whole_length(self.chunks())
+        except UnopenedError as error:
+            raise UsageError(f"{self.path}: damaged, not cut short: {error}") from error
+
+    def cut(self) -> None:
+        """Cut off what is not whole, to write after the rest.
+
+        Raises:
+            OSError: it cannot be cut.
+        """
+        with naming(self.path):
+            os.ftruncate(self._descriptor, self._whole or 0)
+            os.lseek(self._descriptor, 0, os.SEEK_END)
+        self._whole = None
 
 
 @contextmanager
@@ -142,12 +175,12 @@ def growing(path: Path) -> Generator[GrowingTranscript]:
 def growing_again(path: Path) -> Generator[GrowingTranscript]:
     """The transcript of a program that was interrupted, locked while the block runs.
 
-    It is open at the end of what is whole: what a crash has left of a write is cut off. If the
-    program has given it its name already, it has that.
+    It is to be written to after ``cut``, and not before its header is known to be the right one. If
+    the program has given it its name already, it has that.
 
     Raises:
         UsageError: there is none, it is damaged, or another program is writing it.
-        OSError: it cannot be opened or cut; names it.
+        OSError: it cannot be opened; names it.
     """
     partial = partial_path(path)
     name = partial if os.path.lexists(partial) else path
@@ -163,13 +196,7 @@ def growing_again(path: Path) -> Generator[GrowingTranscript]:
         record = GrowingTranscript(descriptor, path)
         record.path = name
         record.kept = True
-        try:
-            whole = whole_length(record.chunks())
-        except UnopenedError as error:
-            raise UsageError(f"{name}: damaged, not cut short: {error}") from error
-        with naming(name):
-            os.ftruncate(descriptor, whole)
-            os.lseek(descriptor, 0, os.SEEK_END)
+        record.find()
         with record.surfacing():
             yield record
 

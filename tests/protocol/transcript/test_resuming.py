@@ -71,6 +71,7 @@ class Resumed:
         read = Records(file_of(run, records))
         next(iter(read))
         self.past.read(read)
+        self.recorder.go_on()
         self.machine = Machine(
             setting.charter,
             AGGREGATOR,

@@ -1,0 +1,200 @@
+"""``python -m tests.scenarios.deployment.killing --trials 200``: aggregators that are killed.
+
+Each trial is a survey among processes over TLS. Its aggregator is killed, stopped or left without
+room on its disk at drawn moments, and goes on with ``--resume``; nobody touches the parties.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from protocol.messages import AGGREGATOR
+from scenarios.deployment.enrolment.folders import make_keys
+from scenarios.deployment.survey_plan import read_plan
+from scenarios.files.kept_records import RESULT, TRANSCRIPT, partial_path
+from tests.scenarios.command import ROOT, environment
+from tests.scenarios.survey_folders import PLANS, RECORDS
+
+FAULTS = ("SIGKILL", "SIGTERM", "ENOSPC")
+VARIANTS = ("rr-independent", "secure-sum", "rr-clusters", "rrba", "privkvm")
+MOST_FAULTS = 3
+SECONDS = 300.0
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--trials", type=int, default=200)
+    options.add_argument("--parties", type=int, default=19)
+    options.add_argument("--seed", type=int, default=1)
+    given = options.parse_args()
+    faults: Counter[str] = Counter()
+    losses = 0
+    for trial in range(1, given.trials + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            made, problems = tried(
+                Path(folder), given.parties, random.Random(f"{given.seed} {trial}")
+            )
+        faults.update(made)
+        losses += bool(problems)
+        for problem in problems:
+            print(f"trial {trial}: {problem}", flush=True)
+        print(f"{trial} trials, {dict(faults)}, {losses} with losses", flush=True)
+    return 1 if losses else 0
+
+
+def tried(folder: Path, parties: int, draw: random.Random) -> tuple[list[str], list[str]]:
+    """One trial: which faults were made, and what was lost."""
+    name = draw.choice(VARIANTS)
+    plan = folder / "plan.toml"
+    plan.write_text(PLANS[name].replace("patience = 20.0", "patience = 60.0"))
+    names = [f"party-{i}" for i in range(1, parties + 1)]
+    make_keys(read_plan(plan), names, folder / "keys", days=1)
+    head, *rows = RECORDS[name].splitlines()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with contextlib.ExitStack() as running:
+        trial = _Trial(folder, port, running)
+        aggregator = trial.aggregate(None)
+        answers = {}
+        for i, party in enumerate(names):
+            records = folder / f"{party}.csv"
+            records.write_text(f"{head}\n{rows[i % len(rows)]}\n")
+            answers[party] = trial.answer(party, records)
+        made = []
+        for _ in range(draw.randint(1, MOST_FAULTS)):
+            fault = draw.choice(FAULTS)
+            if not trial.has_grown(aggregator, draw.choice((0, 0, 2, 8, 16)) * draw.random()):
+                break
+            time.sleep(draw.random() * 0.2)
+            if fault == "ENOSPC":
+                # It goes on with little room, until that is used up.
+                aggregator.kill()
+                aggregator.wait()
+                room = trial.size + draw.randint(200, 6000)
+                aggregator = trial.aggregate(room)
+                if aggregator.wait(SECONDS) == 0:
+                    break
+            else:
+                aggregator.send_signal(getattr(signal, fault))
+                if aggregator.wait(SECONDS) == 0:
+                    break
+            made.append(fault)
+            aggregator = trial.aggregate(None)
+        return made, trial.losses(aggregator, answers)
+
+
+class _Trial:
+    """The processes of one trial."""
+
+    def __init__(self, folder: Path, port: int, running: contextlib.ExitStack) -> None:
+        self._folder = folder
+        self._where = f"127.0.0.1:{port}"
+        self._running = running
+        self._lives = 0
+
+    @property
+    def _record(self) -> Path:
+        return self._folder / "out" / TRANSCRIPT
+
+    @property
+    def size(self) -> int:
+        """How large the record is that grows."""
+        with contextlib.suppress(FileNotFoundError):
+            return partial_path(self._record).stat().st_size
+        return 0
+
+    def aggregate(self, room: int | None) -> subprocess.Popen[bytes]:
+        """Start an aggregator; no file of it may be larger than ``room``."""
+        self._lives += 1
+
+        def limited() -> None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            if room is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+        said = self._folder / f"aggregator-{self._lives}.txt"
+        options = ("--listen", self._where, "--out", self._folder / "out", "--resume")
+        return self._start(said, limited, "aggregate", self._folder / "keys" / AGGREGATOR, *options)
+
+    def answer(self, party: str, records: Path) -> subprocess.Popen[bytes]:
+        """Start a party."""
+        options = ("--connect", self._where, "--records", records, "--waiting", SECONDS)
+        purse = ("--purse", self._folder / f"purse-{party}")
+        keys = self._folder / "keys" / party
+        said = self._folder / f"{party}.txt"
+        return self._start(said, lambda: None, "answer", keys, *options, *purse)
+
+    def has_grown(self, aggregator: subprocess.Popen[bytes], kibibytes: float) -> bool:
+        """Wait until the record has grown by so much; False if the survey ends before."""
+        end = time.monotonic() + SECONDS
+        while not self.size and aggregator.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        most = self.size + kibibytes * 1024
+        while self.size < most and aggregator.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+        return aggregator.poll() is None
+
+    def losses(
+        self, aggregator: subprocess.Popen[bytes], answers: dict[str, subprocess.Popen[bytes]]
+    ) -> list[str]:
+        """What was lost, once all have ended."""
+        lost = []
+        if aggregator.wait(SECONDS) != 0:
+            said = (self._folder / f"aggregator-{self._lives}.txt").read_text()
+            lost.append(f"the aggregator ended with {aggregator.returncode}: {said[-300:]}")
+        for party, process in answers.items():
+            if process.wait(SECONDS) != 0:
+                said = (self._folder / f"{party}.txt").read_text()
+                lost.append(f"{party} ended with {process.returncode}: {said[-300:]}")
+        if lost:
+            return lost
+        result = json.loads((self._folder / "out" / RESULT).read_text())
+        if (result["counted"], result["attempt"]) != (len(answers), 1):
+            lost.append(f"{result['counted']} of {len(answers)} counted")
+        audit = self._start(
+            self._folder / "audit.txt",
+            lambda: None,
+            *("audit", self._record, "--checkpoint", self._record.with_suffix(".checkpoint")),
+            *("--member", self._folder / "keys" / AGGREGATOR, "--json"),
+        )
+        audit.wait(SECONDS)
+        if not json.loads((self._folder / "audit.txt").read_text())["accepted"]:
+            lost.append("the audit does not accept the record")
+        return lost
+
+    def _start(
+        self, said: Path, prepared: Callable[[], None], *arguments: object
+    ) -> subprocess.Popen[bytes]:
+        with said.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "scenarios", *map(str, arguments)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env=environment(),
+                preexec_fn=prepared,
+            )
+
+        def end() -> None:
+            process.kill()
+            process.wait()
+
+        self._running.callback(end)
+        return process
+
+
+if __name__ == "__main__":
+    sys.exit(main())
