@@ -18,14 +18,15 @@ from protocol.messages import AGGREGATOR, DONE, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
+from protocol.session.variant import Variant
 from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.transcript.receipts import Acknowledgement
-from scenarios.deployment.attempts import open_account
+from scenarios.deployment.attempts import Account, open_account
 from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
-from scenarios.deployment.purse import Purse, Release, usual_purse
+from scenarios.deployment.purse import Payers, Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt
 from scenarios.deployment.remembered import (
     Memory,
@@ -184,10 +185,9 @@ async def answer_survey_async(
     if repeat is not None:
         check_repeatable(variant, len(member.charter.roster) - 1)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paying = Purse(purse or usual_purse())
-    payers = paying.payers(None if ids is None else read_ids(records, variant.survey, ids))
+    paying = _Paying.by(purse, records, variant, ids=ids, budget=budget)
     if repeat is None:
-        paying.check(payers, member.charter.survey_id, budget=budget, most=variant.most())
+        paying.check(member.charter.survey_id)
     tls = tls_context(member.folder, client_context)
     sittings: list[_Sitting] = []
 
@@ -212,40 +212,28 @@ async def answer_survey_async(
 
             def join(attempt: int) -> None:
                 account.check(attempt)
-                charter = member.charter.again(attempt)
+                charter, name = member.charter.again(attempt), member.identity.name
                 key = session_key(member.folder, charter, held)
                 mark = mark_of(key, charter.session)
                 given = _given(member, charter, held, repeat)
                 heard, said, note = _memories(kept, member, charter, mark)
                 release = Release(
-                    survey=charter.survey_id,
-                    session=charter.session,
-                    party=member.identity.name,
-                    drawn=mark,
+                    survey=charter.survey_id, session=charter.session, party=name, drawn=mark
                 )
-                limit = math.inf if budget is None or given is not None else budget
-                left = rest = paying.left(
-                    payers, release, budget=limit, most=variant.most(), known=heard.noted
-                )
-                if given is None:
-                    if budget is not None and ids is None:
-                        # The folder may know of attempts that this purse does not.
-                        rest = min(rest, account.rest(attempt, budget))
-                    left = account.left(
-                        attempt, None if budget is None else rest, most=variant.most()
-                    )
+                # What was paid for before needs no budget again.
+                pays = paying if given is None else paying.anything()
+                left = pays.left(release, attempt, account, known=heard.noted)
+                stream = role_stream(key, charter.session, name)
                 machine = Machine(
                     charter,
-                    member.identity.name,
-                    role_stream(key, charter.session, member.identity.name)
-                    if given is None
-                    else given.stream,
+                    name,
+                    stream if given is None else given.stream,
                     records=held,
                     identity=member.identity,
                     budget=None if left == math.inf else left,
                     crowd=crowd or 0,
                 )
-                pay = functools.partial(paying.pay, payers, release, budget=limit)
+                pay = functools.partial(pays.pay, release)
                 spend = functools.partial(account.spend, attempt, budget=left)
                 sittings.append(_Sitting(machine, heard, said, note, given, pay, spend))
 
@@ -285,6 +273,62 @@ async def answer_survey_async(
             )
     except ConnectionError as error:
         raise ConnectionError(f"{host}:{port}: {error}") from error
+
+
+class _Paying(NamedTuple):
+    """Who pays for an answer, and how much at most.
+
+    Args:
+        purse: that is paid from.
+        payers: who pays.
+        limit: the most that each may have spent; infinite for any amount.
+        by_attempts: whether all attempts at this survey may cost what one can at most.
+        most: that.
+    """
+
+    purse: Purse
+    payers: Payers
+    limit: float
+    by_attempts: bool
+    most: float
+
+    @classmethod
+    def by(
+        cls,
+        folder: Path | None,
+        records: Path,
+        variant: Variant,
+        *,
+        ids: str | None,
+        budget: float | None,
+    ) -> _Paying:
+        """As ``answer_survey`` is told to; raises what it does."""
+        purse = Purse(folder or usual_purse())
+        payers = purse.payers(None if ids is None else read_ids(records, variant.survey, ids))
+        limit = math.inf if budget is None else budget
+        return cls(purse, payers, limit, budget is None, variant.most())
+
+    def anything(self) -> _Paying:
+        """The same without a limit."""
+        return self._replace(limit=math.inf, by_attempts=False)
+
+    def check(self, survey: bytes) -> None:
+        """Refuse a survey that somebody cannot pay, as ``Purse.check``."""
+        self.purse.check(self.payers, survey, budget=self.limit, most=self.most)
+
+    def left(self, release: Release, attempt: int, account: Account, *, known: int) -> float:
+        """What may be spent on a release, per respondent, as ``Purse.left`` and the folder say."""
+        rest = self.purse.left(self.payers, release, budget=self.limit, most=self.most, known=known)
+        if self.by_attempts:
+            return account.left(attempt, None, most=self.most)
+        if self.payers.marks is None:
+            # The folder may know of attempts that this purse does not.
+            rest = min(rest, account.rest(attempt, self.limit))
+        return account.left(attempt, rest, most=self.most)
+
+    def pay(self, release: Release, *, epsilon: float, heard: int) -> None:
+        """Note what a release has cost, as ``Purse.pay``."""
+        self.purse.pay(self.payers, release, budget=self.limit, epsilon=epsilon, heard=heard)
 
 
 class _Sitting(NamedTuple):

@@ -222,7 +222,7 @@ class Purse:
             pass
         return Payers(None) if ids is None else marked(secret_in(self.folder / PURSE_SECRET), ids)
 
-    def check(self, payers: Payers, survey: bytes, *, budget: float | None, most: float) -> None:
+    def check(self, payers: Payers, survey: bytes, *, budget: float, most: float) -> None:
         """Refuse a survey for which somebody has too little left, before anybody is connected to.
 
         Who has spent nothing elsewhere is not refused, whatever the budget: the party then declines
@@ -231,16 +231,15 @@ class Purse:
         Args:
             payers: who answers it.
             survey: its id; attempts at it do not count here.
-            budget: the most that anybody may have spent in all surveys; None for any amount.
+            budget: the most that anybody may have spent in all surveys; infinite for any amount.
             most: what the survey can cost at most (``Variant.most``).
 
         Raises:
             PrivacyError: says how many cannot pay, not who.
             UsageError, OSError: as ``payers``.
         """
-        if budget is not None:
-            with self._opened() as (statement, _):
-                statement.check(payers, survey, budget=budget, most=most)
+        with self._opened() as (statement, _):
+            statement.check(payers, survey, budget=budget, most=most)
 
     def left(
         self, payers: Payers, release: Release, *, budget: float, most: float, known: int
@@ -253,7 +252,7 @@ class Purse:
         Args:
             payers: who pays.
             release: what for.
-            budget: as ``check`` has it; infinite for any amount.
+            budget: as ``check`` has it.
             most: as ``check`` has it.
             known: how many messages of the session the party's folder knows of.
 

@@ -236,7 +236,7 @@ def test_who_has_spent_too_much_is_counted_and_not_named(tmp_path: Path) -> None
     pay(purse, purse.payers([ANN, BOB]), release("one"), 2.0)
     pay(purse, purse.payers([BOB]), release("two"), 1.0)
     three, check = purse.payers([ANN, BOB, CYD]), functools.partial(purse.check, most=2.0)
-    check(three, digest("three"), budget=None)
+    check(three, digest("three"), budget=math.inf)
     check(three, digest("three"), budget=5.0)
     with pytest.raises(PrivacyError) as refused:
         check(three, digest("three"), budget=4.0)
