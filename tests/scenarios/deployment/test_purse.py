@@ -163,6 +163,18 @@ def test_half_a_line_is_of_what_was_never_said(tmp_path: Path) -> None:
     assert (tmp_path / PAID).read_bytes() == whole
 
 
+def test_people_without_their_payment_are_written_once(tmp_path: Path) -> None:
+    """A party died when its people were on disk, and what they pay was not."""
+    purse = Purse(tmp_path)
+    who = purse.payers([ANN])
+    pay(purse, who, release("one"), 2.0)
+    head, people, paid = (tmp_path / PAID).read_bytes().splitlines(keepends=True)
+    (tmp_path / PAID).write_bytes(head + people + paid[:10])
+    assert spent(purse, who) == [0.0]
+    pay(purse, who, release("one"), 2.0)
+    assert (tmp_path / PAID).read_bytes() == head + people + paid
+
+
 @pytest.mark.parametrize(
     "content",
     [
