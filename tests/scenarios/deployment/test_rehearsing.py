@@ -50,7 +50,7 @@ def killed_and_resumed(name: str, folder: Path, parties: int) -> None:
 
 
 def test_an_aggregator_that_is_killed_goes_on(tmp_path: Path) -> None:
-    killed_and_resumed("secure-sum", tmp_path, 4)
+    killed_and_resumed("secure-sum", tmp_path, 6)
 
 
 @pytest.mark.slow
