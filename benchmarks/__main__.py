@@ -39,7 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "tls": transport.tls_singly,
         "tls-coalesced": transport.tls_coalesced,
         "tls-survey": transport.tls_survey,
-        "tls-reports": transport.tls_reports,
+        "tls-commits": transport.tls_commits,
         "randomize": mathematics.randomize,
         "joint": mathematics.joint,
         "pairs": estimation.pairs,

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -158,36 +159,48 @@ def tls_coalesced() -> Benchmark:
     return _streamed("TLS", _contexts(_scene(0).setting), coalesced=True)
 
 
+class Links(Enum):
+    """What the parties of a survey are connected by."""
+
+    PLAIN = "plain links"
+    COUNTING = "lasting links that count"
+    RECEIPTS = "lasting links with commits and receipts"
+
+
 def tls_survey() -> Benchmark:
-    """What receipts and commits cost the aggregator's process in a survey over TLS.
+    """What links that acknowledge, commits and receipts cost the aggregator's process.
 
-    Of both sides the processor time is taken, of all threads. The parties are in another process.
+    Of both sides the processor time of a whole survey over TLS is taken, of all threads. The
+    parties are in another process.
     """
-    return _acknowledged("a survey", joining=True, aim=0.85)
+    return _acknowledged("a survey", Links.PLAIN, joining=True)
 
 
-def tls_reports() -> Benchmark:
-    """As ``tls_survey``, once all are connected: one question, one report and one head each."""
-    return _acknowledged("a survey once all have joined", joining=False)
+def tls_commits() -> Benchmark:
+    """As ``tls_survey``, against links that acknowledge what is not yet on disk.
+
+    Only what comes when all have joined counts: a question, a report and a head of each party.
+    """
+    return _acknowledged("a survey once all have joined", Links.COUNTING, joining=False)
 
 
-def _acknowledged(what: str, *, joining: bool, aim: float | None = None) -> Benchmark:
+def _acknowledged(what: str, floor: Links, *, joining: bool) -> Benchmark:
     survey = _Survey()
 
-    def side(name: str, *, durable: bool) -> Side:
+    def side(links: Links) -> Side:
         def run() -> float:
-            joined, whole = trio.run(survey.hold, durable)
+            joined, whole = trio.run(survey.hold, links)
             return whole if joining else whole - joined
 
-        return Side(name=name, run=run)
+        return Side(name=links.value, run=run)
 
     return Benchmark(
-        title=f"TLS, {what}, {SURVEYED} parties, receipts and synced commits against neither",
+        title=f"TLS, {what}, {SURVEYED} parties, synced commits and receipts against neither",
         unit="party",
         units=SURVEYED,
-        product=side("lasting links, commits, receipts", durable=True),
-        floors=(side("plain links", durable=False),),
-        aim=aim,
+        product=side(Links.RECEIPTS),
+        floors=(side(floor),),
+        aim=0.85,
         repeats=9,
     )
 
@@ -202,12 +215,9 @@ class _Survey:
         self._setting = _surveyed()
         _issue(self._folder, self._setting)
 
-    async def hold(self, durable: bool) -> tuple[float, float]:
-        """Hold it once: the seconds of processor time until all have joined, and in all.
-
-        Args:
-            durable: whether with commits and receipts.
-        """
+    async def hold(self, links: Links) -> tuple[float, float]:
+        """Hold it once: the seconds of processor time until all have joined, and in all."""
+        durable = links is Links.RECEIPTS
         setting, file = self._setting, (self._folder / "record").open("wb", buffering=0)
         charter, mine = setting.charter, setting.identities[AGGREGATOR]
         header = header_of(charter, transport="tls")
@@ -218,13 +228,13 @@ class _Survey:
         switch = Switch(Exchange(charter, recorder=recorder))
         tls = server_context(**_files(self._folder, AGGREGATOR))
         opened: AbstractAsyncContextManager[tuple[TcpHub, int]]
-        if commits is not None:
-            opened = open_lasting(switch, mine, tls=tls, commits=commits)
-        else:
+        if links is Links.PLAIN:
             opened = open_tcp(switch, mine, tls=tls)
+        else:
+            opened = open_lasting(switch, mine, tls=tls, commits=commits)
         with file:
             began = time.process_time()
-            joined = await self._answered(recorder, commits, opened, durable)
+            joined = await self._answered(recorder, commits, opened, links)
             return joined - began, time.process_time() - began
 
     async def _answered(
@@ -232,13 +242,13 @@ class _Survey:
         recorder: Recorder,
         commits: Commits | None,
         opened: AbstractAsyncContextManager[tuple[TcpHub, int]],
-        durable: bool,
+        links: Links,
     ) -> float:
         """When all had joined, once all are gone."""
         setting = self._setting
         charter, mine = setting.charter, setting.identities[AGGREGATOR]
         async with recording(recorder, commits), opened as (hub, port):
-            call = f"answer_all({str(self._folder)!r}, {port}, durable={durable})"
+            call = f"answer_all({str(self._folder)!r}, {port}, {links})"
             command = [sys.executable, "-c", f"from benchmarks.transport import *; {call}"]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.run_process, command)
@@ -253,13 +263,13 @@ class _Survey:
         return joined
 
 
-def answer_all(folder: str, port: int, *, durable: bool) -> None:
+def answer_all(folder: str, port: int, links: Links) -> None:
     """Answer for all parties of ``tls_survey``; each ends with its receipt, if there is one.
 
     Args:
         folder: the certificates.
         port: where the aggregator listens.
-        durable: whether it gives receipts.
+        links: the aggregator's.
     """
     setting = _surveyed()
     charter = setting.charter
@@ -275,13 +285,13 @@ def answer_all(folder: str, port: int, *, durable: bool) -> None:
         )
         tls = client_context(**_files(Path(folder), party))
         where = {"charter": charter, "identity": identity, "tls": tls}
-        if not durable:
+        if links is Links.PLAIN:
             async with connect_tcp(LOOPBACK, port, **where) as link:
                 await run_machine(machine, link)
             return
         async with connect_lasting(LOOPBACK, port, **where) as lasting:
             await run_machine(machine, lasting)
-            if await lasting.acknowledgement() is None:
+            if links is Links.RECEIPTS and await lasting.acknowledgement() is None:
                 raise RuntimeError("no receipt")
 
     async def answer_each() -> None:
