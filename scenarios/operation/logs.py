@@ -6,7 +6,9 @@ import datetime
 import json
 import logging
 import os
+import queue
 import sys
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +23,12 @@ LOGGER = "sottovoce"
 
 STANDARD_ERROR = "-"
 """What stands for standard error in the place of a file's name."""
+
+WAITING = 1024
+"""How many lines may wait to be written; what comes beyond them is lost, and counted."""
+
+LAST_SECONDS = 2.0
+"""How long the last lines may take to be written, in seconds."""
 
 _FIRST = 4096
 
@@ -39,7 +47,9 @@ class JsonFormatter(logging.Formatter):
 def json_log(where: str) -> Generator[Tell]:
     """Log events to a file, at its end, or to standard error, while the block runs.
 
-    A log that cannot be written ends nothing; that is said once.
+    A log that cannot be written ends nothing; that is said once. One that takes nothing, a pipe
+    that nobody reads, say, holds up a thread and not the survey. It loses lines, and an event
+    ``lost`` with their number follows if it takes some again.
 
     Args:
         where: the file's name, or ``-`` for standard error.
@@ -49,8 +59,9 @@ def json_log(where: str) -> Generator[Tell]:
         OSError: the file cannot be opened.
     """
     logger = logging.getLogger(LOGGER)
-    handler = _Handler(sys.stderr if where == STANDARD_ERROR else _opened(Path(where)))
-    handler.setFormatter(JsonFormatter())
+    written = _Handler(sys.stderr if where == STANDARD_ERROR else _opened(Path(where)))
+    written.setFormatter(JsonFormatter())
+    handler = _Waiting(written)
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -66,8 +77,55 @@ def json_log(where: str) -> Generator[Tell]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagates
-        if where != STANDARD_ERROR:
-            handler.stream.close()
+        if handler.ended(LAST_SECONDS) and where != STANDARD_ERROR:
+            written.stream.close()
+
+
+class _Waiting(logging.Handler):
+    """Hands lines to a thread, and never waits for it.
+
+    Args:
+        handler: writes them.
+    """
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self._handler = handler
+        self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(WAITING)
+        self._lost = 0
+        self._over = False
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(record)
+        except queue.Full:
+            self._lost += 1
+
+    def ended(self, within: float) -> bool:
+        """Whether all that waits has been written after so many seconds."""
+        self._over = True
+        with suppress(queue.Full):
+            self._lines.put_nowait(None)
+        self._thread.join(within)
+        return not self._thread.is_alive()
+
+    def _write(self) -> None:
+        while (record := self._lines.get()) is not None:
+            self._handler.handle(record)
+            if self._lines.empty():
+                if self._lost:
+                    self._say_lost()
+                if self._over:
+                    return
+
+    def _say_lost(self) -> None:
+        lost, self._lost = self._lost, 0
+        said = {"msg": "lost", "levelno": logging.ERROR, "levelname": "ERROR"}
+        self._handler.handle(
+            logging.makeLogRecord({**said, "name": LOGGER, "fields": {"lines": lost}})
+        )
 
 
 class _Handler(logging.StreamHandler[TextIO]):

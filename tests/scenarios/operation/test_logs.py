@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from protocol.messages import AGGREGATOR
 from scenarios.errors import UsageError
+from scenarios.operation import logs
 from scenarios.operation.logs import json_log
 from scenarios.operation.outfit import operating
 from scenarios.running.outcomes import Outcome
@@ -139,3 +141,25 @@ def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPat
         tell("listening", {})
         tell("asking", {})
     assert full.getvalue() == "sottovoce: the log cannot be written\n"
+
+
+def test_a_pipe_that_nobody_reads_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    monkeypatch.setattr(logs, "LAST_SECONDS", 0.0)
+    count = 3 * logs.WAITING
+    with os.fdopen(writer, "w", buffering=1) as pipe, os.fdopen(reader) as read:
+        monkeypatch.setattr("sys.stderr", pipe)
+        with json_log("-") as tell:
+            for number in range(count):
+                tell("progress", {"messages": number, "said": "x" * 100})
+        # Once somebody reads, it says how many lines are missing.
+        shown: list[int] = []
+        lost = 0
+        while len(shown) + lost < count:
+            line = json.loads(read.readline())
+            if line["event"] == "lost":
+                lost += line["lines"]
+            else:
+                shown.append(line["messages"])
+        assert lost > 0
+        assert shown == sorted(set(shown))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,20 @@ def test_a_manager_that_cannot_be_told_is_left_alone(
 ) -> None:
     monkeypatch.setenv(NOTIFY_SOCKET, where)
     notify("listening", {})
+
+
+def test_a_manager_that_does_not_read_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = str(tmp_path / "n")
+    kind = socket.AF_UNIX, socket.SOCK_DGRAM
+    with socket.socket(*kind) as manager, socket.socket(*kind) as other:
+        manager.bind(name)
+        other.connect(name)
+        other.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                other.send(b"x")
+        monkeypatch.setenv(NOTIFY_SOCKET, name)
+        notify("listening", {})
+        assert manager.recv(100) == b"x"
