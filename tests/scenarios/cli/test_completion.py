@@ -26,7 +26,7 @@ def completed(*words: str) -> list[str]:
 
 def test_commands() -> None:
     assert completed("") == [*COMMANDS]
-    assert completed("s") == ["show", "shuffle"]
+    assert completed("s") == ["seal", "show", "shuffle"]
     assert completed("--v") == ["--version"]
 
 

@@ -215,10 +215,13 @@ def test_an_invitation_is_used_once_and_its_owner_learns_of_it(tmp_path: Path) -
         "refused: somebody else used your invitation before you, with the key "
         f"{key_of(tmp_path / 'thief')}\n"
     )
+    # Asking again adds nothing.
+    assert sottovoce("admit", organiser, tmp_path / "anna" / "request.json").out == said.out
     # The one who was first learns of it as well, and nobody on the way can keep it from her.
     assert sottovoce("seal", organiser).code == 0
     quiet = tmp_path / "quiet.json"
     true: Admission = letter(admission(organiser, "anna"), Admission)
+    assert [each.key.hex() for each in true.claims] == [key_of(tmp_path / "anna")]
     quiet.write_bytes(written(msgspec.structs.replace(true, claims=())))
     said = sottovoce("accept", tmp_path / "thief", quiet)
     assert "it is not signed by the organiser" in complaint(said)
