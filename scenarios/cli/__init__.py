@@ -35,10 +35,10 @@ CRASHED = 70
 """The exit code after a bug, as of ``sysexits.h``: no verdict on anything."""
 
 COMMANDS = {
+    "abandon": Place("survey", "Declare that an interrupted attempt will not go on."),
     "accept": Place("enrolment", "Take one's place in a survey, as the organiser admits it."),
     "admit": Place("enrolment", "Admit the parties that ask with an unused invitation."),
     "aggregate": Place("survey", "Hold a survey as the aggregator."),
-    "abandon": Place("survey", "Declare that an interrupted attempt will not go on."),
     "answer": Place("survey", "Answer a survey as a party."),
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
     "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
