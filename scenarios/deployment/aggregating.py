@@ -331,7 +331,7 @@ async def _carried(
     """Have the parties join, or come back, and carry the aggregator to its end.
 
     Returns:
-        Who was given up when it had ended, and why.
+        Who has left before its last words, and why.
     """
     charter, exchange, past = attempt.charter, attempt.exchange, attempt.past
     operation = attempt.operation
@@ -367,14 +367,11 @@ async def _carried(
                             await hub.joined(parties, within=joining)
                     operation.progress.asking(machine)
                     await run_machine(machine, link, unsaid=unsaid)
-            lost: dict[PartyId, str] = {}
             with operation.lingering(LINGER):
-                # Whom an earlier program has held may not have heard the end.
-                await hub.returned()
-                lost = hub.give_up()
                 await hub.emptied()
-            lost |= hub.give_up()
-    return lost
+            hub.give_up()
+    left = exchange.departed.items()
+    return {name: why for name, why in left if not exchange.has_ended(name)}
 
 
 def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
 from protocol.errors import ProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Envelope
+from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Envelope, Head
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Header, Sent
@@ -105,8 +105,14 @@ def everybody_ends(course: Course) -> Iterator[str]:
 def nothing_breaks(course: Course) -> Iterator[str]:
     """A program ends by what it can say, and what a crash left can be gone on with."""
     for life in course.lives:
-        if life.said.startswith("failed") or isinstance(life.error, UsageError):
+        refused = isinstance(life.error, UsageError) and not _is_over(life)
+        if refused or life.said.startswith("failed"):
             yield str(life)
+
+
+def _is_over(life: Life) -> bool:
+    """Whether an aggregator found that its attempt had failed before it crashed."""
+    return isinstance(life.error, UsageError) and "is over: it has failed" in life.said
 
 
 def acknowledged_is_counted(course: Course) -> Iterator[str]:
@@ -267,7 +273,7 @@ def the_summary_can_be_made(course: Course) -> Iterator[str]:
     published = is_published(course.disks[AGGREGATOR])
     if last.outcome is not None and not published:
         yield f"published, and there is no {TRANSCRIPT}, or no {RESULT}"
-    if not published and not isinstance(last.error, ProtocolError):
+    if not published and not isinstance(last.error, ProtocolError) and not _is_over(last):
         yield f"the aggregator's last word: {last.said}"
 
 
@@ -277,10 +283,10 @@ than patience and grace."""
 
 
 def what_heals_costs_nobody(course: Course) -> Iterator[str]:
-    """If all is well again soon, there is a result, and everybody is in it.
+    """If all is well again soon, there is a result, and everybody is done by itself.
 
-    Whose head or last acknowledgement is lost, when the aggregator is about to end, does not know
-    that it is.
+    A program that was killed after its goodbye finds nobody when it is started again: its words
+    have to be on record.
     """
     if _healing(course) > HEALS:
         return
@@ -289,22 +295,24 @@ def what_heals_costs_nobody(course: Course) -> Iterator[str]:
     if finished is None or not is_published(course.disks[AGGREGATOR]):
         yield f"all was well again soon, and {last}"
         return
-    charter, session = course.setup.charter, finished.header.session
-    for name in charter.roster.parties:
-        # By itself: whoever owns it need not start it again.
-        first = next(life for life in course.lives_of(name) if not life.crashed)
-        if first.said != DONE and _unfinished(course, first, session):
+    session = finished.header.session
+    for name in course.setup.charter.roster.parties:
+        lives = course.lives_of(name)
+        # Whoever owns it need not start it again.
+        first = next(life for life in lives if not life.crashed)
+        gone = lives[0].crashed and _has_ended(course, name, session)
+        if first.said != DONE and not gone:
             yield f"all was well again soon, and {first}"
 
 
-def _unfinished(course: Course, life: Life, session: bytes) -> bool:
-    """Whether a party had more to say at the end of a life than a head, or said nothing."""
-    said = any(
-        one.envelope.sender == life.member and one.envelope.session == session
+def _has_ended(course: Course, party: str, session: bytes) -> bool:
+    """Whether a party has said its last words, and all are on record."""
+    headed = any(
+        one.envelope.kind == Head.kind() and one.envelope.session == session
         for one in course.said
-        if one.envelope is not None and one.member == life.member and one.life <= life.number
+        if one.envelope is not None and one.member == party == one.envelope.sender
     )
-    return not said or _not_on_record(course, life.member, session) > 1
+    return headed and not _not_on_record(course, party, session)
 
 
 def _healing(course: Course) -> float:

@@ -25,8 +25,9 @@ from scenarios.files.kept_records import GrowingTranscript
 from scenarios.running.outcomes import Outcome
 from tests.system.schedule import Crash, Cut, Late, Schedule
 from transports.lasting import link
-from transports.lasting.hub import Line
+from transports.lasting.hub import LastingHub, Line
 from transports.lasting.link import LastingLink
+from transports.memory import MemoryHub
 
 Planting = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -263,6 +264,12 @@ PLANTS: dict[str, Plant] = {
     ),
     "a connection lost is a departure": Plant(
         "what_heals_costs_nobody", "rr-independent", _instead(Line, "lose", _has_left), _cut
+    ),
+    "who is lost at the end is not waited for": Plant(
+        "what_heals_costs_nobody",
+        "rr-independent",
+        _instead(LastingHub, "emptied", MemoryHub.emptied),
+        _cut,
     ),
     "a half-open link waits for a day": Plant(
         "everybody_ends", "rr-independent", _patient_for_a_day, _half_open

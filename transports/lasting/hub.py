@@ -86,9 +86,9 @@ class LastingHub(TcpHub):
         # In the order in which they were lost.
         self._lost: dict[Line, None] = {}
         self._some_lost = trio.Event()
-        # Of these, who was connected to an earlier program.
-        self._expected: set[Line] = set()
-        self._some_expected = trio.Event()
+        # Who has lost it after its last words, and has not said goodbye.
+        self._unsure: set[Line] = set()
+        self._fewer = trio.Event()
         self._kept = 0
         self._progress = trio.Event()
 
@@ -118,18 +118,20 @@ class LastingHub(TcpHub):
             line = self._lines[name] = Line(self, self._switch, name)
             if line.resume(envelopes, due):
                 self._lost[line] = None
-                self._expected.add(line)
         self._some_lost.set()
 
-    async def returned(self) -> None:
-        """Wait until all who are expected have come back, or are given up."""
-        while self._expected:
-            self._some_expected = trio.Event()
-            await self._some_expected.wait()
+    async def emptied(self) -> None:
+        """Wait until nobody is connected, or may come back to hear the end of what it is told."""
+        while True:
+            await super().emptied()
+            if not self._lost and not self._unsure:
+                return
+            self._fewer = trio.Event()
+            await self._fewer.wait()
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         await super().joined(members, within=within)
-        for line in [line for line in self._expected if line.departed]:
+        for line in [line for line in self._lost if line.departed]:
             self.find(line)
 
     async def watch(self) -> None:
@@ -175,8 +177,16 @@ class LastingHub(TcpHub):
     def find(self, line: Line) -> None:
         """A party that had lost its connection is back, or is not waited for any more."""
         self._lost.pop(line)
-        self._expected.discard(line)
-        self._some_expected.set()
+        self._fewer.set()
+
+    def doubt(self, line: Line) -> None:
+        """A party has lost its connection after its last words: perhaps not all reached it."""
+        self._unsure.add(line)
+
+    def settle(self, line: Line) -> None:
+        """A party has said goodbye, or was told."""
+        self._unsure.discard(line)
+        self._fewer.set()
 
     @property
     def crowded(self) -> bool:
@@ -310,6 +320,7 @@ class Line:
         if self.visit is not visit or self.departed:
             return
         if self.switch.exchange.has_ended(self.name):
+            self.hub.doubt(self)
             self.switch.detach(self.name, why)
             return
         self._lost = why
@@ -457,6 +468,7 @@ class Visit(Caller):
                 await connection.send([encode(Replaced())])
         elif why is None:
             line.switch.detach(line.name, LINK_CLOSED)
+            line.hub.settle(line)
         else:
             line.lose(self, why)
         if line.visit is self:
