@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.receipts import Receipt, encode_receipt, problems_of
 from scenarios.report.page.respondent import respondent_page
 from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
+from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
-from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
+from tests.recorded.signed import ONE, TWO, changed_report, rewritten, run_of, setting, signed_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -75,6 +77,17 @@ def test_a_true_receipt_holds(opened: Opened) -> None:
     opened.page.fill("#key", "00" * 32)
     opened.page.press("#key", "Tab")
     opened.page.wait_for_selector("text=signed with another key than the aggregator's")
+
+
+def test_an_acknowledgement_says_what_it_shows_and_what_not(opened: Opened) -> None:
+    made, checkpoint = made_of(ONE, acknowledged(5).given[ONE])
+    assert judged(opened, made, checkpoint) == []
+    said = opened.page.inner_text("#answer")
+    assert "All that party-1 said is on record." in said
+    assert "That a report was counted: it may not have been" in said
+    assert "these messages of party-1 were counted" not in said
+    forged = msgspec.structs.replace(made, path=(bytes(32),))
+    assert judged(opened, forged, checkpoint) == list(problems_of(forged, checkpoint)) != []
 
 
 def test_a_receipt_without_a_signature_says_so(opened: Opened) -> None:

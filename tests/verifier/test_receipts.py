@@ -10,8 +10,9 @@ import msgspec
 
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.receipts import decode_receipt, encode_receipt, problems_of
+from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
-from tests.recorded.signed import signed_run
+from tests.recorded.signed import ONE, signed_run
 from tests.verifier.javascript import judged, needs_node, node
 from tests.verifier.mutations import damaged, retold
 
@@ -28,14 +29,22 @@ def cases() -> list[tuple[bytes, SignedCheckpoint]]:
     found += [(encode_receipt(made), checkpoint) for made in variations(right).values()]
     made = [made_up(), *(made_up(change) for change, _ in LIES.values())]
     found += [(encode_receipt(receipt), signed) for receipt, signed in made]
+    given = receipt_for_one()
+    found.append(given)
     draw = random.Random(1)
-    for _ in range(200):
-        receipt, signed = draw.choice(found[: 1 + len(LIES)])
+    for _ in range(250):
+        receipt, signed = draw.choice([*found[: 1 + len(LIES)], *[given] * 9])
         found.append((damaged(draw, receipt), signed))
         fields = msgspec.msgpack.decode(receipt.removeprefix(MAGIC))
         retold(draw, fields)
         found.append((MAGIC + msgspec.msgpack.encode(fields), signed))
     return found
+
+
+def receipt_for_one() -> tuple[bytes, SignedCheckpoint]:
+    """A receipt that a party has made of an acknowledgement."""
+    receipt, checkpoint = made_of(ONE, acknowledged(5).given[ONE])
+    return encode_receipt(receipt), checkpoint
 
 
 def holds(content: bytes, checkpoint: SignedCheckpoint) -> bool:
@@ -53,6 +62,7 @@ def test_they_agree_on_receipts(tmp_path: Path) -> None:
     firsts = [holds(content, checkpoint) for content, checkpoint in cases()]
     assert seconds == firsts
     assert firsts[0]
+    assert holds(*receipt_for_one())
     assert sum(firsts) < len(firsts) // 2
 
 

@@ -99,7 +99,7 @@ def head_of(party: PartyId, run: Run | None = None) -> SaidHead:
     return SaidHead(decode_envelope(words[-1]), known.signature, said, known.heard)
 
 
-def receipt(
+def made_of(
     party: PartyId, given: Acknowledgement, head: SaidHead | None = None
 ) -> tuple[Receipt, SignedCheckpoint]:
     return receipt_for(setting().charter, head or head_of(party), given)
@@ -111,7 +111,7 @@ def test_every_party_makes_a_receipt_that_holds(every: int) -> None:
     parties = setting().charter.roster.parties
     assert set(record.given) == set(parties)
     for party in parties:
-        made, checkpoint = receipt(party, record.given[party])
+        made, checkpoint = made_of(party, record.given[party])
         assert problems_of(made, checkpoint) == ()
         assert decode_receipt(encode_receipt(made)) == made
         # It came with the commit that has the head, under a checkpoint that is on record.
@@ -125,7 +125,7 @@ def test_the_paths_are_what_the_format_says() -> None:
     contents = Forgery(record.content).contents()
     leaves = log_leaves(SECRET, contents)
     for party, given in record.given.items():
-        made, _ = receipt(party, given)
+        made, _ = made_of(party, given)
         assert made.ended is not None
         assert made.ended.content == contents[given.index]
         assert given.salt == leaves[given.index][:16]
@@ -168,7 +168,7 @@ def test_after_a_crash_all_heads_on_record_are_acknowledged_again(every: int) ->
         assert len(made) == heads
         found.append(heads)
         for party, given in made.items():
-            assert problems_of(*receipt(party, given)) == ()
+            assert problems_of(*made_of(party, given)) == ()
             assert given.size == recorder.size
             assert given.root == tree_hash(leaves[: given.size])
     assert found[0] == 0
@@ -212,30 +212,30 @@ def test_an_acknowledgement_of_anything_else_does_not_hold(what: str) -> None:
         "one hash less": {"path": given.path[:-1]},
         "roster": {"roster": given.roster[:-1]},
     }
-    assert problems_of(*receipt(ONE, given)) == ()
-    assert problems_of(*receipt(ONE, changed(**made[what])))
+    assert problems_of(*made_of(ONE, given)) == ()
+    assert problems_of(*made_of(ONE, changed(**made[what])))
 
 
 def test_that_of_other_words_does_not_hold() -> None:
     """It is another's, or for what the party has not said, however well signed."""
     anothers = acknowledged(5).given[TWO]
-    assert problems_of(*receipt(ONE, anothers)) == (
+    assert problems_of(*made_of(ONE, anothers)) == (
         "an entry of the receipt is not in the log of the checkpoint",
         "the party, its key, the terms or the attempt are not those of the session",
     )
     told = head_of(ONE)
     other = head_of(ONE, run_of(setting(seed=2)))
     for head in (other, told._replace(said=other.said), told._replace(envelope=other.envelope)):
-        assert problems_of(*receipt(ONE, changed(), head))
+        assert problems_of(*made_of(ONE, changed(), head))
 
 
 def test_a_receipt_shows_the_head_that_signs_all() -> None:
-    made, checkpoint = receipt(ONE, changed())
+    made, checkpoint = made_of(ONE, changed())
     assert (made.counted, made.path) == ((), (head_of(ONE).said,))
     assert made.ended is not None
     [report, head] = envelopes(signed_run(), ONE)
     assert made.ended.encoded == head
-    for entry in (None, receipt(TWO, acknowledged(5).given[TWO])[0].ended):
+    for entry in (None, made_of(TWO, acknowledged(5).given[TWO])[0].ended):
         assert problems_of(msgspec.structs.replace(made, ended=entry), checkpoint)
     # Of the report itself there is no more than what is signed.
     assert report not in encode_receipt(made)
@@ -244,7 +244,7 @@ def test_a_receipt_shows_the_head_that_signs_all() -> None:
 def test_a_record_without_a_partys_words_does_not_extend_its_checkpoint() -> None:
     """The aggregator may sign another record afresh, but not take back what it has signed."""
     record = acknowledged(5)
-    _, checkpoint = receipt(ONE, record.given[ONE])
+    _, checkpoint = made_of(ONE, record.given[ONE])
     assert verify((record.content,), checkpoint=checkpoint).extends
     for change in (without(sender=ONE, kinds=("Report", "Head")), changed_report(ONE)):
         forged = rewritten(signed_run(), change)
