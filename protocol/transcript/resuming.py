@@ -278,9 +278,8 @@ class _Rerun:
         return self._ranges // -(-members // CLOSING_MEMBERS)
 
     def _now(self, at: float) -> float:
-        """The machine's time: a wait that has ended returned when that went on record."""
-        closings = self._past.closings
-        return self._start + (closings[self._returned].at if self._returned < len(closings) else at)
+        """The machine's time of what happened then."""
+        return self._start + at
 
     def _hear(self, at: float, envelope: Envelope) -> None:
         topic = self._topic(envelope)

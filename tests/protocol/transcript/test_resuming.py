@@ -34,7 +34,7 @@ from protocol.variants import RRBA, RRJoint
 from protocol.variants.reports.reports import Ask
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import Example, examples
-from tests.recorded.runs import Run
+from tests.recorded.runs import Run, answers
 
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 ROUGH = Schedule(seed=3, drop=0.05, delay=0.3, late=90.0, crash=0.2)
@@ -297,3 +297,52 @@ def test_what_a_crash_leaves_of_a_write_is_cut_off() -> None:
         assert whole_length([file[i : i + 7] for i in range(0, length, 7)]) in ends | {0}
     with pytest.raises(UnopenedError):
         whole_length([file, b"\0" * 40])
+
+
+def test_a_wait_opens_when_the_one_before_went_on_record() -> None:
+    run, records = recorded(example_of("rr-clusters rr sparse"), ROUGH)
+    checked = 0
+    for cut in range(1, len(records)):
+        past = Resumed(run, records[:cut]).past
+        late = past.closings and past.heard and past.closings[-1].at > past.heard[-1][0] + 1.0
+        if not late or checked == 3:
+            continue
+        # Time was up: nothing has come for a while.
+        resumed = Resumed(run, records[:cut])
+        catch_up(resumed.machine, resumed.past, start=0.0)
+        waiting = resumed.machine.awaited
+        if waiting is not None and waiting.within is not None:
+            assert resumed.machine.deadline == past.closings[-1].at + waiting.within
+            checked += 1
+    assert checked
+
+
+def test_who_was_not_counted_by_the_range_on_record_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The program died within a closing, after something had come too late for it."""
+    for module in ("protocol.session.closings", "protocol.transcript.resuming"):
+        monkeypatch.setattr(f"{module}.CLOSING_MEMBERS", 8)
+    monkeypatch.setattr("protocol.session.closings._BYTES", 1)
+    variant = example_of("rr-clusters rr sparse").variant
+    example = Example(variant, answers(variant.survey, 14))
+    run, records = recorded(example, Schedule(seed=3, delay=0.4, late=150.0))
+    items = [None, *map(decode_item, records[1:])]
+    envelopes = [
+        decode_envelope(item.envelope) if isinstance(item, Sent) else None for item in items
+    ]
+    closing = next(i for i, e in enumerate(envelopes) if e is not None and e.kind == "Closed")
+    [first] = Resumed(run, records[: closing + 1]).past.closings
+    assert not first.whole
+    assert first.missed
+    late = next(
+        record
+        for item, record in zip(items[closing:], records[closing:], strict=True)
+        if isinstance(item, Delivered)
+        and item.sender in first.missed
+        and run.sent[item.sender, item.seq].kind == first.topic[0]
+    )
+    resumed = Resumed(run, [*records[:closing], late, records[closing]])
+    unsaid = catch_up(resumed.machine, resumed.past, start=0.0)
+    assert unsaid
+    assert unsaid[0].kind == "Closed"
