@@ -31,6 +31,9 @@ CHARTER, AUTHORITY = "charter.json", "authority.pem"
 CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
 PLACE, ROSTER = "place.json", "roster.json"
 
+INVITATION, REQUEST = "invitation.json", "request.json"
+"""In a party's folder: what it was handed, and what it hands the organiser."""
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -204,4 +207,9 @@ def _content_of(path: Path) -> bytes:
 
 
 def _not_a_member(path: Path) -> UsageError:
+    if path.name == CHARTER and (path.parent / INVITATION).exists():
+        return UsageError(
+            f"{path}: no such file; this party has joined, and 'sottovoce accept' puts the "
+            "organiser's answer here"
+        )
     return UsageError(f"{path}: no such file, so {path.parent} is not a member's folder")

@@ -29,8 +29,10 @@ from scenarios.deployment.members import (
     AUTHORITY,
     CERTIFICATE,
     CHARTER,
+    INVITATION,
     KEY,
     PLACE,
+    REQUEST,
     ROSTER,
     Member,
     decoded,
@@ -42,9 +44,6 @@ from scenarios.errors import UsageError
 from scenarios.files.writing import make_folder, naming, sync_folder, write_once
 from transports.certificates import private_pem
 from transports.tls import client_context
-
-INVITATION, REQUEST = "invitation.json", "request.json"
-"""In a party's folder: what it was handed, and what it hands the organiser."""
 
 _ADMITTED = frozenset({AUTHORITY, CERTIFICATE, CHARTER})
 

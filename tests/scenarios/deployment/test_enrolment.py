@@ -152,6 +152,8 @@ def test_a_party_is_shown_what_it_will_be_asked(tmp_path: Path) -> None:
     ):
         assert line in said.out.splitlines()
     assert not (tmp_path / "anna" / "charter.json").exists()
+    early = complaint(sottovoce("check", tmp_path / "anna"))
+    assert "this party has joined, and 'sottovoce accept' puts the organiser's answer here" in early
     assert sottovoce("join", invitation(organiser, "anna"), "--out", tmp_path / "anna") == said
     other = sottovoce("join", invitation(organiser, "bert"), "--out", tmp_path / "anna")
     assert "keys are never overwritten" in complaint(other)
