@@ -355,6 +355,8 @@ async def _carried(
     async with opened as (hub, bound):
         if past is not None:
             hub.expect(past.handed, within=grace if past.began is not None else joining + grace)
+        # If it cannot be noted that the attempt has begun, perhaps it is noted all the same.
+        attempt.record.keep()
         # Nobody is heard before both are on disk.
         attempt.counter.begin()
         attempt.record.keep(attempt.first)

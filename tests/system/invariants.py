@@ -14,15 +14,16 @@ from protocol.audit.disclosure import Disclosure
 from protocol.errors import ProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Envelope, Head
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
-from protocol.transcript.checkpoints import read_note
+from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Header, Sent
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part
-from tests.system.world import OUT, Course, Life, is_published
+from tests.system.world import KEYS, OUT, Course, Life, is_published
 
 SECRETS = (Join, Deal, Upload, Unmask)
 """The kinds of message that hold something drawn for one use."""
@@ -222,14 +223,33 @@ def one_set_of_survivors(course: Course) -> Iterator[str]:
 def one_checkpoint_of_a_size(course: Course) -> Iterator[str]:
     """Nobody has two checkpoints of one session, one size and two roots."""
     roots: dict[tuple[bytes, int], bytes] = {}
+    found = [signed for party in course.spent for signed in _receipted(course.disks[party])]
     for files in (*course.found.values(), *course.disks.values()):
         for kept in records_in(files):
-            for note in kept.notes:
-                signed = read_note(note)
-                key = (signed.session, signed.size)
-                if roots.setdefault(key, signed.root) != signed.root:
-                    yield f"two checkpoints of size {signed.size} in one session"
-                    return
+            found += map(read_note, kept.notes)
+    for signed in found:
+        if roots.setdefault((signed.session, signed.size), signed.root) != signed.root:
+            yield f"two checkpoints of size {signed.size} in one session"
+
+
+def receipts_hold(course: Course) -> Iterator[str]:
+    """The published record goes on from the checkpoint of every receipt of its session."""
+    finished = _finished(course)
+    if finished is None or not finished.ended:
+        return
+    for party in course.spent:
+        for signed in _receipted(course.disks[party]):
+            if signed.session != finished.header.session:
+                continue
+            if verify(finished.content, checkpoint=signed).extends is not True:
+                yield f"the record is not that of which {party} has a receipt"
+
+
+def _receipted(files: Mapping[str, File]) -> Iterator[SignedCheckpoint]:
+    """The checkpoints of the receipts in a party's folder."""
+    for path, file in files.items():
+        if path.startswith(f"{KEYS}/checkpoint-"):
+            yield read_note(file.content.decode())
 
 
 def nothing_leaves_before_it_is_durable(course: Course) -> Iterator[str]:
@@ -316,16 +336,24 @@ def _has_ended(course: Course, party: str, session: bytes) -> bool:
 
 
 def _healing(course: Course) -> float:
-    """How long it takes until all is well again; infinite if nobody can wait so long."""
+    """How long it takes until all is well again; infinite if nobody can wait so long.
+
+    The aggregator does not wait twice for the same party at the end.
+    """
     takes = 0.0
+    lost = set[str]()
     for fault in course.schedule.faults:
         match fault:
+            case Cut() | Crash() if fault.member in lost:
+                return math.inf
             case Crash(how="kill", then="resume"):
                 takes += fault.away
+                lost.add(fault.member)
             case Late() | Part():
                 takes += fault.seconds
             case Cut(how="reset" | "flip"):
                 takes += 1.0
+                lost.add(fault.member)
             case _:
                 return math.inf
     return takes
@@ -340,6 +368,7 @@ INVARIANTS: tuple[Callable[[Course], Iterator[str]], ...] = (
     nothing_spent_twice,
     one_set_of_survivors,
     one_checkpoint_of_a_size,
+    receipts_hold,
     nothing_leaves_before_it_is_durable,
     the_audit_accepts,
     the_summary_can_be_made,

@@ -236,6 +236,12 @@ PLANTS: dict[str, Plant] = {
         _instead(GrowingTranscript, "sync", lambda self: None),
         _power,
     ),
+    "what was acknowledged is not synced": Plant(
+        "receipts_hold",
+        "rr-independent",
+        _instead(GrowingTranscript, "sync", lambda self: None),
+        _power,
+    ),
     "questions leave before they are on disk": Plant(
         "nothing_leaves_before_it_is_durable",
         "rr-independent",

@@ -9,6 +9,7 @@ import pytest
 from protocol.variants import BUILT_IN
 from tests.scenarios.command import ROOT
 from tests.system.__main__ import failures_of
+from tests.system.invariants import broken_in
 from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Schedule, Slow, drawn, read
 from tests.system.world import Course, play, profile_of, setup_of, variants
 
@@ -76,6 +77,14 @@ def test_a_full_disk_is_named() -> None:
     first, second = course.lives_of("party-2")
     assert "No space left on device" in first.said
     assert second.said == "done"
+
+
+def test_an_attempt_begins_on_a_disk_that_is_full_for_a_moment() -> None:
+    setup = setup_of("rr-independent")
+    for moment in range(20, 40):
+        course = play(setup, Schedule(1, (Full("aggregator", 0, moment, 1),)))
+        assert broken_in(course) == []
+        assert course.lives_of("aggregator")[-1].said == "published"
 
 
 def test_the_command_replays_a_schedule(tmp_path: object) -> None:
