@@ -45,7 +45,9 @@ def test_every_event_is_in_the_guide() -> None:
     told = {
         event
         for path in (ROOT / "scenarios" / "operation").glob("*.py")
-        for event in re.findall(r'tell\(\s*"([a-z ]+)"', path.read_text(encoding="utf-8"))
+        for event in re.findall(
+            r'(?:tell\(\s*|"msg": )"([a-z ]+)"', path.read_text(encoding="utf-8")
+        )
     }
     assert len(told) > 8
     table = guide.partition("| event | fields |")[2].partition("\n\n")[0]
