@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from protocol.accounting.accountants import NOTHING, Loss, total
@@ -63,6 +63,7 @@ class Machine:
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
         crowd: this party takes part in no secure sum whose terms promise it fewer others
             (``SecureSum.crowd``).
+        instead: a party's role; None for that of the variant.
 
     Attributes:
         head: the head that a party has ended with; None before, and without one.
@@ -78,6 +79,7 @@ class Machine:
         identity: Identity | None = None,
         budget: float | None = None,
         crowd: int = 0,
+        instead: Callable[[Me, Records], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.charter = charter
         self.me = me
@@ -85,6 +87,7 @@ class Machine:
         self.failure: ProtocolError | None = None
         self.finished = False
         self._records = records
+        self._instead = instead or charter.variant.party
         self._budget = budget
         self._spent: Loss = NOTHING
         self._seen = Seen()
@@ -186,7 +189,7 @@ class Machine:
         if self._records is None:
             self._role = variant.aggregator(self._side, self.charter.roster.parties)
         else:
-            self._role = variant.party(self._side, self._records)
+            self._role = self._instead(self._side, self._records)
         self._resume(None, now)
 
     def receive(self, envelope: Envelope, now: float) -> None:

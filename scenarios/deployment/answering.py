@@ -40,6 +40,7 @@ from scenarios.deployment.repeating import (
     Given,
     answer_given,
     check_repeatable,
+    keeping,
     note_given,
     noted_given,
 )
@@ -182,8 +183,10 @@ async def answer_survey_async(
         raise UsageError(
             f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
         )
+    given: Given | None = None
     if repeat is not None:
         check_repeatable(variant, len(member.charter.roster) - 1)
+        given = answer_given(repeat, member.charter, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
     paying = _Paying.by(purse, records, variant, ids=ids, budget=budget)
     if repeat is None:
@@ -215,27 +218,29 @@ async def answer_survey_async(
                 charter, name = member.charter.again(attempt), member.identity.name
                 key = session_key(member.folder, charter, held)
                 mark = mark_of(key, charter.session)
-                given = _given(member, charter, held, repeat)
+                repeats = _given(member, charter, given)
                 heard, said, note = _memories(kept, member, charter, mark)
                 release = Release(
                     survey=charter.survey_id, session=charter.session, party=name, drawn=mark
                 )
                 # What was paid for before needs no budget again.
-                pays = paying if given is None else paying.anything()
+                pays = paying if repeats is None else paying.anything()
                 left = pays.left(release, attempt, account, known=heard.noted)
                 stream = role_stream(key, charter.session, name)
                 machine = Machine(
                     charter,
                     name,
-                    stream if given is None else given.stream,
+                    stream,
                     records=held,
                     identity=member.identity,
                     budget=None if left == math.inf else left,
                     crowd=crowd or 0,
+                    instead=None if repeats is None else repeats.role(charter),
                 )
                 pay = functools.partial(pays.pay, release)
                 spend = functools.partial(account.spend, attempt, budget=left)
-                sittings.append(_Sitting(machine, heard, said, note, given, pay, spend))
+                keep = keeping(member.folder, charter)
+                sittings.append(_Sitting(machine, heard, said, note, repeats, pay, spend, keep))
 
             acknowledged: Acknowledgement | None = None
             stopped = ""
@@ -341,6 +346,7 @@ class _Sitting(NamedTuple):
     given: Given | None
     pay: Callable[..., None]
     spend: Callable[..., None]
+    keep: Callable[[Sequence[Envelope]], None]
 
     @property
     def spent(self) -> float:
@@ -352,12 +358,12 @@ class _Sitting(NamedTuple):
 
         def pay(envelopes: Sequence[Envelope]) -> None:
             with _silently():
-                if self.given is not None:
-                    self.given.check_said(envelopes)
                 if not paid or self.spent > paid[-1]:
                     self.pay(epsilon=self.spent, heard=self.heard.noted)
                     paid.append(self.spent)
             self.spend(epsilon=self.spent)
+            if self.given is None:
+                self.keep(envelopes)
 
         def check(envelope: Envelope) -> None:
             if self.given is not None:
@@ -391,17 +397,14 @@ def _memories(
     )
 
 
-def _given(
-    member: Member, charter: Charter, records: Records, repeat: Member | None
-) -> Given | None:
+def _given(member: Member, charter: Charter, given: Given | None) -> Given | None:
     """The answer that is to be given again in a session, which stays the same in it."""
     noted = noted_given(member.folder, charter.session)
-    if noted is not None or repeat is None:
+    if noted is not None or given is None:
         return noted
     _, said = noted_in(member.folder, "said", charter.session)
-    if said:
+    if said or given.session == charter.session:
         raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
-    given = answer_given(repeat, charter, records)
     note_given(member.folder, charter.session, given)
     return given
 

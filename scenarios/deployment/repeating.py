@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from protocol.crypto.randomness import Stream
-from protocol.errors import PrivacyError
-from protocol.messages import RECORD, Declined, Envelope, PartyId
+from protocol.errors import PrivacyError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.charter import Charter
+from protocol.session.roles import Me
 from protocol.session.variant import Variant, parameters_of
 from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.one_report import OneReport
-from protocol.wire.codec import encode_envelope
+from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.attempts import account_in
 from scenarios.deployment.drawing import known_session_key, mark_of, role_stream
 from scenarios.deployment.members import Member
 from scenarios.deployment.remembered import noted_in
 from scenarios.errors import UsageError
-from scenarios.files.writing import write_once
+from scenarios.files.writing import naming, write_once
 
 GIVEN = "given"
 """What a party's file begins with that says which earlier answer it gives again in a session."""
+
+REPORT = "report"
+"""What a party's file begins with that has the report that it gave in a session."""
 
 _NOT_ASKED = ("quorum", "patience", "max_records")
 
@@ -40,15 +45,16 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         party: who gave it, under the name that it had there.
         key: of its randomness (``drawing.session_key``).
         place: which of the parties that was, from 0: the aggregator asked it with this number.
-        heard, said: the digests of all that was heard and said, in order.
+        asked: the digest of the question, which was all that the party heard.
+        report: its report, encoded.
     """
 
     session: bytes
     party: PartyId
     key: bytes
     place: int
-    heard: tuple[bytes, ...]
-    said: tuple[bytes, ...]
+    asked: bytes
+    report: bytes
 
     def __repr__(self) -> str:
         return f"Given(session={self.session.hex()[:16]}, party={self.party!r})"
@@ -75,29 +81,31 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         before = msgspec.structs.replace(
             envelope, session=self.session, recipient=self.party, seq=self.place
         )
-        if _digest(before) not in self.heard:
+        if _digest(before) != self.asked:
             raise PrivacyError("this is not the question that was answered before")
 
-    def check_said(self, envelopes: Sequence[Envelope]) -> None:
-        """Make sure that nothing is said but what was said before.
-
-        What is for the record alone, the head, is of this session. A refusal tells nothing.
+    def role(self, charter: Charter) -> Callable[[Me, Records], Coroutine[Any, Any, None]]:
+        """A party's role in which nothing is drawn: hear the question, consent, report.
 
         Raises:
-            PrivacyError: something else would be said.
+            RemoteProtocolError: the report cannot be said in this session.
         """
-        for envelope in envelopes:
-            if envelope.recipient == RECORD or envelope.kind == Declined.kind():
-                continue
-            before = msgspec.structs.replace(envelope, session=self.session, sender=self.party)
-            if self.said[envelope.seq : envelope.seq + 1] != (_digest(before),):
-                raise PrivacyError(
-                    "this is not the report that was given before: the program is another"
-                )
+        variant = check_repeatable(charter.variant, len(charter.roster) - 1)
+        report = charter.codec.decode(variant.contribution.kind(), self.report)
+
+        async def party(me: Me, records: Records) -> None:
+            question = await me.receive(variant.messages[0], AGGREGATOR)
+            variant.consent(question)
+            await me.send(AGGREGATOR, report)
+
+        return party
 
 
-def check_repeatable(variant: Variant, parties: int) -> None:
+def check_repeatable(variant: Variant, parties: int) -> OneReport:
     """Refuse a variant whose answers cannot be given again.
+
+    Returns:
+        The variant.
 
     Raises:
         UsageError: it says why.
@@ -112,6 +120,29 @@ def check_repeatable(variant: Variant, parties: int) -> None:
             f"--repeat: {variant.name!r} is not one question and one report, so what it asks "
             "later may depend on the other parties"
         )
+    return variant
+
+
+def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], None]:
+    """A function that keeps a party's report, before it is said, so that it can be given again.
+
+    It raises OSError if it cannot be written. Other messages are not kept, nor is the report of a
+    variant whose answers cannot be given again.
+    """
+    try:
+        variant = check_repeatable(charter.variant, len(charter.roster) - 1)
+    except UsageError:
+        return lambda envelopes: None
+    kind, path = variant.contribution.kind(), _path(folder, REPORT, charter.session)
+
+    def keep(envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            if envelope.kind == kind:
+                # The one that is kept already is compared with what was said when it is needed.
+                with contextlib.suppress(FileExistsError):
+                    write_once(path, encode_envelope(envelope))
+
+    return keep
 
 
 def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
@@ -119,7 +150,7 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
 
     Args:
         earlier: the member whose folder it is.
-        charter: of the session in which the answer is to be given again.
+        charter: of a session of the survey in which the answer is to be given again.
         records: that it is to be about.
 
     Raises:
@@ -130,30 +161,38 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
     if _asked(before.variant) != _asked(charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
     account = account_in(folder)
-    same = before.survey_id == charter.survey_id
-    paid = [
-        attempt
-        for attempt in account.attempts
-        if account.spent(attempt) and not (same and attempt >= charter.attempt)
-    ]
+    paid = [attempt for attempt in account.attempts if account.spent(attempt)]
     if not paid:
         raise UsageError(f"--repeat {folder}: nothing was answered from there before")
     there = before.again(paid[-1])
     key = known_session_key(folder, there, records)
     name = earlier.identity.name
     mark, said = noted_in(folder, "said", there.session)
-    _, heard = noted_in(folder, "heard", there.session)
     if mark != mark_of(key, there.session):
         raise UsageError(f"--repeat {folder}: other records have answered from there")
-    if not said:
+    path = _path(folder, REPORT, there.session)
+    with naming(path):
+        encoded = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(encoded).digest() not in said:
         raise UsageError(f"--repeat {folder}: its last answer was paid for, but not given")
+    _, heard = noted_in(folder, "heard", there.session)
+    if len(heard) != 1:
+        # An aggregator that said more could have the others answered too.
+        raise UsageError(
+            f"--repeat {folder}: heard more than one message there, so it is not certain which "
+            "was answered"
+        )
+    try:
+        report = decode_envelope(encoded).body
+    except RemoteProtocolError as error:
+        raise UsageError(f"{path}: {error}") from error
     return Given(
         session=there.session,
         party=name,
         key=key,
         place=there.roster.position[name] - 1,
-        heard=heard,
-        said=said,
+        asked=heard[0],
+        report=report,
     )
 
 
@@ -163,7 +202,7 @@ def note_given(folder: Path, session: bytes, given: Given) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_once(_path(folder, session), msgspec.json.encode(given))
+    write_once(_path(folder, GIVEN, session), msgspec.json.encode(given))
 
 
 def noted_given(folder: Path, session: bytes) -> Given | None:
@@ -173,7 +212,7 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
         UsageError: the file is malformed.
         OSError: it cannot be read.
     """
-    path = _path(folder, session)
+    path = _path(folder, GIVEN, session)
     if not path.is_file():
         return None
     try:
@@ -182,8 +221,8 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
         raise UsageError(f"{path}: {error}") from error
 
 
-def _path(folder: Path, session: bytes) -> Path:
-    return folder / f"{GIVEN}-{session.hex()}"
+def _path(folder: Path, what: str, session: bytes) -> Path:
+    return folder / f"{what}-{session.hex()}"
 
 
 def _digest(envelope: Envelope) -> bytes:

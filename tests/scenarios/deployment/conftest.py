@@ -33,9 +33,14 @@ def answer_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AnswerFrom:
     """How a party ends, and what it says, when a hub says this to it."""
 
     def answer(
-        folder: Path, records: Path, *says: Envelope, attempt: int = 1, **options: object
+        folder: Path,
+        records: Path,
+        *says: Envelope,
+        attempt: int = 1,
+        link_class: type[ScriptedLink] = ScriptedLink,
+        **options: object,
     ) -> tuple[Answered, list[Envelope]]:
-        link = ScriptedLink(says, read_member(folder.parent / AGGREGATOR), attempt)
+        link = link_class(says, read_member(folder.parent / AGGREGATOR), attempt)
 
         @asynccontextmanager
         async def connected(

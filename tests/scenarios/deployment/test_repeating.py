@@ -29,7 +29,7 @@ from tests.scenarios.deployment.test_attempts import (
     hold,
     verified,
 )
-from tests.scenarios.deployment.test_deployment import question, reports
+from tests.scenarios.deployment.test_deployment import ScriptedLink, question, reports
 from tests.scenarios.survey_folders import (
     PLAN,
     PLANS,
@@ -53,6 +53,15 @@ def paid(purse: Path) -> list[float]:
 def records(tmp_path: Path) -> Path:
     """Enough respondents that two reports are hardly the same by chance."""
     return people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old", "cyd,yes,middle")
+
+
+class OneBreath(ScriptedLink):
+    """A link over which all comes at once."""
+
+    async def receive_many(self) -> list[Envelope]:
+        first = await super().receive_many()
+        said, self._says = self._says, []
+        return [*first, *said]
 
 
 def report_of(answered: tuple[Answered, list[Envelope]]) -> bytes:
@@ -150,12 +159,27 @@ def test_another_question_gets_no_report(
     assert paid(tmp_path / "purse") == pytest.approx([2.0, 2.0])
 
 
-def test_another_program_gives_no_report(
+def test_words_that_nobody_answered_are_not_asked_again(
+    two_surveys: list[Path], records: Path, answer_from: AnswerFrom
+) -> None:
+    """An aggregator says in one breath what it would ask later; the party has heard it all."""
+    one, _ = two_surveys
+    anna = read_member(one / "anna")
+    planted = [question(one, less=2**40 + number) for number in range(4)]
+    answer_from(one / "anna", records, question(one), *planted, link_class=OneBreath)
+    for attempt in range(2, 7):
+        other = question(one, less=2**40 + attempt - 2, attempt=attempt)
+        with pytest.raises(UsageError, match="it is not certain which was answered"):
+            answer_from(one / "anna", records, other, attempt=attempt, repeat=anna)
+    assert not [*(one / "anna").glob("given-*")]
+
+
+def test_another_program_gives_the_report_that_was_given(
     two_surveys: list[Path], records: Path, answer_from: AnswerFrom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It makes another report of the same randomness."""
+    """It would make another one of the same randomness; nothing is drawn."""
     one, _ = two_surveys
-    answer_from(one / "anna", records, question(one))
+    first = report_of(answer_from(one / "anna", records, question(one)))
     drawn = reports_of.randomized
 
     def otherwise(*given: Any) -> Any:
@@ -164,15 +188,8 @@ def test_another_program_gives_no_report(
         return codes
 
     monkeypatch.setattr(reports_of, "randomized", otherwise)
-    ended, said = answer_from(
-        one / "anna",
-        records,
-        question(one, attempt=2),
-        attempt=2,
-        repeat=read_member(one / "anna"),
-    )
-    assert "the program is another" in ended.ending
-    assert said == []
+    anna, asked = read_member(one / "anna"), question(one, attempt=2)
+    assert report_of(answer_from(one / "anna", records, asked, attempt=2, repeat=anna)) == first
 
 
 def test_what_cannot_be_given_again(
@@ -193,6 +210,11 @@ def test_what_cannot_be_given_again(
     said.write_bytes(whole[:40])
     refused("was paid for, but not given")
     said.write_bytes(whole)
+    [kept] = (one / "anna").glob("report-*")
+    report = kept.read_bytes()
+    kept.write_bytes(report + b"x")
+    refused("was paid for, but not given")
+    kept.write_bytes(report)
     # Once a new report was given in an attempt, that attempt has no other.
     answer_from(one / "anna", records, asked, attempt=2)
     refused("a report of its own was given in attempt 2")
@@ -241,9 +263,10 @@ def test_the_command_says_that_both_can_be_linked(tmp_path: Path) -> None:
     records = table(tmp_path / "r.csv", "no,young")
     answer = ("answer", keys / "anna", "--records", records, "--connect", "127.0.0.1:1")
     options = ("--purse", tmp_path / "purse", "--waiting", 0)
-    said = sottovoce(*answer, *options, "--repeat", keys / "anna")
-    # Before an attempt is known, nothing is looked up.
-    assert complaint(said).startswith("127.0.0.1:1: ")
+    # Nobody is connected to.
+    assert "nothing was answered from there before" in complaint(
+        sottovoce(*answer, *options, "--repeat", keys / "anna")
+    )
     missing = tmp_path / "missing"
     assert "is not a member's folder" in complaint(
         sottovoce(*answer, *options, "--repeat", missing)
