@@ -143,7 +143,7 @@ class Recorder:
         if resumed:
             return
         # By itself, so that it stands at the start of the file as it is.
-        start = self._wrapper.wrap(MAGIC + secret)
+        start = start_of(secret)
         self._write(start + self._wrapper.wrap(_U32.pack(len(encoded)) + encoded))
         if signer is not None:
             self._check_in(signer)
@@ -457,6 +457,11 @@ class Recorder:
             # Nobody knows how much of it was written: nothing may follow.
             self._open = False
             raise
+
+
+def start_of(secret: bytes) -> bytes:
+    """What the file of a record begins with whose log has this secret, of 32 bytes."""
+    return Wrapper().wrap(MAGIC + secret)
 
 
 def _is_closing(envelope: Envelope) -> bool:

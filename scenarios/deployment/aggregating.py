@@ -24,7 +24,7 @@ from protocol.session.run import outcome_of
 from protocol.transcript.entries import Header, encode_header
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import Records
-from protocol.transcript.recorder import Recorder
+from protocol.transcript.recorder import Recorder, start_of
 from protocol.transcript.resuming import Past, catch_up
 from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.attempts import Counter, Taken, counting, hashed, unfinished
@@ -439,8 +439,9 @@ def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
         if partial.is_file():
             with growing_again(transcript) as record:
                 header = next(iter(Records(record.chunks())), b"")
-                # Without a whole header, nothing is in it.
-                if not header or hashed(header) == last.header:
+                own = start_of(counter.secret())
+                cut_short = not header and own.startswith(partial.read_bytes()[: len(own)])
+                if cut_short or hashed(header) == last.header:
                     partial.unlink()
     return False
 

@@ -1,0 +1,62 @@
+"""What ``aggregate`` finds in the place of its record is removed only if it is its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import AGGREGATOR
+from protocol.transcript.recorder import start_of
+from scenarios.deployment.aggregating import ready_to_resume
+from scenarios.deployment.attempts import counting
+from scenarios.deployment.members import read_member
+from scenarios.files.kept_records import partial_path
+from tests.recorded.forgeries import plain
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.survey_folders import make_folders
+
+SECRET = bytes(range(32))
+OTHER = start_of(SECRET)
+"""The first bytes of another record."""
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """An aggregator whose attempt has a number and has not begun, and how its record starts."""
+    folder = make_folders(tmp_path_factory.mktemp("survey")) / AGGREGATOR
+    with counting(folder) as counter:
+        counter.take(lambda number: b"header %d" % number)
+        return folder, start_of(counter.secret())
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, None])
+def test_a_start_of_its_own_record_is_removed(
+    taken: tuple[Path, bytes], tmp_path: Path, length: int | None
+) -> None:
+    folder, start = taken
+    transcript = tmp_path / "transcript.svt"
+    partial_path(transcript).write_bytes(start[:length])
+    assert not ready_to_resume(read_member(folder), transcript, resume=False)
+    assert not partial_path(transcript).exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"notes",
+        OTHER,
+        OTHER[:-1],
+        plain([b"a header, cut short"])[:-1],
+        b"\0" + OTHER[1:],
+    ],
+)
+def test_whatever_else_is_there_stays(
+    taken: tuple[Path, bytes], tmp_path: Path, content: bytes
+) -> None:
+    folder, _ = taken
+    partial = partial_path(tmp_path / "transcript.svt")
+    partial.write_bytes(content)
+    said = sottovoce("aggregate", folder, "--listen", "127.0.0.1:0", "--out", tmp_path)
+    assert complaint(said)
+    assert partial.read_bytes() == content
