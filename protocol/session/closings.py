@@ -26,7 +26,7 @@ def closings_of(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Closed]
 def counts(closed: Closed, place: int, *, members: int) -> bool:
     """Whether a well-formed range counts the member at this place of a roster of so many."""
     try:
-        _check(closed, members)
+        check_range(closed, members)
     except ValueError:
         return False
     bits = int.from_bytes(closed.counted, "little")
@@ -54,7 +54,7 @@ class Closings:
             ValueError: not the next range, or malformed; what had come of the wait is dropped.
         """
         begun, self._begun = self._begun, None
-        _check(closed, self._members)
+        check_range(closed, self._members)
         if begun is None:
             begun = Closed(closed.of, closed.round, 0, b"", b"")
         if (begun.of, begun.round) != (closed.of, closed.round):
@@ -71,7 +71,7 @@ class Closings:
         return None
 
 
-def _check(closed: Closed, members: int) -> None:
+def check_range(closed: Closed, members: int) -> None:
     """Refuse a range that is not one of a roster's, or whose bitmaps do not fit it.
 
     Raises:

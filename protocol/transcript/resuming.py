@@ -22,6 +22,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
+from protocol.session.closings import check_range
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather, Topic, topic_of
@@ -197,12 +198,20 @@ class Past:
 
     def _close(self, envelope: Envelope, at: float) -> None:
         """Take a range of a closing: it replaces what the ranges before it came to."""
-        closed = self._charter.codec.decode(_CLOSED, envelope.body)
-        assert isinstance(closed, Closed)
+        try:
+            closed = self._charter.codec.decode(_CLOSED, envelope.body)
+            assert isinstance(closed, Closed)
+            check_range(closed, len(self._charter.roster))
+        except (RemoteProtocolError, ValueError) as error:
+            raise TranscriptError(f"a closing of the aggregator is malformed: {error}") from error
         if closed.first == 0:
             self._awaited = self._counted = b""
-        else:
+        elif closed.first == 8 * len(self._awaited):
             at = self._closings.pop().at
+        else:
+            raise TranscriptError(
+                f"a closing goes on from place {closed.first}, expected {8 * len(self._awaited)}"
+            )
         self._awaited += closed.awaited
         self._counted += closed.counted
         members = self._charter.roster

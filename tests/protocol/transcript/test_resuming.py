@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Declined, Message, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    CLOSING_MEMBERS,
+    ROLE_STREAM,
+    Closed,
+    Declined,
+    Message,
+    PartyId,
+)
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
@@ -23,6 +32,7 @@ from protocol.transcript.entries import (
     Refused,
     Sent,
     decode_item,
+    encode_item,
 )
 from protocol.transcript.header import header_of
 from protocol.transcript.log import LOG_SECRET_BYTES, log_secret_of
@@ -37,6 +47,7 @@ from tests.every_variant import Example, examples
 from tests.recorded.runs import Run, answers
 
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+pack = msgspec.msgpack.encode
 ROUGH = Schedule(seed=3, drop=0.05, delay=0.3, late=90.0, crash=0.2)
 """Some reports are lost, some come too late, and some parties never answer."""
 
@@ -346,3 +357,29 @@ def test_who_was_not_counted_by_the_range_on_record_is_not_counted(
     unsaid = catch_up(resumed.machine, resumed.past, start=0.0)
     assert unsaid
     assert unsaid[0].kind == "Closed"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda closed: b"\xa3no",
+        lambda closed: pack(msgspec.structs.replace(closed, awaited=closed.awaited + b"\0")),
+        lambda closed: pack(msgspec.structs.replace(closed, awaited=b"\xff" * len(closed.awaited))),
+        lambda closed: pack(msgspec.structs.replace(closed, first=CLOSING_MEMBERS)),
+    ],
+)
+def test_a_closing_that_cannot_be_is_refused(change: Callable[[Closed], bytes]) -> None:
+    run, records = recorded(example_of("rr-joint"))
+    codec = run.setting.charter.codec
+    place, sent, envelope = next(
+        (place, item, decode_envelope(item.envelope))
+        for place, record in enumerate(records[1:], 1)
+        if isinstance(item := decode_item(record), Sent)
+        and decode_envelope(item.envelope).kind == Closed.kind()
+    )
+    closed = codec.decode(envelope.kind, envelope.body)
+    assert isinstance(closed, Closed)
+    forged = encode_envelope(msgspec.structs.replace(envelope, body=change(closed)))
+    changed = encode_item(msgspec.structs.replace(sent, envelope=forged))
+    with pytest.raises(TranscriptError, match="closing"):
+        Resumed(run, [*records[:place], changed])
