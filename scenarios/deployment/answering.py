@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -225,7 +225,12 @@ async def answer_survey_async(
                 )
                 # What was paid for before needs no budget again.
                 pays = paying if repeats is None else paying.anything()
-                left = pays.left(release, attempt, account, known=heard.noted)
+                before = {
+                    charter.again(earlier).session: account.spent(earlier)
+                    for earlier in account.attempts
+                    if earlier < attempt
+                }
+                left = pays.left(release, attempt, account, before=before, heard=heard.noted)
                 stream = role_stream(key, charter.session, name)
                 machine = Machine(
                     charter,
@@ -321,17 +326,22 @@ class _Paying(NamedTuple):
         """Refuse a survey that somebody cannot pay, as ``Purse.check``."""
         self.purse.check(self.payers, survey, budget=self.limit, most=self.most)
 
-    def left(self, release: Release, attempt: int, account: Account, *, known: int) -> float:
+    def left(
+        self,
+        release: Release,
+        attempt: int,
+        account: Account,
+        *,
+        before: Mapping[bytes, float],
+        heard: bytes,
+    ) -> float:
         """What may be spent on a release, per respondent, as ``Purse.left`` and the folder say."""
-        rest = self.purse.left(self.payers, release, budget=self.limit, most=self.most, known=known)
-        if self.by_attempts:
-            return account.left(attempt, None, most=self.most)
-        if self.payers.marks is None:
-            # The folder may know of attempts that this purse does not.
-            rest = min(rest, account.rest(attempt, self.limit))
-        return account.left(attempt, rest, most=self.most)
+        rest = self.purse.left(
+            self.payers, release, budget=self.limit, most=self.most, before=before, heard=heard
+        )
+        return account.left(attempt, None if self.by_attempts else rest, most=self.most)
 
-    def pay(self, release: Release, *, epsilon: float, heard: int) -> None:
+    def pay(self, release: Release, *, epsilon: float, heard: bytes) -> None:
         """Note what a release has cost, as ``Purse.pay``."""
         self.purse.pay(self.payers, release, budget=self.limit, epsilon=epsilon, heard=heard)
 
@@ -354,13 +364,14 @@ class _Sitting(NamedTuple):
         return 0.0 if self.given is not None else self.machine.spent.record
 
     def same_again(self, link: Channel) -> SameAgain:
-        paid: list[float] = []
+        paid: list[tuple[float, bytes]] = []
 
         def pay(envelopes: Sequence[Envelope]) -> None:
             with _silently():
-                if not paid or self.spent > paid[-1]:
+                now = (self.spent, self.heard.noted)
+                if paid[-1:] != [now]:
                     self.pay(epsilon=self.spent, heard=self.heard.noted)
-                    paid.append(self.spent)
+                    paid[:] = [now]
             self.spend(epsilon=self.spent)
             if self.given is None:
                 self.keep(envelopes)

@@ -250,10 +250,6 @@ class Account:
         said = self._of(attempt)
         return 0.0 if said is None else nats_of(said.epsilon)
 
-    def rest(self, attempt: int, budget: float) -> float:
-        """What earlier attempts have left of a budget, in nats."""
-        return rest_of(budget, self.before(attempt))
-
     def check(self, attempt: int) -> None:
         """Refuse an attempt before one that this party has answered.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import functools
+import hashlib
 import hmac
 import math
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from protocol.errors import PrivacyError
 from protocol.messages import PartyId
 from scenarios.deployment.attempts import nats_of, rest_of
 from scenarios.deployment.members import own_secret, secret_in
+from scenarios.deployment.remembered import DIGEST_BYTES
 from scenarios.errors import UsageError
 from scenarios.files.writing import GrowingFile, locked_growing, make_folder, naming, whole_lines
 
@@ -76,12 +78,19 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             purse.
         epsilon: the most that it may have cost each of them; None is infinite.
         heard: how many messages of the session the party had taken in by then.
+        digest: of the digests of those messages.
     """
 
     release: Release
     group: Annotated[int, Meta(ge=0)] | None
     epsilon: Annotated[float, Meta(ge=0)] | None
     heard: Annotated[int, Meta(ge=0)]
+    digest: Digest
+
+    def follows(self, heard: bytes) -> bool:
+        """Whether a party that has heard this had heard the same when it paid."""
+        length = self.heard * DIGEST_BYTES
+        return len(heard) >= length and self.digest == _digest_of(heard[:length])
 
 
 Line = Opened | People | Payment
@@ -145,29 +154,42 @@ class Statement:
         elsewhere = self.spent(payers, lambda release: release.survey != survey)
         _check_left(elsewhere, budget, needed=min(budget, most))
 
-    def left(self, payers: Payers, release: Release, *, budget: float, most: float) -> float:
+    def left(
+        self,
+        payers: Payers,
+        release: Release,
+        *,
+        budget: float,
+        most: float,
+        before: Mapping[bytes, float],
+    ) -> float:
         """What may be spent on a release, per respondent; as ``Purse.left``."""
+        unknown = self._unknown(release.party, before)
         here = self.spent(payers, lambda paid: paid.survey == release.survey and paid != release)
         others = self.spent(payers, lambda paid: paid != release)
-        free = rest_of(budget, float(here.max()))
-        _check_left(others, budget, needed=min(free, most))
-        return rest_of(budget, float(others.max()))
+        free = rest_of(budget, float(here.max()) + unknown)
+        _check_left(others + unknown, budget, needed=min(free, most))
+        return rest_of(budget, float(others.max()) + unknown)
 
     def paid_for(self, release: Release, group: int | None) -> float | None:
         """What a group has paid for a release, which may be 0; None if it was never said."""
         found = [nats_of(each.epsilon) for each in self._of(release) if each.group == group]
         return max(found, default=None)
 
-    def heard(self, release: Release) -> int:
-        """How many messages a party had taken in when it last paid for a release."""
-        return max((line.heard for line in self._of(release)), default=0)
+    def is_other(self, release: Release, heard: bytes) -> bool:
+        """Whether the party has paid in the same session for what its folder does not know of.
 
-    def other(self, release: Release) -> bool:
-        """Whether the party has paid for another answer in the same session."""
+        That is another answer, or one to what it has not heard.
+        """
         return any(
-            (paid.session, paid.party) == (release.session, release.party) and paid != release
-            for paid in (line.release for line in self.paid)
+            line.release != release or not line.follows(heard)
+            for line in self._in(release.session, release.party)
         )
+
+    def has_noted(self, release: Release, heard: bytes) -> bool:
+        """Whether the last payment for a release has noted all that was heard."""
+        noted = max((line.heard for line in self._of(release)), default=-1)
+        return noted * DIGEST_BYTES >= len(heard)
 
     def group_of(self, payers: Payers) -> int | None:
         """The number of the payers' group, which is the next one if they are not in the file."""
@@ -178,7 +200,7 @@ class Statement:
         return next(same, len(self.groups))
 
     def lines_of(
-        self, payers: Payers, release: Release, *, epsilon: float, heard: int
+        self, payers: Payers, release: Release, *, epsilon: float, heard: bytes
     ) -> list[People | Payment]:
         """The lines to add for a payment, one for the payers if they are not in the file."""
         lines: list[People | Payment] = []
@@ -186,11 +208,31 @@ class Statement:
         if payers.marks is not None and group == len(self.groups):
             lines.append(People(base64.b64encode(payers.marks.tobytes()).decode()))
         # In JSON, infinite is null.
-        lines.append(Payment(release=release, group=group, epsilon=epsilon, heard=heard))
+        lines.append(
+            Payment(
+                release=release,
+                group=group,
+                epsilon=epsilon,
+                heard=len(heard) // DIGEST_BYTES,
+                digest=_digest_of(heard),
+            )
+        )
         return lines
 
     def _of(self, release: Release) -> list[Payment]:
         return [line for line in self.paid if line.release == release]
+
+    def _in(self, session: bytes, party: PartyId) -> list[Payment]:
+        what = (session, party)
+        return [line for line in self.paid if (line.release.session, line.release.party) == what]
+
+    def _unknown(self, party: PartyId, before: Mapping[bytes, float]) -> float:
+        """What a party has spent in sessions in which nobody has paid as much from this purse."""
+        total = 0.0
+        for session, spent in before.items():
+            paid = max((nats_of(line.epsilon) for line in self._in(session, party)), default=0.0)
+            total += spent if spent > paid else 0.0
+        return total
 
     def _are_in(self, payers: Payers, group: int | None) -> NDArray[np.bool_]:
         if payers.marks is None or group is None:
@@ -242,7 +284,14 @@ class Purse:
             statement.check(payers, survey, budget=budget, most=most)
 
     def left(
-        self, payers: Payers, release: Release, *, budget: float, most: float, known: int
+        self,
+        payers: Payers,
+        release: Release,
+        *,
+        budget: float,
+        most: float,
+        before: Mapping[bytes, float],
+        heard: bytes,
     ) -> float:
         """What may be spent on a release, per respondent.
 
@@ -254,45 +303,56 @@ class Purse:
             release: what for.
             budget: as ``check`` has it.
             most: as ``check`` has it.
-            known: how many messages of the session the party's folder knows of.
+            before: what the party's folder says was spent per respondent in each session of
+                earlier attempts. What this purse does not know of counts for everybody.
+            heard: the digests of the messages of the session that the party's folder knows of, one
+                after the other.
 
         Raises:
             PrivacyError: somebody has too little left; or the party has answered in this session
-                otherwise, or has heard more than its folder knows of.
+                otherwise, or to something else than its folder knows of.
             UsageError, OSError: as ``payers``.
         """
         with self._opened() as (statement, _):
-            if statement.other(release) or statement.heard(release) > known:
-                raise PrivacyError(
-                    f"{self.folder}: this party has answered in this session with what its folder "
-                    "does not know of: it was restored or copied, or the records are others"
-                )
-            return statement.left(payers, release, budget=budget, most=most)
+            self._check_same(statement, release, heard)
+            return statement.left(payers, release, budget=budget, most=most, before=before)
 
     def pay(
-        self, payers: Payers, release: Release, *, budget: float, epsilon: float, heard: int
+        self, payers: Payers, release: Release, *, budget: float, epsilon: float, heard: bytes
     ) -> None:
-        """Note what each of the payers pays, before it is said.
+        """Note what each of the payers pays, and what was heard, before anything is said.
 
         Args:
             payers: who pays.
             release: what for.
             budget: as ``left`` has it.
             epsilon: the most that will have been spent on the release.
-            heard: how many messages of the session have been taken in.
+            heard: as ``left`` has it.
 
         Raises:
-            PrivacyError: somebody has paid for something else in the meantime.
+            PrivacyError: somebody has paid for something else in the meantime; or a copy of the
+                party's folder has answered in this session.
             UsageError, OSError: as ``payers``.
         """
         with self._opened() as (statement, file):
+            self._check_same(statement, release, heard)
             paid = statement.paid_for(release, statement.group_of(payers))
-            if paid is not None and epsilon <= paid:
+            if paid is None or epsilon > paid:
+                others = statement.spent(payers, lambda paid: paid != release)
+                if epsilon > rest_of(budget, float(others.max())):
+                    raise PrivacyError(
+                        "somebody has spent their budget on another survey meanwhile"
+                    )
+            elif statement.has_noted(release, heard):
                 return
-            others = statement.spent(payers, lambda paid: paid != release)
-            if epsilon > rest_of(budget, float(others.max())):
-                raise PrivacyError("somebody has spent their budget on another survey meanwhile")
             _add(file, statement.lines_of(payers, release, epsilon=epsilon, heard=heard))
+
+    def _check_same(self, statement: Statement, release: Release, heard: bytes) -> None:
+        if statement.is_other(release, heard):
+            raise PrivacyError(
+                f"{self.folder}: this party has answered in this session with what its folder "
+                "does not know of: it was restored or copied, or the records are others"
+            )
 
     @contextmanager
     def _opened(self) -> Generator[tuple[Statement, GrowingFile]]:
@@ -394,3 +454,7 @@ def _marks_of(group: People) -> Marks:
 
 def _check_of(secret: bytes) -> bytes:
     return hmac.digest(secret, _CHECK, "sha256")
+
+
+def _digest_of(heard: bytes) -> bytes:
+    return hashlib.sha256(heard).digest()

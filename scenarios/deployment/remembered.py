@@ -55,7 +55,7 @@ class Memory:
 
     def __init__(self, file: GrowingFile, before: bytes) -> None:
         self._file = file
-        self._before = before
+        self._known = bytearray(before)
         self._same = True
         self.count = 0
 
@@ -68,7 +68,7 @@ class Memory:
         digest = hashlib.sha256(encode_envelope(envelope)).digest()
         place = self.count * DIGEST_BYTES
         # The last one may be half of one.
-        known = self._before[place : place + DIGEST_BYTES]
+        known = bytes(self._known[place : place + DIGEST_BYTES])
         self.count += 1
         # Once it has been otherwise, nothing is as it was.
         self._same = self._same and digest.startswith(known)
@@ -79,12 +79,13 @@ class Memory:
             # On disk before it is acted on, so that a crash does not make this party forget.
             self._file.write(new)
             self._file.sync()
+            self._known += new
         return True
 
     @property
-    def noted(self) -> int:
-        """How many envelopes are noted on disk."""
-        return max(len(self._before) // DIGEST_BYTES, self.count)
+    def noted(self) -> bytes:
+        """The digests of all envelopes that are noted on disk, one after the other."""
+        return bytes(self._known[: len(self._known) // DIGEST_BYTES * DIGEST_BYTES])
 
 
 @contextmanager

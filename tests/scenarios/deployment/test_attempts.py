@@ -25,7 +25,14 @@ from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
 from scenarios.deployment.aggregating import abandon_survey, aggregate_survey
 from scenarios.deployment.answering import Answered, answer_survey
-from scenarios.deployment.attempts import ATTEMPTS, Account, Counter, counting, open_account
+from scenarios.deployment.attempts import (
+    ATTEMPTS,
+    Account,
+    Counter,
+    counting,
+    open_account,
+    rest_of,
+)
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, partial_path
@@ -460,7 +467,7 @@ def test_a_party_that_dies_before_its_answer_leaves_has_paid(
 
 def left(account: Account, attempt: int, budget: float | None, *, most: float) -> float:
     """What may be spent in an attempt where nothing was spent on other surveys."""
-    rest = None if budget is None else account.rest(attempt, budget)
+    rest = None if budget is None else rest_of(budget, account.before(attempt))
     return account.left(attempt, rest, most=most)
 
 

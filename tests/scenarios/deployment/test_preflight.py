@@ -120,7 +120,7 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
         ("ann", survey, 2.0),
     ):
         what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
-        purse.pay(purse.payers([who]), what, budget=math.inf, epsilon=epsilon, heard=1)
+        purse.pay(purse.payers([who]), what, budget=math.inf, epsilon=epsilon, heard=b"")
     before = (folder / PAID).read_bytes()
     spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
     assert said("--id", "who") == f"{folder}: {spent}."

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import PrivacyError
-from protocol.messages import PartyId
+from protocol.messages import Envelope, PartyId
 from protocol.surveys.survey import Attribute, Survey
+from scenarios.deployment.members import own_secret
 from scenarios.deployment.purse import (
     PAID,
     Payers,
@@ -46,6 +48,8 @@ SURVEY = Survey(
 )
 ANN, BOB, CYD = "ann@home", "bob@home", "cyd@home"
 ALL = Payers(None)
+HEARD = bytes(32)
+"""What a party notes that has heard one message."""
 
 
 def digest(text: str) -> bytes:
@@ -61,8 +65,8 @@ def release(survey: str, attempt: int = 1, drawn: str = "", party: str = "anna")
     )
 
 
-def pay(purse: Purse, who: Payers, what: Release, epsilon: float, *, heard: int = 1) -> None:
-    purse.pay(who, what, budget=math.inf, epsilon=epsilon, heard=heard)
+def pay(purse: Purse, who: Payers, what: Release, epsilon: float) -> None:
+    purse.pay(who, what, budget=math.inf, epsilon=epsilon, heard=HEARD)
 
 
 def spent(purse: Purse, who: Payers) -> list[float]:
@@ -95,7 +99,7 @@ def test_everybody_pays_once_for_each_release(
     lines: list[People | Payment] = []
     for number, people, epsilon in payments:
         lines += Statement(lines).lines_of(
-            group(people), release(str(number)), epsilon=float(epsilon), heard=1
+            group(people), release(str(number)), epsilon=float(epsilon), heard=b""
         )
     statement = Statement(lines)
 
@@ -140,7 +144,9 @@ def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
     purse = Purse(tmp_path)
     people = purse.payers([f"person {number}" for number in range(100_000)])
     for survey in "abc":
-        assert purse.left(people, release(survey), budget=9.0, most=2.0, known=0) >= 3.0
+        assert (
+            purse.left(people, release(survey), budget=9.0, most=2.0, before={}, heard=b"") >= 3.0
+        )
         pay(purse, people, release(survey), 1.0)
         pay(purse, people, release(survey), 2.0)
     assert spent(purse, people)[::20_000] == [6.0] * 5
@@ -281,9 +287,10 @@ def test_without_ids_everybody_may_have_paid(tmp_path: Path) -> None:
     st.integers(0, 8),
     st.integers(0, 8),
     st.integers(1, 4),
+    st.integers(0, 4),
 )
 def test_what_was_spent_elsewhere_is_not_seen_from_outside(
-    elsewhere: list[int], here: int, budget: int, most: int
+    elsewhere: list[int], here: int, budget: int, most: int, lost: int
 ) -> None:
     """Either a party may spend what it could with an empty purse, or it does not answer."""
     people = Payers(np.arange(len(elsewhere), dtype=np.uint64))
@@ -293,17 +300,22 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
         for number, epsilon in enumerate(spent):
             one = Payers(np.array([number], np.uint64))
             what = release("before", attempt=number + 1)
-            lines += Statement(lines).lines_of(one, what, epsilon=float(epsilon), heard=1)
-        lines += Statement(lines).lines_of(people, release("now"), epsilon=float(here), heard=1)
+            lines += Statement(lines).lines_of(one, what, epsilon=float(epsilon), heard=b"")
+        lines += Statement(lines).lines_of(people, release("now"), epsilon=float(here), heard=b"")
         again = release("now", 2)
-        return Statement(lines).left(people, again, budget=float(budget), most=float(most))
+        # The folder knows of two earlier attempts, the purse of one of them.
+        before = {release("now").session: float(here), release("now", 3).session: float(lost)}
+        return Statement(lines).left(
+            people, again, budget=float(budget), most=float(most), before=before
+        )
 
     free = left([0] * len(elsewhere))
+    assert free == max(budget - here - lost, 0)
     try:
         found = left(elsewhere)
     except PrivacyError:
         assert max(elsewhere) > 0
-        assert budget - here - max(elsewhere) < min(free, most)
+        assert budget - here - lost - max(elsewhere) < min(free, most)
     else:
         # A party spends at most ``most``: what exceeds it is never seen.
         assert min(found, most) == min(free, most)
@@ -314,13 +326,13 @@ def test_a_survey_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
     purse = Purse(tmp_path)
     who, one, two = purse.payers([ANN]), release("one"), release("two")
     for each in (one, two):
-        assert purse.left(who, each, budget=3.0, most=2.0, known=0) == 3.0
-    purse.pay(who, one, budget=3.0, epsilon=2.0, heard=1)
+        assert purse.left(who, each, budget=3.0, most=2.0, before={}, heard=b"") == 3.0
+    purse.pay(who, one, budget=3.0, epsilon=2.0, heard=HEARD)
     with pytest.raises(PrivacyError, match="on another survey meanwhile"):
-        purse.pay(who, two, budget=3.0, epsilon=2.0, heard=1)
+        purse.pay(who, two, budget=3.0, epsilon=2.0, heard=HEARD)
     assert spent(purse, who) == [2.0]
     # What is paid already is said again under any budget.
-    purse.pay(who, one, budget=0.0, epsilon=2.0, heard=1)
+    purse.pay(who, one, budget=0.0, epsilon=2.0, heard=HEARD)
 
 
 def test_many_pay_at_once(tmp_path: Path) -> None:
@@ -335,15 +347,23 @@ def test_many_pay_at_once(tmp_path: Path) -> None:
 def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path: Path) -> None:
     purse = Purse(tmp_path)
     who, what = purse.payers([ANN]), release("one")
-    purse.pay(who, what, budget=math.inf, epsilon=0.0, heard=2)
-    look = functools.partial(purse.left, who, budget=math.inf, most=2.0)
-    for forgotten in (lambda: look(what, known=1), lambda: look(release("one", 1, "b"), known=2)):
-        with pytest.raises(PrivacyError, match="was restored or copied"):
-            forgotten()
-    assert look(what, known=2) == math.inf
+    one, two, other = HEARD, 2 * HEARD, HEARD + b"a" * 32
+    said = functools.partial(purse.pay, who, budget=math.inf, epsilon=0.0)
+    said(what, heard=one)
+    # What costs nothing more is an answer too.
+    said(what, heard=two)
+    look = functools.partial(purse.left, who, budget=math.inf, most=2.0, before={})
+    for which, heard in ((what, one), (what, other), (release("one", 1, "b"), two)):
+        for act in (look, said):
+            with pytest.raises(PrivacyError, match="was restored or copied"):
+                act(which, heard=heard)
+    assert look(what, heard=two) == look(what, heard=two + one) == math.inf
+    size = (tmp_path / PAID).stat().st_size
+    said(what, heard=two)
+    assert (tmp_path / PAID).stat().st_size == size
     # Another session, and another party of the same one, are other things.
-    assert look(release("one", 2, "b"), known=0) == math.inf
-    assert look(release("one", 1, "b", party="bert"), known=0) == math.inf
+    assert look(release("one", 2, "b"), before={}, heard=b"") == math.inf
+    assert look(release("one", 1, "b", party="bert"), before={}, heard=b"") == math.inf
 
 
 # Ids
@@ -467,7 +487,54 @@ def test_a_refusal_connects_to_nobody(two_surveys: list[Path], tmp_path: Path) -
     )
 
 
+# Other purses
+
+
+def test_what_another_purse_has_paid_counts_for_everybody(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    """A purse that is lost, or of another user, does not give the same people a new budget."""
+    one, _ = two_surveys
+    anna, records = one / "anna", people_table(tmp_path / "r.csv", "ann,no,young")
+    endings = []
+    for attempt in range(1, 4):
+        ended, _ = answer_from(
+            anna,
+            records,
+            question(one, attempt=attempt),
+            attempt=attempt,
+            budget=2.1,
+            purse=tmp_path / f"purse {attempt}",
+        )
+        endings.append(ended.ending)
+    declined = "'Report' costs 2 per respondent; 0.1 of 0.1 is left"
+    assert endings == ["done", declined, declined]
+
+
 # Restored folders
+
+
+def test_a_folder_and_its_copy_give_one_answer(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    """The copy is asked otherwise, and has looked into the purse before anything was paid."""
+    one, _ = two_surveys
+    anna, records = one / "anna", people_table(tmp_path / "r.csv", "ann,no,young")
+    own_secret(anna)
+    copy = shutil.copytree(anna, one / "copy")
+    first = []
+
+    class Meanwhile(ScriptedLink):
+        async def receive_many(self) -> list[Envelope]:
+            if not first:
+                answer = functools.partial(answer_from, anna, records, question(one))
+                first.append(await trio.to_thread.run_sync(answer))
+            return await super().receive_many()
+
+    ended, said = answer_from(copy, records, question(one, less=2**40), link_class=Meanwhile)
+    assert first[0][0].ending == "done"
+    assert "was restored or copied" in ended.ending
+    assert said == []
 
 
 def test_a_folder_restored_from_a_copy_does_not_answer_again(
