@@ -23,7 +23,7 @@ from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.transcript.receipts import Acknowledgement
-from scenarios.deployment.attempts import Account, open_account
+from scenarios.deployment.attempts import Account, nats_of, open_account
 from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Payers, Purse, Release, usual_purse
@@ -189,8 +189,10 @@ async def answer_survey_async(
         given = answer_given(repeat, member.charter, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
     paying = _Paying.by(purse, records, variant, ids=ids, budget=budget)
-    if repeat is None:
+    if given is None:
         paying.check(member.charter.survey_id)
+    else:
+        paying.check_paid(given)
     tls = tls_context(member.folder, client_context)
     sittings: list[_Sitting] = []
 
@@ -224,7 +226,10 @@ async def answer_survey_async(
                     survey=charter.survey_id, session=charter.session, party=name, drawn=mark
                 )
                 # What was paid for before needs no budget again.
-                pays = paying if repeats is None else paying.anything()
+                pays = paying
+                if repeats is not None:
+                    paying.check_paid(repeats)
+                    pays = paying.anything()
                 before = {
                     charter.again(earlier).session: account.spent(earlier)
                     for earlier in account.attempts
@@ -325,6 +330,10 @@ class _Paying(NamedTuple):
     def check(self, survey: bytes) -> None:
         """Refuse a survey that somebody cannot pay, as ``Purse.check``."""
         self.purse.check(self.payers, survey, budget=self.limit, most=self.most)
+
+    def check_paid(self, given: Given) -> None:
+        """Refuse an answer that not all of them have paid for, as ``Purse.check_paid``."""
+        self.purse.check_paid(self.payers, given.release, nats_of(given.epsilon))
 
     def left(
         self,

@@ -6,6 +6,7 @@ import base64
 import functools
 import hashlib
 import hmac
+import itertools
 import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,13 +19,21 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import PrivacyError
 from protocol.messages import PartyId
 from scenarios.deployment.attempts import nats_of, rest_of
-from scenarios.deployment.members import own_secret, secret_in
+from scenarios.deployment.members import secret_in
 from scenarios.deployment.remembered import DIGEST_BYTES
 from scenarios.errors import UsageError
-from scenarios.files.writing import GrowingFile, locked_growing, make_folder, naming, whole_lines
+from scenarios.files.writing import (
+    GrowingFile,
+    locked_growing,
+    make_folder,
+    naming,
+    whole_lines,
+    write_once,
+)
 
 PAID = "paid"
 """The file in a purse's folder that says who has paid what. It only ever grows."""
@@ -58,7 +67,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Opened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="purse"):
-    """The first line: a hash of the secret that all marks are keyed with."""
+    """The first line: a hash of the secret that all marks are keyed with.
+
+    A program that died before the secret was on disk has left such a line too, and another follows.
+    """
 
     check: Digest
 
@@ -191,6 +203,18 @@ class Statement:
         noted = max((line.heard for line in self._of(release)), default=-1)
         return noted * DIGEST_BYTES >= len(heard)
 
+    def unpaid(self, payers: Payers, release: Release, epsilon: float) -> int:
+        """How many of the payers have not paid so much for a release.
+
+        What was paid without ids was paid for anybody; what was paid by ids, for those ids alone,
+        so it is not enough for a file without ids.
+        """
+        paid = np.zeros(len(payers), np.bool_)
+        for line in self._of(release):
+            if line.group is None or payers.marks is not None:
+                paid |= (nats_of(line.epsilon) >= epsilon) & self._are_in(payers, line.group)
+        return int((~paid).sum())
+
     def group_of(self, payers: Payers) -> int | None:
         """The number of the payers' group, which is the next one if they are not in the file."""
         marks = payers.marks
@@ -283,6 +307,27 @@ class Purse:
         with self._opened() as (statement, _):
             statement.check(payers, survey, budget=budget, most=most)
 
+    def check_paid(self, payers: Payers, release: Release, epsilon: float) -> None:
+        """Refuse to say a release again about people who have not all paid for it.
+
+        Args:
+            payers: who they are.
+            release: what is to be said again.
+            epsilon: what it has cost.
+
+        Raises:
+            PrivacyError: says how many have not paid, not who.
+            UsageError, OSError: as ``payers``.
+        """
+        with self._opened() as (statement, _):
+            unpaid = statement.unpaid(payers, release, epsilon)
+        if unpaid:
+            raise PrivacyError(
+                f"{self.folder}: {unpaid} of {len(payers)} who pay from it have not paid for the "
+                "report that is to be given again; give the same people, by the same --id and from "
+                "the same --purse"
+            )
+
     def left(
         self,
         payers: Payers,
@@ -359,12 +404,14 @@ class Purse:
         make_folder(self.folder)
         path = self.folder / PAID
         with locked_growing(path, None, whole=whole_lines) as (content, file):
-            if content:
-                yield _read(content, path, secret_in(self.folder / PURSE_SECRET)), file
-            else:
-                secret = own_secret(self.folder, PURSE_SECRET)
+            if _is_new(content, self.folder):
+                secret = os.urandom(SECRET_BYTES)
+                # In this order: a secret without a line would be that of a file that was lost.
                 _add(file, [Opened(_check_of(secret))])
+                write_once(self.folder / PURSE_SECRET, secret)
                 yield Statement(()), file
+            else:
+                yield _read(content, path, secret_in(self.folder / PURSE_SECRET)), file
 
 
 def purse_in(folder: Path) -> tuple[Statement, Callable[[Sequence[str]], Payers]] | None:
@@ -378,7 +425,7 @@ def purse_in(folder: Path) -> tuple[Statement, Callable[[Sequence[str]], Payers]
     with naming(path):
         content = path.read_bytes() if path.is_file() else b""
     content = content[: whole_lines(content)]
-    if not content:
+    if _is_new(content, folder):
         return None
     secret = secret_in(folder / PURSE_SECRET)
     return _read(content, path, secret), functools.partial(marked, secret)
@@ -409,15 +456,35 @@ def usual_purse() -> Path:
         raise UsageError("there is no home folder to keep a purse in; expected --purse") from error
 
 
-def _read(content: bytes, path: Path, secret: bytes) -> Statement:
+def _is_new(content: bytes, folder: Path) -> bool:
+    """Whether nobody can have paid yet: there is no secret, and no line but of programs that died
+    before there was one."""
+    if (folder / PURSE_SECRET).exists():
+        return False
     try:
-        first, *lines = (msgspec.json.decode(line, type=Line) for line in content.splitlines())
-        if not isinstance(first, Opened) or any(isinstance(line, Opened) for line in lines):
-            raise ValueError("its first line, and no other, opens a purse")
-        statement = Statement([line for line in lines if not isinstance(line, Opened)])
+        for line in content.splitlines():
+            msgspec.json.decode(line, type=Opened)
+    except (msgspec.DecodeError, ValueError):
+        return False
+    return True
+
+
+def _read(content: bytes, path: Path, secret: bytes) -> Statement:
+    if not content:
+        raise UsageError(
+            f"{path}: is missing or empty, but the {PURSE_SECRET} beside it is there; what was "
+            "spent is not known"
+        )
+    try:
+        lines = [msgspec.json.decode(line, type=Line) for line in content.splitlines()]
+        opened = list(itertools.takewhile(lambda line: isinstance(line, Opened), lines))
+        rest = [line for line in lines[len(opened) :] if not isinstance(line, Opened)]
+        if not opened or len(opened) + len(rest) < len(lines):
+            raise ValueError("its first line, and no later one, opens a purse")
+        statement = Statement(rest)
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{path}: {error}; what was spent is not known") from error
-    if first.check != _check_of(secret):
+    if opened[-1] != Opened(_check_of(secret)):
         raise UsageError(
             f"{path}: belongs to another {PURSE_SECRET} than the one beside it, so nobody is known "
             "in it"

@@ -24,6 +24,7 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.attempts import account_in
 from scenarios.deployment.drawing import known_session_key, mark_of, role_stream
 from scenarios.deployment.members import Member
+from scenarios.deployment.purse import Release
 from scenarios.deployment.remembered import noted_in
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming, write_once
@@ -41,20 +42,24 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An answer that was given before.
 
     Args:
-        session: in which it was given.
+        survey: in which it was given.
+        session: that of the attempt at it.
         party: who gave it, under the name that it had there.
         key: of its randomness (``drawing.session_key``).
         place: which of the parties that was, from 0: the aggregator asked it with this number.
         asked: the digest of the question, which was all that the party heard.
         report: its report, encoded.
+        epsilon: what that has cost each respondent; None is infinite.
     """
 
+    survey: bytes
     session: bytes
     party: PartyId
     key: bytes
     place: int
     asked: bytes
     report: bytes
+    epsilon: float | None
 
     def __repr__(self) -> str:
         return f"Given(session={self.session.hex()[:16]}, party={self.party!r})"
@@ -63,6 +68,12 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def stream(self) -> Stream:
         """The randomness that the answer was drawn with."""
         return role_stream(self.key, self.session, self.party)
+
+    @property
+    def release(self) -> Release:
+        """What was paid for."""
+        drawn = mark_of(self.key, self.session)
+        return Release(survey=self.survey, session=self.session, party=self.party, drawn=drawn)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
         """Make sure that nothing is asked but what was asked before.
@@ -187,12 +198,14 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
     except RemoteProtocolError as error:
         raise UsageError(f"{path}: {error}") from error
     return Given(
+        survey=before.survey_id,
         session=there.session,
         party=name,
         key=key,
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
+        epsilon=account.spent(paid[-1]),
     )
 
 

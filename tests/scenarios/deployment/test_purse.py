@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -181,12 +182,16 @@ def test_people_without_their_payment_are_written_once(tmp_path: Path) -> None:
     assert (tmp_path / PAID).read_bytes() == head + people + paid
 
 
+CHECK = b'{"type":"purse","check":"%s="}\n' % (b"0" * 43)
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b"nothing\n",
         b'{"type":"people","marks":""}\n',
         b'{"type":"purse"}\n',
+        CHECK.replace(b"0", b"1") + b'{"type":"people","marks":""}\n' + CHECK,
     ],
 )
 def test_a_spoilt_file_is_not_guessed_at(content: bytes, tmp_path: Path) -> None:
@@ -218,6 +223,45 @@ def test_a_purse_needs_its_own_secret(tmp_path: Path) -> None:
         purse.payers([ANN])
 
 
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_purse_whose_payments_are_lost_does_not_begin_anew(
+    lose: Callable[[Path], object], tmp_path: Path
+) -> None:
+    purse = Purse(tmp_path)
+    pay(purse, purse.payers([ANN]), release("one"), 2.0)
+    lose(tmp_path / PAID)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="is missing or empty, but the secret"):
+            purse.payers([ANN])
+        with pytest.raises(UsageError, match="is missing or empty, but the secret"):
+            purse_in(tmp_path)
+
+
+def test_a_purse_that_was_not_made_whole_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The party died when the first line was on disk, or half of it, and the secret was not."""
+
+    def killed(*_: object) -> None:
+        raise KeyError("killed")
+
+    purse = Purse(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("scenarios.deployment.purse.write_once", killed)
+        for _ in range(2):
+            with pytest.raises(KeyError, match="killed"):
+                purse.payers([ANN])
+            assert purse_in(tmp_path) is None
+    line = (tmp_path / PAID).read_bytes()
+    (tmp_path / PAID).write_bytes(line[:-5])
+    pay(purse, purse.payers([ANN]), release("one"), 2.0)
+    assert spent(purse, purse.payers([ANN])) == [2.0]
+    # Once there is a payment, a secret that is missing is not drawn again.
+    (tmp_path / "secret").unlink()
+    with pytest.raises(UsageError, match="no such file"):
+        purse.payers([ANN])
+
+
 def test_links_and_pipes_are_refused(tmp_path: Path) -> None:
     folder, kept = tmp_path / "purse", tmp_path / "kept"
     folder.mkdir()
@@ -244,6 +288,28 @@ def test_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     for nowhere in ("", "state"):
         monkeypatch.setenv("XDG_STATE_HOME", nowhere)
         assert usual_purse() == tmp_path / "home" / ".local" / "state" / "sottovoce" / "purse"
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.none() | PEOPLE, st.integers(0, 3)), max_size=6),
+    PEOPLE,
+    st.integers(1, 3),
+)
+def test_who_has_not_paid_for_a_release(
+    payments: list[tuple[bool, set[int] | None, int]], asked: set[int], price: int
+) -> None:
+    """Against the definition, person by person."""
+    lines: list[People | Payment] = []
+    for same, people, epsilon in payments:
+        marks = None if people is None else np.array(sorted(people), np.uint64)
+        what = release("one" if same else "two")
+        lines += Statement(lines).lines_of(Payers(marks), what, epsilon=float(epsilon), heard=HEARD)
+    enough = [people for same, people, epsilon in payments if same and epsilon >= price]
+    owing = {person for person in asked if not any(who is None or person in who for who in enough)}
+    statement, marks = Statement(lines), np.array(sorted(asked), np.uint64)
+    assert statement.unpaid(Payers(marks), release("one"), float(price)) == len(owing)
+    # A file without names may have anybody in it: nothing but one without names has paid for it.
+    assert statement.unpaid(ALL, release("one"), float(price)) == (None not in enough)
 
 
 # Who may answer

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.variants import BUILT_IN
 from protocol.variants.reports import reports as reports_of
@@ -226,6 +227,34 @@ def test_what_cannot_be_given_again(
         for n in (3, 4)
     )
     assert third == fourth
+
+
+def test_only_who_has_paid_is_in_a_report_that_is_given_again(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    """Other people have the same answers, so the report could be theirs; nobody is connected to."""
+    one, two = two_surveys
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    first = report_of(answer_from(one / "anna", records, question(one)))
+    others = people_table(tmp_path / "o.csv", "ann,no,young", "dan,yes,old")
+    otherwise = people_table(tmp_path / "w.csv", "ann,no,young", "bob,no,old")
+    repeat = ("--repeat", one / "anna", "--connect", "127.0.0.1:1", "--waiting", 0)
+
+    def refused(records: Path, purse: str, *ids: str, code: int = 1) -> str:
+        answer = ("answer", two / "anna", *repeat, "--records", records)
+        return complaint(sottovoce(*answer, "--purse", tmp_path / purse, *ids), code=code)
+
+    have_not = "have not paid for the report that is to be given again"
+    assert f"1 of 2 who pay from it {have_not}" in refused(others, "purse", "--id", "who")
+    assert f"2 of 2 who pay from it {have_not}" in refused(records, "other", "--id", "who")
+    assert f"1 of 1 who pay from it {have_not}" in refused(records, "purse")
+    assert "other records have answered" in refused(otherwise, "purse", "--id", "who", code=2)
+    # Nor are they once it was given again.
+    asked, anna = question(two), read_member(one / "anna")
+    assert report_of(answer_from(two / "anna", records, asked, repeat=anna)) == first
+    with pytest.raises(PrivacyError, match=f"1 of 2 who pay from it {have_not}"):
+        answer_from(two / "anna", others, asked)
+    assert paid(tmp_path / "purse") == pytest.approx([2.0, 2.0])
 
 
 def test_a_survey_that_asks_otherwise_gets_no_old_answer(
