@@ -423,7 +423,7 @@ def _given(member: Member, charter: Charter, given: Given | None) -> Given | Non
     if noted is not None or given is None:
         return noted
     _, said = noted_in(member.folder, "said", charter.session)
-    if said or given.session == charter.session:
+    if said:
         raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
     note_given(member.folder, charter.session, given)
     return given

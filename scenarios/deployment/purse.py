@@ -101,8 +101,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def follows(self, heard: bytes) -> bool:
         """Whether a party that has heard this had heard the same when it paid."""
-        length = self.heard * DIGEST_BYTES
-        return len(heard) >= length and self.digest == _digest_of(heard[:length])
+        return self.digest == _digest_of(heard[: self.heard * DIGEST_BYTES])
 
 
 Line = Opened | People | Payment

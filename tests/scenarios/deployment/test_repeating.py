@@ -230,7 +230,10 @@ def test_what_cannot_be_given_again(
 
 
 def test_only_who_has_paid_is_in_a_report_that_is_given_again(
-    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+    two_surveys: list[Path],
+    tmp_path: Path,
+    answer_from: AnswerFrom,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other people have the same answers, so the report could be theirs; nobody is connected to."""
     one, two = two_surveys
@@ -238,6 +241,7 @@ def test_only_who_has_paid_is_in_a_report_that_is_given_again(
     first = report_of(answer_from(one / "anna", records, question(one)))
     others = people_table(tmp_path / "o.csv", "ann,no,young", "dan,yes,old")
     otherwise = people_table(tmp_path / "w.csv", "ann,no,young", "bob,no,old")
+    monkeypatch.setattr("scenarios.deployment.answering.connect_lasting", crash)
     repeat = ("--repeat", one / "anna", "--connect", "127.0.0.1:1", "--waiting", 0)
 
     def refused(records: Path, purse: str, *ids: str, code: int = 1) -> str:

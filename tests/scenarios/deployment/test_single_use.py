@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 
 from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, Envelope
-from protocol.sharing.messages import Begin, Join
+from protocol.sharing.messages import Begin, Graph, Join
 from scenarios.deployment.answering import read_records
 from scenarios.deployment.drawing import known_session_key, session_key
 from scenarios.deployment.members import read_member
@@ -131,6 +133,33 @@ def test_two_copies_of_a_folder_do_not_share_a_mask_key(
     # On one machine, its purse knows that this party has answered in this session.
     with pytest.raises(PrivacyError, match="was restored or copied"):
         answer(third, "one")
+
+
+def graph(folder: Path, joined: int) -> Envelope:
+    """What a party of a sum declines: nobody is in it, or too many are."""
+    charter = read_member(folder).charter
+    path, keys = (np.zeros((rows, 32), np.uint8) for rows in (0, 5))
+    names = tuple(f"party-{number}" for number in range(2, 7))
+    body = charter.codec.encode(
+        Graph(joined, joined, bytes(32), 0, path, names, keys, path, keys[:, 0], keys)
+    )
+    return msgspec.structs.replace(begin(folder), seq=1, kind="Graph", body=body)
+
+
+def test_a_copy_of_the_midst_of_a_session_says_nothing_else_that_is_free(
+    folders: Folders, tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    """It has the session's secret, and what it would say costs nothing more."""
+    party = folders("secure-sum") / "party-1"
+    records = people_table(tmp_path / "r.csv", "ann,no,young")
+    answer_from(party, records, begin(party))
+    copy = shutil.copytree(party, party.parent / "copy")
+    ended, said = answer_from(party, records, begin(party), graph(party, 0))
+    assert [each.kind for each in said] == ["Join", "Declined", "Head"]
+    with pytest.raises(PrivacyError, match="was restored or copied"):
+        answer_from(copy, records, begin(copy), graph(copy, 9))
+    again, same = answer_from(party, records, begin(party), graph(party, 0))
+    assert (again.ending, same) == (ended.ending, said)
 
 
 def test_other_records_do_not_join_with_the_same_key(
