@@ -45,12 +45,15 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity
 
 
-def read_member(folder: Path | str, variant: str | None = None) -> Member:
+def read_member(
+    folder: Path | str, variant: str | None = None, *, key: Path | None = None
+) -> Member:
     """Read a member's folder.
 
     Args:
         folder: the member's.
         variant: ``PATH.py:Class``, for a survey whose variant is not a built-in one.
+        key: the file of the private key; None for the one in the folder.
 
     Raises:
         UsageError: a file is missing or malformed, or they do not belong together; or another
@@ -60,9 +63,10 @@ def read_member(folder: Path | str, variant: str | None = None) -> Member:
     path = folder / CHARTER
     read = decoded(_content_of(path), CharterFile, path)
     own = read.build(variant, path)
-    secret = key_secret(_content_of(folder / KEY), folder / KEY)
+    key = key or folder / KEY
+    secret = key_secret(_content_of(key), key)
     if (folder / ROSTER).exists():
-        roster, name = _listed(folder, read, secret)
+        roster, name = _listed(folder, read, secret, key)
     else:
         roster, name = _placed(folder, read, secret)
     try:
@@ -88,7 +92,9 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
         raise UsageError(f"{path}: nested too deeply") from error
 
 
-def _listed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
+def _listed(
+    folder: Path, charter: CharterFile, secret: bytes, key_file: Path
+) -> tuple[Roster, PartyId]:
     """All members, and which of them has this key."""
     path = folder / ROSTER
     read = decoded(_content_of(path), RosterFile, path)
@@ -102,7 +108,7 @@ def _listed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, 
     for name, key in roster.members:
         if key == public:
             return roster, name
-    raise UsageError(f"{folder / KEY}: its public key is not on the roster")
+    raise UsageError(f"{key_file}: its public key is not on the roster")
 
 
 def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
@@ -163,24 +169,31 @@ def secret_in(path: Path) -> bytes:
     return secret
 
 
-def tls_context(folder: Path, make: Callable[..., ssl.SSLContext]) -> ssl.SSLContext:
+def tls_context(
+    folder: Path, make: Callable[..., ssl.SSLContext], *, key: Path | None = None
+) -> ssl.SSLContext:
     """The TLS context of a member.
 
     Args:
         folder: the member's.
         make: ``server_context`` or ``client_context``.
+        key: the file of the private key; None for the one in the folder.
 
     Raises:
         UsageError: a file is missing, or they do not belong together.
     """
-    files = {"authority": AUTHORITY, "certificate": CERTIFICATE, "key": KEY}
+    files = {
+        "authority": folder / AUTHORITY,
+        "certificate": folder / CERTIFICATE,
+        "key": key or folder / KEY,
+    }
     for file in files.values():
-        if not (folder / file).is_file():
-            raise _not_a_member(folder / file)
+        if not file.is_file():
+            raise _not_a_member(file)
     try:
-        return make(**{what: folder / file for what, file in files.items()})
+        return make(**files)
     except OSError as error:
-        what = ", ".join(files.values())
+        what = ", ".join(file.name for file in files.values())
         raise UsageError(f"{folder}: {what} do not belong together: {error}") from error
 
 

@@ -37,6 +37,9 @@ from scenarios.errors import UsageError
 from scenarios.files.writing import PRIVATE_FOLDER, make_folder, naming, open_private, sync_folder
 from transports.certificates import Authority, private_pem
 
+_UNFINISHED = ".new."
+"""How the name of a folder begins whose entries have not appeared yet."""
+
 
 def names_of(parties: Sequence[str]) -> list[PartyId]:
     """The ids of parties.
@@ -99,6 +102,16 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def expect_file(path: Path, command: str) -> None:
+    """Make sure that a file is in the folder that a command makes.
+
+    Raises:
+        UsageError: it is missing; names the command.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; 'sottovoce {command}' makes this folder")
+
+
 @contextmanager
 def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
     """A folder whose entries appear in another one together at the end of the block.
@@ -112,7 +125,7 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
     """
     make_folder(out)
     with naming(out):
-        new = Path(tempfile.mkdtemp(dir=out, prefix=".new."))
+        new = Path(tempfile.mkdtemp(dir=out, prefix=_UNFINISHED))
         try:
             yield new
             if sync:
@@ -122,6 +135,19 @@ def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
             sync_folder(out)
         finally:
             shutil.rmtree(new, ignore_errors=True)
+
+
+def remove_unfinished(out: Path) -> None:
+    """Remove what ``appearing_in`` leaves in a folder if its program is killed: it may hold a key.
+
+    The caller makes sure that nobody else is at it.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    for entry in out.iterdir():
+        if entry.name.startswith(_UNFINISHED) and entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
 
 
 def new_authority(days: int, secret: bytes | None = None) -> Authority:

@@ -14,7 +14,7 @@ from protocol.messages import AGGREGATOR
 from protocol.session.roster import Identity, is_signature
 from protocol.session.variant import Variant
 from scenarios.deployment.enrolment.agreed import CharterFile
-from scenarios.deployment.enrolment.folders import write_folder, write_private
+from scenarios.deployment.enrolment.folders import expect_file, write_folder, write_private
 from scenarios.deployment.enrolment.letters import (
     ANSWER,
     LARGEST_ADMISSION,
@@ -103,6 +103,8 @@ def join(path: Path, folder: Path, own: str | None) -> Joined:
             for name in files:
                 with (new / "folder" / name).open("rb") as file:
                     os.fsync(file.fileno())
+            # Once the request is handed in, the place is lost with this key.
+            sync_folder(new / "folder")
             # An empty folder is replaced.
             os.rename(new / "folder", folder)
             sync_folder(folder.parent)
@@ -183,17 +185,15 @@ def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Mem
                 f"{folder / name}: this party was admitted before, with another {name}; keep both "
                 "admissions, they show that the organiser signed two"
             )
-    with naming(folder):
-        new = Path(tempfile.mkdtemp(dir=folder, prefix=".new."))
-    try:
-        for name, content in {KEY: (folder / KEY).read_bytes(), **files}.items():
-            write_private(new / name, content)
+    # The key is read where it is: if this program is killed, no copy of it is left.
+    with tempfile.TemporaryDirectory() as name:
+        new = Path(name)
+        for file, content in files.items():
+            write_private(new / file, content)
         try:
-            _check_member(new, admission, own)
+            _check_member(new, admission, folder, own)
         except UsageError as error:
             raise UsageError(f"{path}: {str(error).replace(f'{new}{os.sep}', '')}") from error
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
     # The charter comes last: a folder without one is no member's yet.
     for name in sorted(files, key=lambda name: name == CHARTER):
         if not (folder / name).exists():
@@ -201,25 +201,24 @@ def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Mem
     return read_member(folder, own)
 
 
-def _check_member(folder: Path, admission: Admission, own: str | None) -> None:
-    member = read_member(folder, own)
-    invited = _invitation_in(folder.parent)
+def _check_member(new: Path, admission: Admission, folder: Path, own: str | None) -> None:
+    """Make sure that new files make a member together with the key in its folder."""
+    member = read_member(new, own, key=folder / KEY)
+    invited = _invitation_in(folder)
     if member.identity.name != admission.party:
         raise UsageError(f"its place is {member.identity.name!r}'s, not {admission.party!r}'s")
     if member.charter.roster.key(AGGREGATOR) != invited.organiser:
         raise UsageError("its aggregator is not the organiser who sent the invitation")
-    tls_context(folder, client_context)
+    tls_context(new, client_context, key=folder / KEY)
 
 
 def _invitation_in(folder: Path) -> Invitation:
     path = folder / INVITATION
-    if not path.exists():
-        raise UsageError(f"{path}: no such file; 'sottovoce join' makes this folder")
+    expect_file(path, "join")
     return read_letter(path, Invitation)
 
 
 def _identity_in(folder: Path, invitation: Invitation) -> Identity:
     path = folder / KEY
-    if not path.exists():
-        raise UsageError(f"{path}: no such file; 'sottovoce join' makes this folder")
+    expect_file(path, "join")
     return Identity(invitation.party, key_secret(path.read_bytes(), path))

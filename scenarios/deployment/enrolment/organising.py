@@ -19,9 +19,11 @@ from protocol.session.roster import Identity, Roster, holder_of
 from scenarios.deployment.enrolment.agreed import Agreed, PublicKey, check_parties
 from scenarios.deployment.enrolment.folders import (
     appearing_in,
+    expect_file,
     files_of,
     names_of,
     new_authority,
+    remove_unfinished,
     write_folder,
     write_private,
 )
@@ -40,10 +42,9 @@ from scenarios.errors import UsageError
 from scenarios.files.writing import (
     PRIVATE_FOLDER,
     GrowingFile,
-    lock,
+    locked_growing,
     make_folder,
-    open_private,
-    sync_folder,
+    whole_lines,
     write_whole,
 )
 from transports.certificates import private_pem
@@ -219,7 +220,8 @@ def seal(folder: Path, own: str | None, *, days: int) -> Charter:
         whole = variant.whole_roster
         with appearing_in(folder, sync=True) as new:
             sealed = new / SEALED
-            (sealed / ADMISSIONS).mkdir(PRIVATE_FOLDER, parents=True)
+            for made in (sealed, sealed / ADMISSIONS):
+                made.mkdir(PRIVATE_FOLDER)
             for name, files in files_of(enrolling.agreed, roster, authority, whole_roster=whole):
                 if name == AGGREGATOR:
                     key = private_pem(organiser.private_key)
@@ -303,29 +305,22 @@ class _Enrolling:
 @contextmanager
 def _open(folder: Path) -> Generator[_Enrolling]:
     """An organiser's folder, locked, while its roster is not sealed."""
-    path = folder / _ENROLMENT
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file; 'sottovoce invite' makes this folder")
-    if (folder / SEALED).exists():
-        raise UsageError(f"{folder / SEALED}: the roster is sealed; nobody is admitted any more")
-    file = folder / _REQUESTS
-    descriptor = open_private(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, sole=True)
-    try:
-        lock(descriptor, file, f"{folder}: another program is enrolling")
+    path, file = folder / _ENROLMENT, folder / _REQUESTS
+    for each in (path, file):
+        expect_file(each, "invite")
+    busy = f"{folder}: another program is enrolling"
+    with locked_growing(file, busy, whole=whole_lines) as (content, growing):
+        # Under the lock: another program may have sealed it until then.
+        if (folder / SEALED).exists():
+            raise UsageError(
+                f"{folder / SEALED}: the roster is sealed; nobody is admitted any more"
+            )
+        remove_unfinished(folder)
         enrolment = decoded(path.read_bytes(), _Enrolment, path)
-        enrolling = _Enrolling(
-            enrolment, GrowingFile(descriptor, file), _organiser_of(folder).public
-        )
-        content = file.read_bytes()
-        # What has no line end was cut off by a crash; nobody was told of it.
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.ftruncate(descriptor, len(whole))
-        for line in whole.splitlines():
+        enrolling = _Enrolling(enrolment, growing, _organiser_of(folder).public)
+        for line in content.splitlines():
             enrolling.replay(decoded(line, Request, file))
         yield enrolling
-    finally:
-        os.close(descriptor)
 
 
 def _drawn(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
@@ -334,8 +329,7 @@ def _drawn(name: PartyId, organiser: bytes, agreed: Agreed) -> Invitation:
 
 def _organiser_of(folder: Path) -> Identity:
     path = folder / KEY
-    if not path.exists():
-        raise UsageError(f"{path}: no such file; 'sottovoce invite' makes this folder")
+    expect_file(path, "invite")
     return Identity(AGGREGATOR, key_secret(path.read_bytes(), path))
 
 
@@ -343,7 +337,6 @@ def _refuse(folder: Path, first: Request, request: Request) -> Path:
     path = folder / REFUSALS / f"{request.party}-{request.key.hex()[:16]}.json"
     make_folder(path.parent)
     write_whole(path, written(Refusal(first, request)), private=True)
-    sync_folder(path.parent)
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
+from scenarios.deployment.enrolment import joining
 from scenarios.deployment.enrolment.agreed import CharterFile
 from scenarios.deployment.enrolment.folders import files_of, new_authority
 from scenarios.deployment.enrolment.letters import (
@@ -25,7 +27,9 @@ from scenarios.deployment.enrolment.letters import (
     Request,
     written,
 )
+from scenarios.deployment.enrolment.organising import seal
 from scenarios.deployment.members import read_member
+from scenarios.files import writing
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.survey_folders import (
     ANALYSIS,
@@ -127,7 +131,7 @@ def test_the_organiser_holds_no_private_key_of_a_party(done: Path) -> None:
         if path.is_file():
             content = path.read_bytes()
             assert not any(secret in content for secret in secrets), path
-            assert path.stat().st_mode & 0o077 == 0, path
+        assert path.stat().st_mode & 0o077 == 0, path
     # It is not in what the party hands over either.
     for name in WHO:
         assert read_key(done / name) not in (done / name / "request.json").read_bytes()
@@ -565,6 +569,112 @@ def test_a_crash_between_two_lines_admits_whole_requests_only(tmp_path: Path) ->
     said = sottovoce("admit", organiser, *requests)
     assert said.out == "2 admitted, 1 admitted before, 0 refused; in all 3 of 3 who are invited\n"
     assert log.read_bytes() == whole
+
+
+@pytest.mark.parametrize("late", ["admit", "seal", "invite"])
+def test_whoever_waits_for_a_seal_finds_the_roster_sealed(
+    late: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    organiser = invited(tmp_path)
+    requests = [joined(organiser, name, tmp_path / name) for name in WHO]
+    assert sottovoce("admit", organiser, *requests[:2]).code == 0
+    ours = writing.lock
+
+    def last(*given: Any) -> None:
+        """Another program seals just before this one has the lock."""
+        monkeypatch.setattr(writing, "lock", ours)
+        assert sottovoce("seal", organiser).code == 0
+        ours(*given)
+
+    monkeypatch.setattr(writing, "lock", last)
+    options: dict[str, tuple[object, ...]] = {
+        "admit": (requests[2],),
+        "invite": ("--again", "carl"),
+    }
+    said = sottovoce(late, organiser, *options.get(late, ()))
+    assert writing.lock is ours
+    assert "the roster is sealed; nobody is admitted any more" in complaint(said)
+    assert len((organiser / "requests.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_an_organiser_who_lost_the_requests_hears_so(tmp_path: Path) -> None:
+    organiser = invited(tmp_path)
+    (organiser / "requests.jsonl").unlink()
+    assert "requests.jsonl: no such file" in complaint(sottovoce("seal", organiser))
+    assert not (organiser / "requests.jsonl").exists()
+
+
+class Killed(BaseException):
+    """Stands for a signal that no program can catch."""
+
+
+def test_a_seal_that_is_killed_leaves_no_key_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    organiser = invited(tmp_path)
+    request = [joined(organiser, name, tmp_path / name) for name in WHO]
+    assert sottovoce("admit", organiser, *request).code == 0
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", killed)
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(Killed):
+            seal(organiser, None, days=3)
+    secret = read_key(organiser)
+    left = [each for each in organiser.glob(".new.*/**/*") if each.is_file()]
+    assert any(secret in each.read_bytes() for each in left)
+    (organiser / ".new.txt").write_text("not ours")
+    assert sottovoce("admit", organiser, *request).code == 0
+    assert [each.name for each in organiser.glob(".new.*")] == [".new.txt"]
+    assert sottovoce("seal", organiser).code == 0
+
+
+def test_a_key_is_never_copied_to_be_checked(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copied(done, tmp_path)
+    anna, aside, secrets = copy / "anna", tmp_path / "aside", []
+    aside.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(aside))
+    check = joining.tls_context
+
+    def checked(*given: Any, **options: Any) -> object:
+        files = [each for each in tmp_path.rglob("*") if each.is_file()]
+        assert [each for each in files if each.is_relative_to(aside)]
+        secrets.extend(each for each in files if read_key(anna) in each.read_bytes())
+        return check(*given, **options)
+
+    monkeypatch.setattr(joining, "tls_context", checked)
+    assert sottovoce("accept", anna, admission(copy / "organiser", "anna")).code == 0
+    assert secrets == [anna / "identity.key"]
+    assert not list(aside.iterdir())
+
+
+def test_a_party_has_its_key_on_disk_before_its_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced, missing = invitation(invited(tmp_path), "anna"), set(), []
+    sync, rename = os.fsync, os.rename
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    def renamed(old: Path, new: Path) -> None:
+        if new == tmp_path / "anna":
+            parts = [old, *old.iterdir()]
+            assert {"identity.key", "request.json"} < {each.name for each in parts}
+            missing.append([each for each in parts if each.stat().st_ino not in synced])
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "rename", renamed)
+    assert sottovoce("join", path, "--out", tmp_path / "anna").code == 0
+    assert missing == [[]]
+    assert tmp_path.stat().st_ino in synced
 
 
 @pytest.mark.parametrize(
