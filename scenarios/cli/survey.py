@@ -26,7 +26,7 @@ from scenarios.cli.options import (
     print_report,
     witnesses_option,
 )
-from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, ready_to_resume
+from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
 from scenarios.deployment.survey_plan import read_plan
@@ -120,7 +120,7 @@ def aggregate(
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
     member = _member_in(folder, variant)
     host, port = address_of(listen)
-    if not ready_to_resume(member, out / TRANSCRIPT, resume=resume):
+    if not make_ready(member, out / TRANSCRIPT, resume=resume):
         clear(out, force=force)
 
     def publish(outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import trio
 
@@ -160,7 +160,7 @@ def attempting(
     with counting(member.folder) as counter, ExitStack() as stack:
         last = counter.last
         if resume and last is not None and last.state == "over":
-            raise _over(counter, last)
+            _refuse_over(counter, last)
         if resume and last is not None and last.state == "begun":
             opened = _again(member, counter, last, transcript, operation)
         else:
@@ -168,6 +168,7 @@ def attempting(
         attempt = stack.enter_context(opened)
         ending = None if attempt.past is None else attempt.past.ending
         if ending is not None and not ending.complete:
+            attempt.record.sync()
             counter.finish()
             raise UsageError(
                 f"{transcript}: attempt {attempt.charter.attempt} is over: it has failed "
@@ -299,6 +300,8 @@ async def hold(
         async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
             lost = await _carried(attempt, machine, unsaid, commits, host, port, joining, listening)
             outcome_of(machine)
+    else:
+        record.keep(attempt.first)
     result = outcome_of(machine)
     record.finish(recorder.checkpoint)
     departed = {**lost, **machine.departed}
@@ -411,12 +414,15 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> i
     return last.attempt
 
 
-def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
-    """Whether an attempt is to go on; what one that did not begin has left is removed.
+def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
+    """Make ready for ``attempting``: what an attempt that did not begin has left is removed.
 
     Args:
         transcript: the name that the attempt's transcript gets.
         resume: whether an attempt that is not over may go on.
+
+    Returns:
+        Whether one is to go on.
 
     Raises:
         UsageError: the folder is a party's; or an attempt is not over, or with ``resume`` is.
@@ -429,7 +435,7 @@ def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
             return False
         if last.state == "over":
             if resume:
-                raise _over(counter, last)
+                _refuse_over(counter, last)
             return False
         if last.state == "begun":
             if not resume:
@@ -446,10 +452,15 @@ def ready_to_resume(member: Member, transcript: Path, *, resume: bool) -> bool:
     return False
 
 
-def _over(counter: Counter, last: Taken) -> UsageError:
-    """The error for going on with an attempt that is over; its secrets are erased by then."""
+def _refuse_over(counter: Counter, last: Taken) -> NoReturn:
+    """Refuse to go on with an attempt that is over; its secrets are erased, if they are there.
+
+    Raises:
+        UsageError: always.
+        OSError: they cannot be erased.
+    """
     counter.finish()
-    return UsageError(
+    raise UsageError(
         f"{counter.folder}: attempt {last.attempt} is over; without --resume, the next one begins"
     )
 

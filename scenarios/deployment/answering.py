@@ -22,7 +22,6 @@ from protocol.session.variant import Variant
 from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.transcript.receipts import Acknowledgement
 from scenarios.deployment.attempts import Account, nats_of, open_account
 from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
@@ -196,7 +195,7 @@ async def answer_survey_async(
     tls = tls_context(member.folder, client_context)
     sittings: list[_Sitting] = []
 
-    async def answered(join: Callable[[int], object]) -> Acknowledgement | None:
+    async def answered(join: Callable[[int], object]) -> Kept | None:
         connected = connect_lasting(
             host,
             port,
@@ -209,8 +208,13 @@ async def answer_survey_async(
         )
         async with connected as link:
             [sitting] = sittings
-            await run_machine(sitting.machine, sitting.same_again(link))
-            return None if sitting.machine.head is None else await link.acknowledgement()
+            machine = sitting.machine
+            await run_machine(machine, sitting.same_again(link))
+            acknowledged = None if machine.head is None else await link.acknowledgement()
+            if machine.head is None or acknowledged is None:
+                return None
+            # Before the goodbye: whoever is killed after it finds nobody to ask again.
+            return keep_receipt(member.folder, machine.charter, machine.head, acknowledged)
 
     try:
         with open_account(member.folder) as account, ExitStack() as kept:
@@ -252,13 +256,13 @@ async def answer_survey_async(
                 keep = keeping(member.folder, charter)
                 sittings.append(_Sitting(machine, heard, said, note, repeats, pay, spend, keep))
 
-            acknowledged: Acknowledgement | None = None
+            receipt: Kept | None = None
             stopped = ""
             try:
                 if heeds_signals:
-                    acknowledged = await heeding(answered, join)
+                    receipt = await heeding(answered, join)
                 else:
-                    acknowledged = await answered(join)
+                    receipt = await answered(join)
             except StoppedError as error:
                 if not sittings:
                     raise
@@ -269,9 +273,7 @@ async def answer_survey_async(
                     sitting.note(sitting.machine.notices)
             [sitting] = sittings
             machine = sitting.machine
-            attempt, receipt = machine.charter.attempt, None
-            if machine.head is not None and acknowledged is not None:
-                receipt = keep_receipt(member.folder, machine.charter, machine.head, acknowledged)
+            attempt = machine.charter.attempt
             ending = stopped or ending_of(machine)
             if ending == DONE and receipt is None:
                 ending = NOT_ACKNOWLEDGED

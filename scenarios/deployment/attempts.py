@@ -160,8 +160,18 @@ class Counter:
         return own_secret(self.folder, self._secret(LOG_SECRET))
 
     def stream_secret(self) -> bytes:
-        """The secret of the aggregator's randomness in the last attempt; as ``secret``."""
-        return own_secret(self.folder, self._secret(STREAM_SECRET))
+        """The secret of the aggregator's randomness in the last attempt; as ``secret``.
+
+        Raises:
+            UsageError: the attempt has begun, and its secret is not there.
+        """
+        path = self.folder / self._secret(STREAM_SECRET)
+        if self._current().state == "begun" and not path.exists():
+            raise UsageError(
+                f"{path}: no such file; without it the attempt cannot go on, and 'sottovoce "
+                "abandon' declares that it will not"
+            )
+        return own_secret(self.folder, path.name)
 
     def begin(self) -> None:
         """Note that from now on somebody may see more of the last attempt.

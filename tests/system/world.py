@@ -454,7 +454,7 @@ async def aggregate(member: Member, out: Path, before: Life | None, crash: Crash
             resume = False
         except UsageError:
             pass  # It has not begun, or has ended well: then it goes on.
-    if not aggregating.ready_to_resume(member, transcript, resume=resume):
+    if not aggregating.make_ready(member, transcript, resume=resume):
         make_way(transcript, force=before is not None)
     opened = aggregating.attempting(member, transcript=transcript, resume=resume)
     with opened as attempt:

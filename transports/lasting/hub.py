@@ -329,10 +329,11 @@ class Line:
 
     def give_up(self) -> str | None:
         """Give up the party if it is lost; how that happened."""
-        if self._lost is not None:
-            self.switch.detach(self.name, self._lost)
+        why, self._lost = self._lost, None
+        if why is not None:
+            self.switch.detach(self.name, why)
             self.free()
-        return self._lost
+        return why
 
     def free(self) -> None:
         """Keep nothing for a party that is gone and cannot come back."""

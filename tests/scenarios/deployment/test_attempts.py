@@ -23,7 +23,7 @@ from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
-from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, ready_to_resume
+from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import (
     ATTEMPTS,
@@ -203,7 +203,7 @@ def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
             aggregate()
     # Perhaps that it has begun is noted all the same, so there is a record.
     assert verified(partial_path(out), 1).ending is None
-    assert not ready_to_resume(read_member(keys / AGGREGATOR), out, resume=False)
+    assert not make_ready(read_member(keys / AGGREGATOR), out, resume=False)
     assert not [*tmp_path.glob("transcript.*")]
     # The checkpoint of the header, twice the same.
     assert signing.sizes == 1

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.messages import AGGREGATOR
 from protocol.transcript.recorder import start_of
-from scenarios.deployment.aggregating import ready_to_resume
+from scenarios.deployment.aggregating import make_ready
 from scenarios.deployment.attempts import counting
 from scenarios.deployment.members import read_member
 from scenarios.files.kept_records import partial_path
@@ -37,7 +37,7 @@ def test_a_start_of_its_own_record_is_removed(
     folder, start = taken
     transcript = tmp_path / "transcript.svt"
     partial_path(transcript).write_bytes(start[:length])
-    assert not ready_to_resume(read_member(folder), transcript, resume=False)
+    assert not make_ready(read_member(folder), transcript, resume=False)
     assert not partial_path(transcript).exists()
 
 

@@ -23,7 +23,7 @@ from protocol.session.run import ending_of
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from scenarios.deployment.aggregating import attempting, hold, ready_to_resume
+from scenarios.deployment.aggregating import attempting, hold, make_ready
 from scenarios.deployment.answering import read_records
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
@@ -169,7 +169,7 @@ class Survey:
         async def live() -> None:
             _program.set(program)
             member = read_member(self.keys / AGGREGATOR)
-            ready_to_resume(member, self.transcript, resume=True)
+            make_ready(member, self.transcript, resume=True)
             with attempting(member, transcript=self.transcript, resume=True) as attempt:
                 outcomes.append(
                     await hold(

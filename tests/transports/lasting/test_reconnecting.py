@@ -251,6 +251,21 @@ async def test_who_has_ended_comes_back_for_its_acknowledgement() -> None:
     assert [e.party for e in post.entries() if isinstance(e, Departed)][:1] == [A]
 
 
+async def test_who_had_ended_before_a_restart_comes_back_after_it_was_given_up() -> None:
+    async with connected() as (post, hub):
+        exchange = post.switch.exchange
+        declined, (head, *_) = refusal(post.charter, A)
+        exchange.attach(A)
+        for envelope in (declined, head):
+            exchange.accept(A, envelope, now=0.0)
+        hub.hub.expect({A: []}, within=0.0)
+        while A not in exchange.departed:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        async with hub.party(A) as again:
+            await again.send_many((declined, head))
+            assert await again.acknowledged()
+
+
 async def test_a_party_waits_for_an_aggregator_that_is_late() -> None:
     post = Post(None)
     [free] = await trio.open_tcp_listeners(0, host=LOOPBACK)

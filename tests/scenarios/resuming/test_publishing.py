@@ -1,0 +1,106 @@
+"""An aggregator that dies when all is on record: the next program only publishes."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import trio
+
+from protocol.messages import AGGREGATOR
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.recorder import Recorder
+from scenarios.deployment.aggregating import aggregate_survey, attempting, hold
+from scenarios.deployment.answering import answer_survey_async
+from scenarios.deployment.attempts import STREAM_SECRET
+from scenarios.deployment.members import Member, read_member
+from scenarios.errors import UsageError
+from scenarios.files.checkpoints import first_checkpoint_path
+from scenarios.files.kept_records import GrowingTranscript
+from tests.scenarios.survey_folders import ROWS, make_folders, table
+
+WHO = ("anna", "bert", "carl")
+
+
+class DiedError(BaseException):
+    """The program is dead."""
+
+
+def cosigned(recorder: Recorder) -> str:
+    """A first checkpoint as witnesses give it back."""
+    assert recorder.checkpoint is not None
+    recorder.cosigned(recorder.checkpoint.note)
+    return recorder.checkpoint.note
+
+
+@pytest.fixture
+def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Member, Path]:
+    """An aggregator that has died before its record got its name, and that name."""
+    keys, transcript = make_folders(tmp_path), tmp_path / "out" / "transcript.svt"
+    member = read_member(keys / AGGREGATOR)
+
+    def die(record: GrowingTranscript, checkpoint: SignedCheckpoint | None) -> NoReturn:
+        record.sync()
+        raise DiedError
+
+    async def everybody() -> None:
+        with attempting(member, transcript=transcript, begin=cosigned) as attempt:
+            async with trio.open_nursery() as nursery:
+
+                def listening(where: str) -> None:
+                    host, _, port = where.rpartition(":")
+                    for name, row in zip(WHO, ROWS, strict=True):
+                        answer = functools.partial(
+                            answer_survey_async,
+                            read_member(keys / name),
+                            host=host,
+                            port=int(port),
+                            records=table(tmp_path / f"{name}.csv", row),
+                            budget=None,
+                            purse=tmp_path / f"purse-{name}",
+                        )
+                        nursery.start_soon(answer)
+
+                await hold(attempt, host="127.0.0.1", port=0, joining=60.0, listening=listening)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GrowingTranscript, "finish", die)
+        with pytest.raises(BaseExceptionGroup) as found:
+            trio.run(everybody)
+    assert found.value.subgroup(DiedError) is not None
+    assert not transcript.exists()
+    return member, transcript
+
+
+def publish(member: Member, transcript: Path) -> int:
+    """How many are counted in what the next program publishes."""
+    outcome = aggregate_survey(
+        member,
+        host="127.0.0.1",
+        port=0,
+        transcript=transcript,
+        joining=0.0,
+        listening=lambda where: None,
+        resume=True,
+    )
+    counted: int = outcome.summary()["counted"]
+    return counted
+
+
+def test_with_a_cosigned_first_checkpoint(died: tuple[Member, Path]) -> None:
+    member, transcript = died
+    before = first_checkpoint_path(transcript).read_bytes()
+    assert publish(member, transcript) == len(WHO)
+    assert transcript.exists()
+    assert first_checkpoint_path(transcript).read_bytes() == before
+
+
+def test_without_its_secret_it_does_not_go_on(died: tuple[Member, Path]) -> None:
+    member, transcript = died
+    [secret] = member.folder.glob(f"{STREAM_SECRET}-*")
+    secret.unlink()
+    with pytest.raises(UsageError, match="the attempt cannot go on"):
+        publish(member, transcript)
+    assert not list(member.folder.glob(f"{STREAM_SECRET}-*"))
