@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -184,7 +185,9 @@ def seal(folder: Path, variant: str | None, days: int) -> None:
     parties = counted(len(charter.roster) - 1, "party", "parties")
     click.echo(f"the roster is sealed, with {parties}; its root is {charter.roster.root.hex()}")
     click.echo(f"hand each file in {folder / SEALED / ADMISSIONS} to its party")
-    click.echo(f"hold the survey with: sottovoce aggregate {folder / SEALED / AGGREGATOR}")
+    aggregator = shlex.quote(str(folder / SEALED / AGGREGATOR))
+    hold = f"sottovoce aggregate {aggregator} --listen 0.0.0.0:7001 --out result"
+    click.echo(f"hold the survey with, for instance: {hold}")
     origin = origin_of(charter.session, charter.roster.key(AGGREGATOR))
     click.echo(f"for a witness: --trust {origin}")
 

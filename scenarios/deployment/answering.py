@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from parties.actor import Channel, run_machine
-from protocol.errors import PrivacyError, SurveyError
+from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, DONE, Envelope
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
@@ -43,7 +43,7 @@ from scenarios.deployment.repeating import (
     note_given,
     noted_given,
 )
-from scenarios.deployment.respondents import read_ids
+from scenarios.deployment.respondents import RespondentTable
 from scenarios.errors import StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits
@@ -177,7 +177,8 @@ async def answer_survey_async(
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
     if crowd is not None and not is_summed(variant, len(member.charter.roster) - 1):
         raise UsageError(f"--crowd {crowd}: the variant {variant.name!r} sums nothing")
-    held = read_records(records, variant.survey)
+    table = RespondentTable.read(records)
+    held = table.records(variant.survey)
     if len(held) > variant.max_records:
         raise UsageError(
             f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
@@ -187,7 +188,7 @@ async def answer_survey_async(
         check_repeatable(variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member.charter, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paying = _Paying.by(purse, records, variant, ids=ids, budget=budget)
+    paying = _Paying.by(purse, table, variant, ids=ids, budget=budget)
     if given is None:
         paying.check(member.charter.survey_id)
     else:
@@ -313,7 +314,7 @@ class _Paying(NamedTuple):
     def by(
         cls,
         folder: Path | None,
-        records: Path,
+        table: RespondentTable,
         variant: Variant,
         *,
         ids: str | None,
@@ -321,7 +322,7 @@ class _Paying(NamedTuple):
     ) -> _Paying:
         """As ``answer_survey`` is told to; raises what it does."""
         purse = Purse(folder or usual_purse())
-        payers = purse.payers(None if ids is None else read_ids(records, variant.survey, ids))
+        payers = purse.payers(None if ids is None else table.ids(variant.survey, ids))
         limit = math.inf if budget is None else budget
         return cls(purse, payers, limit, budget is None, variant.most())
 
@@ -437,10 +438,4 @@ def read_records(path: Path, survey: Survey) -> Records:
     Raises:
         UsageError: the file cannot be read, or its records are not of this survey.
     """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return Records.from_csv(survey, file)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (SurveyError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    return RespondentTable.read(path).records(survey)

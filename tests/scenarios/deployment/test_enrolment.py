@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
+from scenarios.cli.survey import aggregate
 from scenarios.deployment.enrolment import joining
 from scenarios.deployment.enrolment.agreed import CharterFile
 from scenarios.deployment.enrolment.folders import files_of, new_authority
@@ -595,6 +597,22 @@ def test_whoever_waits_for_a_seal_finds_the_roster_sealed(
     assert writing.lock is ours
     assert "the roster is sealed; nobody is admitted any more" in complaint(said)
     assert len((organiser / "requests.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_seal_prints_a_command_that_holds_the_survey(tmp_path: Path) -> None:
+    (tmp_path / "our survey").mkdir()
+    organiser = invited(tmp_path / "our survey")
+    requests = [joined(organiser, name, tmp_path / name) for name in WHO]
+    assert sottovoce("admit", organiser, *requests).code == 0
+    [line] = [
+        each
+        for each in sottovoce("seal", organiser).out.splitlines()
+        if each.startswith("hold the survey with")
+    ]
+    program, command, *arguments = shlex.split(line.partition(": ")[2])
+    assert (program, command) == ("sottovoce", "aggregate")
+    given = aggregate.make_context(command, arguments).params
+    assert read_member(given["folder"]).identity.name == "aggregator"
 
 
 def test_an_organiser_who_lost_the_requests_hears_so(tmp_path: Path) -> None:

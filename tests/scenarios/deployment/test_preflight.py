@@ -125,7 +125,9 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
     spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
     assert said("--id", "who") == f"{folder}: {spent}."
     enough = said("--id", "who", "--budget", 3.6)
-    assert enough == f"fits {folder}: {spent}; a budget of 3.6 is enough."
+    assert (
+        enough == f"fits {folder}: {spent}; a budget of 3.6 is enough as far as other surveys go."
+    )
     assert said("--id", "who", "--budget", 3.2, code=1) == (
         f"does NOT fit {folder}: 1 of 2 respondents has too little left: up to 1.5 of 3.2 spent "
         "elsewhere, 2 needed; a budget of 3.5 is enough for all."

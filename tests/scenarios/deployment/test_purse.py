@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from protocol.errors import PrivacyError
 from protocol.messages import Envelope, PartyId
 from protocol.surveys.survey import Attribute, Survey
+from scenarios.deployment import answering
 from scenarios.deployment.members import own_secret
 from scenarios.deployment.purse import (
     PAID,
@@ -33,7 +34,7 @@ from scenarios.deployment.purse import (
     purse_in,
     usual_purse,
 )
-from scenarios.deployment.respondents import read_ids
+from scenarios.deployment.respondents import RespondentTable
 from scenarios.errors import UsageError
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
@@ -437,10 +438,12 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
 
 def test_ids_are_read_beside_the_records(tmp_path: Path) -> None:
     path = people_table(tmp_path / "r.csv", " ann ,no,young", '"b,o",yes,old', "\u00e9,no,old")
-    assert read_ids(path, SURVEY, "who") == ["ann", "b,o", "\u00e9"]
+    table = RespondentTable.read(path)
+    assert table.ids(SURVEY, "who") == ["ann", "b,o", "\u00e9"]
+    assert "ann" not in repr(table)
     # The same letter in two characters is the same person.
     again = people_table(tmp_path / "again.csv", "e\u0301,no,old")
-    assert read_ids(again, SURVEY, "who") == ["\u00e9"]
+    assert RespondentTable.read(again).ids(SURVEY, "who") == ["\u00e9"]
 
 
 @pytest.mark.parametrize(
@@ -464,7 +467,7 @@ def test_ids_that_are_refused(
 ) -> None:
     path = people_table(tmp_path / "r.csv", *rows)
     with pytest.raises(UsageError) as refused:
-        read_ids(path, SURVEY, column)
+        RespondentTable.read(path).ids(SURVEY, column)
     assert says in str(refused.value)
     assert "ann" not in str(refused.value)
 
@@ -493,6 +496,28 @@ def test_the_same_people_under_other_keys_pay_from_the_same_purse(
     purse = Purse(tmp_path / "purse")
     assert spent(purse, purse.payers(["bob"])) == pytest.approx([4.0])
     assert spent(purse, purse.payers(["ann"])) == pytest.approx([2.0])
+
+
+def test_who_answers_pays_whatever_becomes_of_the_file(
+    two_surveys: list[Path],
+    tmp_path: Path,
+    answer_from: AnswerFrom,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, _ = two_surveys
+    records = people_table(tmp_path / "r.csv", "ann,no,young")
+    ours = answering.own_secret
+
+    def changed(folder: Path) -> bytes:
+        people_table(records, "bob,yes,old", "zoe,yes,old")
+        return ours(folder)
+
+    monkeypatch.setattr(answering, "own_secret", changed)
+    assert answer_from(one / "anna", records, question(one), budget=2.1)[0].ending == "done"
+    assert "bob" in records.read_text()
+    purse = Purse(tmp_path / "purse")
+    paid = spent(purse, purse.payers(["ann", "bob", "zoe"]))
+    assert paid == pytest.approx([2.0, 0.0, 0.0])
 
 
 def test_who_is_new_in_an_attempt_has_not_paid_for_the_last(
