@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import logging
 import os
@@ -12,7 +13,6 @@ import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
 from scenarios.errors import UsageError
 from scenarios.files.writing import open_private
@@ -48,8 +48,8 @@ def json_log(where: str) -> Generator[Tell]:
     """Log events to a file, at its end, or to standard error, while the block runs.
 
     A log that cannot be written ends nothing; that is said once. One that takes nothing, a pipe
-    that nobody reads, say, holds up a thread and not the survey. It loses lines, and an event
-    ``lost`` with their number follows if it takes some again.
+    that nobody reads, say, holds up a thread, and neither the survey nor the end of the program.
+    It loses lines, and an event ``lost`` with their number follows if it takes some again.
 
     Args:
         where: the file's name, or ``-`` for standard error.
@@ -59,9 +59,8 @@ def json_log(where: str) -> Generator[Tell]:
         OSError: the file cannot be opened.
     """
     logger = logging.getLogger(LOGGER)
-    written = _Handler(sys.stderr if where == STANDARD_ERROR else _opened(Path(where)))
-    written.setFormatter(JsonFormatter())
-    handler = _Waiting(written)
+    handler = _Waiting(_standard_error() if where == STANDARD_ERROR else _opened(Path(where)))
+    handler.setFormatter(JsonFormatter())
     level, propagates = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -77,23 +76,23 @@ def json_log(where: str) -> Generator[Tell]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagates
-        if handler.ended(LAST_SECONDS) and where != STANDARD_ERROR:
-            written.stream.close()
+        handler.end(LAST_SECONDS)
 
 
 class _Waiting(logging.Handler):
     """Hands lines to a thread, and never waits for it.
 
     Args:
-        handler: writes them.
+        file: where the thread writes them; it closes the file in the end.
     """
 
-    def __init__(self, handler: logging.Handler) -> None:
+    def __init__(self, file: io.FileIO) -> None:
         super().__init__()
-        self._handler = handler
+        self._file = file
         self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(WAITING)
         self._lost = 0
         self._over = False
+        self._complained = False
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
@@ -103,59 +102,58 @@ class _Waiting(logging.Handler):
         except queue.Full:
             self._lost += 1
 
-    def ended(self, within: float) -> bool:
-        """Whether all that waits has been written after so many seconds."""
+    def end(self, within: float) -> None:
+        """Take no more lines, and wait so many seconds until all are written."""
         self._over = True
         with suppress(queue.Full):
             self._lines.put_nowait(None)
         self._thread.join(within)
-        return not self._thread.is_alive()
 
     def _write(self) -> None:
-        while (record := self._lines.get()) is not None:
-            self._handler.handle(record)
-            if self._lines.empty():
-                if self._lost:
-                    self._say_lost()
-                if self._over:
-                    return
+        with self._file:
+            while (record := self._lines.get()) is not None:
+                self._put(record)
+                if self._lines.empty():
+                    if self._lost:
+                        self._say_lost()
+                    if self._over:
+                        return
+
+    def _put(self, record: logging.LogRecord) -> None:
+        """Write a line without a lock or a buffer, which the end of the program would wait for."""
+        line = f"{self.format(record)}\n".encode()
+        try:
+            while line:
+                line = line[os.write(self._file.fileno(), line) :]
+        except OSError:
+            if not self._complained:
+                self._complained = True
+                with suppress(OSError):
+                    sys.stderr.write("sottovoce: the log cannot be written\n")
 
     def _say_lost(self) -> None:
         lost, self._lost = self._lost, 0
         said = {"msg": "lost", "levelno": logging.ERROR, "levelname": "ERROR"}
-        self._handler.handle(
-            logging.makeLogRecord({**said, "name": LOGGER, "fields": {"lines": lost}})
-        )
+        self._put(logging.makeLogRecord({**said, "name": LOGGER, "fields": {"lines": lost}}))
 
 
-class _Handler(logging.StreamHandler[TextIO]):
-    """Says once that it cannot write, without the traceback that ``logging`` would print."""
-
-    _said = False
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        if not self._said:
-            self._said = True
-            with suppress(OSError):
-                sys.stderr.write("sottovoce: the log cannot be written\n")
+def _standard_error() -> io.FileIO:
+    return io.FileIO(os.dup(sys.stderr.fileno()), "w")
 
 
-def _opened(path: Path) -> TextIO:
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-    file = os.fdopen(descriptor, "a+", encoding="utf-8")
+def _opened(path: Path) -> io.FileIO:
+    file = io.FileIO(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
     try:
         file.seek(0)
         if not _is_log(file.readline(_FIRST)):
             raise UsageError(f"{path}: is not a log of this program; it is left as it is")
-    except BaseException as error:
+    except BaseException:
         file.close()
-        if isinstance(error, UnicodeDecodeError):
-            raise UsageError(f"{path}: is not a log of this program; it is left as it is") from None
         raise
     return file
 
 
-def _is_log(line: str) -> bool:
+def _is_log(line: bytes) -> bool:
     if not line:
         return True
     try:

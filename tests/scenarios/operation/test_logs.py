@@ -6,6 +6,8 @@ import datetime
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from scenarios.operation import logs
 from scenarios.operation.logs import json_log
 from scenarios.operation.outfit import operating
 from scenarios.running.outcomes import Outcome
-from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.command import ROOT, complaint, environment, sottovoce
 from tests.scenarios.operation.held import hold
 
 EVENTS = {
@@ -90,10 +92,10 @@ def test_a_survey_that_fails_is_logged(keys: Path, tmp_path: Path) -> None:
     assert (last["level"], last["event"], last["error"]) == ("ERROR", "failed", "QuorumError")
 
 
-def test_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
     with json_log("-") as tell:
         tell("listening", {"parties": 3})
-    line = json.loads(capsys.readouterr().err)
+    line = json.loads(capfd.readouterr().err)
     assert (line["event"], line["parties"]) == ("listening", 3)
 
 
@@ -125,22 +127,14 @@ def test_a_link_is_not_followed(keys: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-class Full(io.StringIO):
-    """Standard error on a disk that is full, but for the complaint."""
-
-    def write(self, text: str) -> int:
-        if text.startswith("{"):
-            raise OSError(28, "No space left on device")
-        return super().write(text)
-
-
-def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Full()
-    monkeypatch.setattr("sys.stderr", full)
+def test_a_log_that_cannot_be_written_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logs, "_standard_error", lambda: io.FileIO("/dev/full", "w"))
     with json_log("-") as tell:
         tell("listening", {})
         tell("asking", {})
-    assert full.getvalue() == "sottovoce: the log cannot be written\n"
+    assert capsys.readouterr().err == "sottovoce: the log cannot be written\n"
 
 
 def test_a_pipe_that_nobody_reads_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,3 +157,35 @@ def test_a_pipe_that_nobody_reads_holds_up_nothing(monkeypatch: pytest.MonkeyPat
                 shown.append(line["messages"])
         assert lost > 0
         assert shown == sorted(set(shown))
+
+
+UNREAD = """
+import select
+import time
+from scenarios.operation import logs
+
+logs.LAST_SECONDS = 0.0
+with logs.json_log("-") as tell:
+    for number in range(logs.WAITING):
+        tell("progress", {"said": "x" * 1000})
+    while select.select([], [2], [], 0)[1]:
+        time.sleep(0.001)
+print("left")
+"""
+
+
+def test_a_pipe_that_nobody_reads_does_not_hold_up_the_end_of_the_program() -> None:
+    """The lines that may wait, 1 MB, are more than a pipe takes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", UNREAD],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(),
+    ) as program:
+        try:
+            assert program.wait(timeout=60) == 0
+        finally:
+            program.kill()
+        assert program.stdout is not None
+        assert program.stdout.read() == b"left\n"
