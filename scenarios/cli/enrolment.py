@@ -159,8 +159,8 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
 def admit(folder: Path, requests: tuple[Path, ...]) -> int:
     """Admit whoever made one of REQUESTS, files or folders of files.
 
-    FOLDER is the organiser's. Who asks with an invitation that was used before with another key is
-    refused, and gets a file that proves it. Exit 1 if anything was refused.
+    FOLDER is the organiser's. A request whose invitation was used before, with another key, is
+    refused, and a file is written that proves it. Exit 1 if anything was refused.
     """
     found = admitted_by(folder, requests)
     for path, why in found.refused:

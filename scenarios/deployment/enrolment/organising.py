@@ -146,8 +146,8 @@ class Admitted(NamedTuple):
 def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
     """Admit whoever asks with an invitation that was not used, and refuse everybody else.
 
-    Of a request by an invitation that was used with another key, a refusal is written, which the
-    organiser hands to whoever asked. Both requests prove the second use.
+    If an invitation was used before, with another key, a refusal is written, which the organiser
+    hands to whoever asked. It has both requests, which prove the second use.
 
     Args:
         folder: the organiser's.

@@ -89,7 +89,7 @@ def test_what_a_party_has_spent(tmp_path: Path) -> None:
         with open_account(anna) as account:
             account.spend(attempt, budget=5.0, epsilon=0.5)
             account.spend(attempt, budget=5.0, epsilon=2.0)
-    # Half a line is of what was never said, and stays.
+    # An unfinished line belongs to an answer that was never sent, and stays.
     with (anna / "attempts").open("ab") as file:
         file.write(b'{"attempt":3')
     before = (anna / "attempts").read_bytes()

@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, DONE
 from protocol.transcript.entries import Departed, Ending, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import STOPPED, StoppedError
-from scenarios.operation.joining import JOINING
+from scenarios.operation.joining import JOINING, close_joining
 from scenarios.operation.operation import Operation
 from scenarios.operation.progress import Phase
 from scenarios.operation.signals import heeding
@@ -28,14 +28,25 @@ from tests.scenarios.survey_folders import PLAN, ROWS, aggregating, make_folders
 STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-def stopped_when(operation: Operation, number: int, answered: int) -> None:
-    """Raise a signal in this process once so many have answered."""
+def stopped_when(operation: Operation, number: int, answered: int, most: int = 3) -> None:
+    """Raise a signal in this process once so many have answered, and at most some are connected."""
 
     async def stop() -> None:
         await until(lambda: operation.progress.counts().answered == answered)
+        await until(lambda: operation.progress.counts().connected <= most)
         signal.raise_signal(number)
 
     operation.tasks = (stop,)
+
+
+def closed_when(operation: Operation, keys: Path, connected: int) -> None:
+    """End the joining once so many are connected; the operation's folder is the aggregator's."""
+
+    async def close() -> None:
+        await until(lambda: operation.progress.counts().connected == connected)
+        close_joining(keys / AGGREGATOR)
+
+    operation.tasks = (*operation.tasks, close)
 
 
 @pytest.mark.parametrize("number", STOPPING)
@@ -54,11 +65,10 @@ def test_a_signal_stops_a_survey_that_waits_for_parties(
 
 def test_who_has_answered_hears_so_before_the_end(keys: Path, tmp_path: Path) -> None:
     """The signal comes before what was said is on disk."""
-    operation = Operation(heeds_signals=True)
+    operation = Operation(heeds_signals=True, folder=keys / AGGREGATOR)
     stopped_when(operation, signal.SIGTERM, 1)
-    stopped, answered = hold(
-        keys, tmp_path / "out", operation, ["anna"], silent="bert", joining=0.5
-    )
+    closed_when(operation, keys, 2)
+    stopped, answered = hold(keys, tmp_path / "out", operation, ["anna"], silent="bert")
     assert isinstance(stopped, StoppedError)
     assert answered["anna"].ending == DONE
     found = entries(tmp_path / "out")
@@ -72,9 +82,10 @@ def test_who_has_answered_hears_so_before_the_end(keys: Path, tmp_path: Path) ->
 def test_a_survey_that_was_stopped_goes_on(keys: Path, tmp_path: Path) -> None:
     """anna is done with the program that is stopped, bert comes to the next one."""
     out = tmp_path / "out"
-    operation = Operation(heeds_signals=True)
-    stopped_when(operation, signal.SIGTERM, 1)
-    stopped, answered = hold(keys, out, operation, ["anna"], silent="bert", joining=0.5)
+    operation = Operation(heeds_signals=True, folder=keys / AGGREGATOR)
+    stopped_when(operation, signal.SIGTERM, 1, most=1)
+    closed_when(operation, keys, 2)
+    stopped, answered = hold(keys, out, operation, ["anna"], silent="bert")
     assert isinstance(stopped, StoppedError)
     outcome, answered_later = hold(keys, out, Operation(), ["bert"], resume=True)
     assert isinstance(outcome, Outcome), outcome

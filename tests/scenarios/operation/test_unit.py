@@ -15,11 +15,15 @@ from tests.scenarios.command import ROOT, command_of
 UNIT = ROOT / "docs" / "sottovoce-aggregate.service"
 
 
-def service() -> dict[str, str]:
+def unit() -> configparser.ConfigParser:
     unit = configparser.ConfigParser(interpolation=None, delimiters=("=",))
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # as its documentation says
     unit.read_string(UNIT.read_text(encoding="utf-8"))
-    return dict(unit["Service"])
+    return unit
+
+
+def service() -> dict[str, str]:
+    return dict(unit()["Service"])
 
 
 def test_the_command_is_one_that_there_is() -> None:
@@ -38,6 +42,12 @@ def test_a_stop_is_no_failure_and_has_time() -> None:
     assert found["Type"] == "notify"
     assert int(found["SuccessExitStatus"]) == STOPPED
     assert int(found["TimeoutStopSec"]) > DRAINING
+
+
+def test_a_survey_is_resumed_until_it_is_over() -> None:
+    """Although all files are there: secrets are erased last."""
+    assert not [name for name in unit()["Unit"] if name.startswith(("Condition", "Assert"))]
+    assert "2" in service()["RestartPreventExitStatus"].split()
 
 
 def test_every_event_is_in_the_guide() -> None:
