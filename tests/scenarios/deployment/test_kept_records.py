@@ -424,6 +424,7 @@ def test_no_output_replaces_what_is_kept(
         "checkpoint",
         "place.json",
         "receipt",
+        "report",
     }
     for name in before:
         why = "is a transcript" if "transcript.svt" in name else "only its owner may read it"
