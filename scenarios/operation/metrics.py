@@ -21,7 +21,11 @@ SECONDS = 5.0
 """How long a client may take for its request and to read the answer."""
 
 CONNECTIONS = 16
-"""The most connections at once; further ones are closed."""
+"""The most connections at once.
+
+For a further one the oldest is closed that has yet to send a whole request. If all have sent
+theirs, the further one is closed.
+"""
 
 SLOW = 10.0
 """A survey is not well while one write to disk takes longer, in seconds."""
@@ -127,36 +131,45 @@ def listen(host: str, port: int) -> socket.socket:
 
 async def serve(progress: Progress, listener: socket.socket) -> None:
     """Answer requests until cancelled."""
-    room = trio.CapacityLimiter(CONNECTIONS)
+    asking: dict[trio.SocketStream, trio.CancelScope] = {}  # Oldest first.
+    answered: set[trio.SocketStream] = set()
 
     async def connected(stream: trio.SocketStream) -> None:
+        if len(asking) + len(answered) >= CONNECTIONS:
+            if not asking:
+                await trio.aclose_forcefully(stream)
+                return
+            asking.pop(next(iter(asking))).cancel()
         try:
-            room.acquire_nowait()
-        except trio.WouldBlock:
-            await trio.aclose_forcefully(stream)
-            return
-        try:
-            with trio.move_on_after(SECONDS):
-                await _answer(stream, progress)
+            with trio.move_on_after(SECONDS) as scope:
+                asking[stream] = scope
+                request = await _request(stream)
+                if request and asking.pop(stream, None) is not None:
+                    answered.add(stream)
+                    await _answer(stream, request, progress)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # The client is gone.
         finally:
-            room.release()
+            asking.pop(stream, None)
+            answered.discard(stream)
             await trio.aclose_forcefully(stream)
 
     async with trio.SocketListener(trio.socket.from_stdlib_socket(listener)) as opened:
         await trio.serve_listeners(connected, [opened])
 
 
-async def _answer(stream: trio.SocketStream, progress: Progress) -> None:
-    request = bytearray()
-    while _END not in request:
+async def _request(stream: trio.SocketStream) -> bytes:
+    """A request, or the beginning of one that is too long; empty if the client has gone."""
+    request = b""
+    while _END not in request and len(request) <= REQUEST_BYTES:
         part = await stream.receive_some(REQUEST_BYTES)
-        request += part
         if not part:
-            return
-        if len(request) > REQUEST_BYTES:
-            break
+            return b""
+        request += part
+    return request
+
+
+async def _answer(stream: trio.SocketStream, request: bytes, progress: Progress) -> None:
     line = _LINE.match(request)
     page = PAGES.get(line[2]) if line is not None else None
     if line is None or _END not in request:

@@ -7,11 +7,13 @@ import os
 import socket
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from protocol.messages import AGGREGATOR
 from scenarios.operation import metrics
@@ -143,12 +145,40 @@ async def test_who_is_slow_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await ask(port, b"GET /metrics") == (b"", b"")
 
 
-async def test_beyond_the_cap_connections_are_closed() -> None:
-    async with served(Progress()) as port:
-        crowd = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(metrics.CONNECTIONS)]
+async def is_closed(stream: trio.SocketStream) -> bool:
+    try:
+        return not await stream.receive_some()
+    except trio.BrokenResourceError:
+        return True
+
+
+async def test_with_no_room_the_oldest_without_a_request_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "SECONDS", 60.0)
+    async with served(Progress()) as port, AsyncExitStack() as stack:
+        crowd = []
+        for _ in range(metrics.CONNECTIONS):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            crowd.append(await stack.enter_async_context(stream))
+            await stream.send_all(b"GET /healthz HTTP/1.1\r\n")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert (await ask(port, get("/healthz")))[1] == b"beginning\n"
+        assert await is_closed(crowd[0])
+        for stream in crowd[1:]:
+            await stream.send_all(b"\r\n")
+            assert (await stream.receive_some()).endswith(b"beginning\n")
+
+
+async def test_who_has_sent_a_request_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = metrics.Answer(HTTPStatus.OK, b"x" * 2**25)
+    monkeypatch.setattr(metrics, "SECONDS", 60.0)
+    monkeypatch.setitem(metrics.PAGES, b"/metrics", lambda counts: long)
+    monkeypatch.setattr(metrics, "CONNECTIONS", 1)
+    async with served(Progress()) as port, await trio.open_tcp_stream("127.0.0.1", port) as slow:
+        await slow.send_all(get("/metrics"))
+        assert await slow.receive_some(1)
         assert await ask(port, get("/healthz")) == (b"", b"")
-        for stream in crowd:
-            await stream.aclose()
 
 
 def test_a_survey_can_be_asked_while_it_is_held(keys: Path, tmp_path: Path) -> None:
