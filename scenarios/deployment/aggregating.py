@@ -48,7 +48,7 @@ from transports.switch import Switch
 from transports.tls import server_context
 
 ABANDONED = "abandoned"
-"""Why a record is incomplete whose attempt was abandoned."""
+"""The reason in the record of an abandoned attempt."""
 
 
 def aggregate_survey(
@@ -258,7 +258,7 @@ def _again(
             record.cut()
             recorder.go_on()
         except TranscriptError as error:
-            raise UsageError(f"{record.path}: cannot be gone on with: {error}") from error
+            raise UsageError(f"{record.path}: cannot be resumed: {error}") from error
         yield Attempt(
             member=member,
             charter=charter,
