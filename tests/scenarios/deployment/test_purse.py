@@ -516,8 +516,8 @@ def test_who_answers_pays_whatever_becomes_of_the_file(
     assert answer_from(one / "anna", records, question(one), budget=2.1)[0].ending == "done"
     assert "bob" in records.read_text()
     purse = Purse(tmp_path / "purse")
-    paid = spent(purse, purse.payers(["ann", "bob", "zoe"]))
-    assert paid == pytest.approx([2.0, 0.0, 0.0])
+    paid = {name: spent(purse, purse.payers([name])) for name in ("ann", "bob", "zoe")}
+    assert paid == {"ann": [pytest.approx(2.0)], "bob": [0.0], "zoe": [0.0]}
 
 
 def test_who_is_new_in_an_attempt_has_not_paid_for_the_last(

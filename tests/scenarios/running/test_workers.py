@@ -242,6 +242,8 @@ async def test_workers_that_never_come() -> None:
 class Endless(RRIndependent, frozen=True):
     """Its parties go on waiting for each other."""
 
+    whole_roster = True
+
     async def party(self, me: Me, records: Records) -> None:
         await super().party(me, records)
         await me.receive(Report, next(name for name in me.roster.parties if name != me.id))
