@@ -104,7 +104,7 @@ def what_is_asked(variant: Variant, analysis: Analysis | None) -> Iterator[Fact]
     named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
     if more := len(survey.attributes) - len(named):
         named.append(f"{more} more")
-    yield Fact("asked", f"{survey.title}: {', '.join(named)}, (categories in parentheses).")
+    yield Fact("asked", f"{survey.title}: {', '.join(named)}; in parentheses, how many categories.")
     scalars = [
         f"{name} {value}"
         for name, value in parameters_of(variant).items()

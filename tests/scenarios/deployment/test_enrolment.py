@@ -150,7 +150,7 @@ def test_a_party_is_shown_what_it_will_be_asked(tmp_path: Path) -> None:
     key = letter(invitation(organiser, "anna"), Invitation).organiser.hex()
     for line in (
         "member     anna, once admitted.",
-        "asked      Health: smokes (2), age (3), (categories in parentheses).",
+        "asked      Health: smokes (2), age (3); in parentheses, how many categories.",
         "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
         "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
         "projection clip.",

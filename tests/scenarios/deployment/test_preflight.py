@@ -44,7 +44,7 @@ def test_a_plan_with_records(tmp_path: Path) -> None:
     said = sottovoce("check", plan, "--records", records)
     assert said.code == 0
     assert said.out.splitlines() == [
-        "asked      Health: smokes (2), age (3), (categories in parentheses).",
+        "asked      Health: smokes (2), age (3); in parentheses, how many categories.",
         "variant    rr-independent, quorum 2, patience 20.0, max_records 3.",
         "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
         "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
