@@ -141,7 +141,7 @@ class Checking(MargRR, frozen=True, kw_only=True):
         await reported(self, me, records)
         with suppress(QuorumError):
             found = await me.receive(Counted, AGGREGATOR, within=PATIENCE)
-            people = len(me.roster.parties) * self.max_records
+            people = (len(me.roster) - 1) * self.max_records
             if int(found.reports.sum()) > people and records.codes[:, 0].any():
                 await me.send(AGGREGATOR, Doubt(self.survey.names[0]))
 

@@ -47,6 +47,7 @@ class Whispering(PairRR, frozen=True, kw_only=True):
     """Tells a neighbour of survivors whom it does not know; which one, follows from its answer."""
 
     name = "whispering"
+    whole_roster = True
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         return (*super().kinds(parties), Kind(Doubt))
