@@ -80,7 +80,7 @@ class Tree:
             indices: which leaves, counted from the tree's first one.
 
         Raises:
-            IndexError: there is no such leaf among those that are added.
+            IndexError: a leaf is not among those that are added.
         """
         count, peaks = self.count, self._peaks.copy()
         level = list(hashes)
@@ -148,7 +148,7 @@ def inclusion_path(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
         index: which leaf, from 0.
 
     Raises:
-        IndexError: there is no such leaf.
+        IndexError: the tree has no leaf of this index.
     """
     if not 0 <= index < len(hashes):
         raise IndexError(f"leaf {index} of a tree with {len(hashes)} leaves")

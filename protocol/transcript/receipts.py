@@ -182,8 +182,8 @@ class Acknowledgement(
 ):
     """What an aggregator says to a party whose words are all on its disk.
 
-    The party has its own words, so this is no more than what makes them a receipt: that the party's
-    head is in the log of a checkpoint.
+    The party has its own words. This proves that its head, which signs them, is in the log of a
+    checkpoint; with them it is a receipt.
 
     Args:
         size, root, signature: of the checkpoint.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from pathlib import Path
 
 import click
+import trio
 
 from protocol.messages import AGGREGATOR, DONE
 from protocol.session.charter import Charter
@@ -182,7 +184,7 @@ def close(folder: Path) -> None:
 @click.option(
     "--lost",
     is_flag=True,
-    help="Abandon it although its record is lost: nothing will say what became of it.",
+    help="Abandon it although its record is lost, so that no record will say that it ended.",
 )
 def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     """Declare that the attempt which the aggregator of FOLDER has begun will not go on.
@@ -282,7 +284,8 @@ def answer(
     member = _member_in(folder, variant)
     if member.charter.analysis is not None:
         click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
-    answered = answer_survey(
+    answering = functools.partial(
+        answer_survey,
         member,
         host=host,
         port=port,
@@ -295,6 +298,7 @@ def answer(
         ids=ids,
         repeat=None if repeat is None else _member_in(repeat, variant),
     )
+    answered = trio.run(answering)
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"

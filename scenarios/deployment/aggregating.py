@@ -385,7 +385,7 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> i
     Args:
         member: the aggregator.
         transcript: the name that the attempt's transcript would have got.
-        lost: there is no record of it any more, so nothing will say what became of it.
+        lost: its record is lost, so the attempt ends without an entry that says so.
 
     Returns:
         The attempt's number.

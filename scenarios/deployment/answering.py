@@ -87,7 +87,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
 
-def answer_survey(
+async def answer_survey(
     member: Member,
     *,
     host: str,
@@ -140,38 +140,6 @@ def answer_survey(
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in a folder cannot be written; says which and why.
     """
-    answer = functools.partial(
-        answer_survey_async,
-        member,
-        host=host,
-        port=port,
-        records=records,
-        budget=budget,
-        crowd=crowd,
-        waiting=waiting,
-        heeds_signals=heeds_signals,
-        purse=purse,
-        ids=ids,
-        repeat=repeat,
-    )
-    return trio.run(answer)
-
-
-async def answer_survey_async(
-    member: Member,
-    *,
-    host: str,
-    port: int,
-    records: Path,
-    budget: float | None,
-    crowd: int | None = None,
-    waiting: float = PATIENCE,
-    heeds_signals: bool = False,
-    purse: Path | None = None,
-    ids: str | None = None,
-    repeat: Member | None = None,
-) -> Answered:
-    """``answer_survey`` inside a trio program."""
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")

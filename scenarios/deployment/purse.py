@@ -452,12 +452,12 @@ def usual_purse() -> Path:
     try:
         return Path.home() / ".local" / "state" / "sottovoce" / "purse"
     except RuntimeError as error:
-        raise UsageError("there is no home folder to keep a purse in; expected --purse") from error
+        raise UsageError("no home folder was found for the purse; expected --purse DIR") from error
 
 
 def _is_new(content: bytes, folder: Path) -> bool:
-    """Whether nobody can have paid yet: there is no secret, and no line but of programs that died
-    before there was one."""
+    """Whether nobody can have paid yet: the secret is missing, and every line was left by a program
+    that died before it wrote one."""
     if (folder / PURSE_SECRET).exists():
         return False
     try:

@@ -187,7 +187,7 @@ def growing_again(path: Path) -> Generator[GrowingTranscript]:
     try:
         descriptor = open_private(name, os.O_RDWR, sole=True)
     except FileNotFoundError as error:
-        raise UsageError(f"{partial}: there is no such record to go on with") from error
+        raise UsageError(f"{partial}: no such file; expected the record to resume") from error
     with ExitStack() as stack:
         stack.callback(os.close, descriptor)
         lock(descriptor, name, _busy(name))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import trio
+
+from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import counting
+from scenarios.deployment.members import Member
 from tests.scenarios.command import ROOT, environment, sottovoce
 
 PLAN = """
@@ -110,6 +116,11 @@ RECORDS = {
     "numeric-mean": "trips\n0\n1\n2\n3\n1\n1\n",
 }
 """Records of six respondents for each of them."""
+
+
+def answer_alone(member: Member, **options: Any) -> Answered:
+    """What came of a party, answering in a program of its own."""
+    return trio.run(functools.partial(answer_survey, member, **options))
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

@@ -420,7 +420,7 @@ class World:
                 life.outcome = await aggregate(member, host.folder / OUT, last, crash)
                 life.said = "published"
             else:
-                life.answered = await answering.answer_survey_async(
+                life.answered = await answering.answer_survey(
                     member,
                     host="127.0.0.1",
                     port=PORT,

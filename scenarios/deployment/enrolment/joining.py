@@ -194,7 +194,7 @@ def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Mem
             _check_member(new, admission, folder, own)
         except UsageError as error:
             raise UsageError(f"{path}: {str(error).replace(f'{new}{os.sep}', '')}") from error
-    # The charter comes last: a folder without one is no member's yet.
+    # The charter comes last: only with it is the folder a member's.
     for name in sorted(files, key=lambda name: name == CHARTER):
         if not (folder / name).exists():
             write_once(folder / name, files[name])

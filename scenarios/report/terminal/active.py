@@ -14,7 +14,7 @@ from protocol.attack.active.findings import Finding
 from protocol.attack.active.script import Script
 from scenarios.report.formatting import count, epsilon
 
-NOT_ALL = "that is not to say that there is no leak"
+NOT_ALL = "this does not show that nothing leaks"
 
 
 def active_values(found: ActiveAttack) -> dict[str, Any]:

@@ -237,7 +237,7 @@ def test_a_receipt_shows_the_head_that_signs_all() -> None:
     assert made.ended.encoded == head
     for entry in (None, made_of(TWO, acknowledged(5).given[TWO])[0].ended):
         assert problems_of(msgspec.structs.replace(made, ended=entry), checkpoint)
-    # Of the report itself there is no more than what is signed.
+    # The report itself stays with the party: only its signed hash is in the receipt.
     assert report not in encode_receipt(made)
 
 

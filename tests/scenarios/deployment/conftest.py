@@ -10,10 +10,10 @@ from typing import TypeAlias
 import pytest
 
 from protocol.messages import AGGREGATOR, Envelope
-from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import read_member
 from tests.scenarios.deployment.test_deployment import ScriptedLink
-from tests.scenarios.survey_folders import aggregating, make_folders
+from tests.scenarios.survey_folders import aggregating, answer_alone, make_folders
 
 
 @pytest.fixture(scope="package")
@@ -52,12 +52,12 @@ def answer_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AnswerFrom:
         monkeypatch.setattr("scenarios.deployment.answering.connect_lasting", connected)
         settings = {"budget": None, "purse": tmp_path / "purse", "ids": "who", **options}
         member = read_member(folder)
-        ended = answer_survey(
+        ended = answer_alone(
             member,
             host="h",
             port=1,
             records=records,
-            **settings,  # type: ignore[arg-type]  # by name
+            **settings,
         )
         return ended, link.said
 

@@ -14,10 +14,9 @@ from protocol.messages import DONE
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import decode_envelope
-from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import read_member
 from tests.scenarios.command import sottovoce
-from tests.scenarios.survey_folders import ROWS, aggregating, plan_file, table
+from tests.scenarios.survey_folders import ROWS, aggregating, answer_alone, plan_file, table
 
 TRIES = 0.3
 """How long parties try to reach an aggregator that is gone, in seconds."""
@@ -47,7 +46,7 @@ def everybody(keys: Path, where: str, *, waiting: float = TRIES) -> dict[str, st
 
     def answer(folder: Path) -> str:
         try:
-            return answer_survey(
+            return answer_alone(
                 read_member(folder),
                 host=host,
                 port=int(port),

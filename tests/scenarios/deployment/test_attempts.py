@@ -24,7 +24,7 @@ from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
 from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.answering import Answered
 from scenarios.deployment.attempts import (
     ATTEMPTS,
     Account,
@@ -38,7 +38,14 @@ from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, partial_path
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import sottovoce
-from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
+from tests.scenarios.survey_folders import (
+    ROWS,
+    aggregating,
+    answer_alone,
+    make_folders,
+    start,
+    table,
+)
 from transports.lasting.link import connect_lasting
 from transports.tls import client_context
 
@@ -116,7 +123,7 @@ def hold(
         host, port = where[0].rsplit(":", 1)
         answering = {
             name: pool.submit(
-                answer_survey,
+                answer_alone,
                 read_member(keys / name),
                 host=host,
                 port=int(port),
@@ -167,7 +174,7 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
     for lost in (False, True):
         with pytest.raises(UsageError, match="ended well; --resume publishes it"):
             abandon_survey(member, tmp_path / "one" / "transcript.svt", lost=lost)
-    with pytest.raises(UsageError, match="no such record"):
+    with pytest.raises(UsageError, match="no such file"):
         abandon_survey(member, tmp_path / "two" / "transcript.svt")
     assert abandon_survey(member, tmp_path / "two" / "transcript.svt", lost=True) == 1
     answered = hold(keys, tmp_path / "two", TWICE)

@@ -24,13 +24,20 @@ from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.remembered import DIGEST_BYTES, KEY_BYTES, remembering
 from scenarios.errors import STOPPED, UsageError
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import complaint, python, sottovoce
-from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
+from tests.scenarios.survey_folders import (
+    ROWS,
+    aggregating,
+    answer_alone,
+    make_folders,
+    start,
+    table,
+)
 
 WHO = ("anna", "bert", "carl")
 
@@ -253,7 +260,7 @@ def answered_to(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
         monkeypatch.setattr("scenarios.deployment.answering.connect_lasting", connected)
         member = read_member(anna)
-        ended = answer_survey(
+        ended = answer_alone(
             member, host="h", port=1, records=records, budget=budget, purse=tmp_path / "purse"
         )
         return ended, link.said

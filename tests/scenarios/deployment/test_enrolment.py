@@ -236,7 +236,7 @@ def test_an_invitation_is_used_once_and_its_owner_learns_of_it(tmp_path: Path) -
     told = sottovoce("accept", tmp_path / "thief", admission(organiser, "anna"))
     assert told.code == 0
     assert f"used your invitation too, with the key {key_of(tmp_path / 'anna')};" in told.out
-    # Hers alone is no place.
+    # The admission is for the key that came first, not for hers.
     said = sottovoce("accept", tmp_path / "anna", admission(organiser, "anna"))
     assert "'anna' at place 1 are not proved to be on the roster" in complaint(said)
 

@@ -22,11 +22,11 @@ from protocol.sharing.sums import CONTRADICTED
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tally
 from scenarios.deployment.aggregating import aggregate_survey
-from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.remembered import BLOCK, noting
 from tests.scenarios.command import complaint, sottovoce
-from tests.scenarios.survey_folders import make_folders, table
+from tests.scenarios.survey_folders import answer_alone, make_folders, table
 
 WHO = ("anna", "bert", "carl")
 WARNING = "Keep it to yourself."
@@ -103,7 +103,7 @@ def survey(folders: Path, out: Path) -> dict[str, Answered]:
         host, port = where[0].rsplit(":", 1)
         answering = {
             name: pool.submit(
-                answer_survey,
+                answer_alone,
                 read_member(folders / name),
                 host=host,
                 port=int(port),

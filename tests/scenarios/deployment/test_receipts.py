@@ -10,15 +10,21 @@ import pytest
 
 from protocol.crypto.merkle import joint_root, leaf_hash
 from protocol.messages import AGGREGATOR
+from protocol.session.charter import Charter
+from protocol.session.heads import SaidHead
 from protocol.transcript.checkpoints import sign_checkpoint
 from protocol.transcript.log import log_leaf
 from protocol.transcript.receipts import Acknowledgement, receipt_for
+from scenarios.deployment import answering
 from scenarios.deployment.receipts import Kept, keep_receipt
+from scenarios.operation.operation import Operation
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
 from tests.recorded.signed import ONE, setting
 from tests.scenarios.command import sottovoce
 from tests.scenarios.deployment.test_attempts import silent
+from tests.scenarios.operation.held import hold
 from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
+from transports.lasting.link import LastingLink
 
 CHARTER = setting().charter
 SESSION = CHARTER.session.hex()
@@ -152,3 +158,27 @@ def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
         assert sottovoce("check", receipt, "--checkpoint", checkpoint, "--member", anna).code == 0
         verify = ("verify", out / "transcript.svt", "--checkpoint", checkpoint, "--json")
         assert sottovoce(*verify).json["extends_checkpoint"] is True
+
+
+def test_a_receipt_is_kept_before_the_goodbye(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a party that is killed between the two finds nobody to ask for it again."""
+    done: list[str] = []
+    kept, closed = answering.keep_receipt, LastingLink.aclose
+
+    def keep(folder: Path, charter: Charter, head: SaidHead, given: Acknowledgement) -> Kept:
+        done.append("receipt")
+        return kept(folder, charter, head, given)
+
+    async def close(link: LastingLink) -> None:
+        done.append("goodbye")
+        await closed(link)
+
+    monkeypatch.setattr(answering, "keep_receipt", keep)
+    monkeypatch.setattr(LastingLink, "aclose", close)
+    keys = make_folders(tmp_path)
+    _, answers = hold(keys, tmp_path / "out", Operation(), ["anna", "bert", "carl"])
+    assert answers["anna"].receipt is not None
+    assert (done.count("receipt"), done[0], done[-1]) == (3, "receipt", "goodbye")
+    assert all(done[:n].count("goodbye") <= done[:n].count("receipt") for n in range(len(done)))

@@ -13,11 +13,11 @@ from protocol.messages import AGGREGATOR
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
 from scenarios.deployment.aggregating import aggregate_survey
-from scenarios.deployment.answering import Answered, answer_survey
+from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
-from tests.scenarios.survey_folders import ROWS, table
+from tests.scenarios.survey_folders import ROWS, answer_alone, table
 from transports.lasting.link import connect_lasting
 from transports.tls import client_context
 
@@ -51,7 +51,7 @@ def hold(
     def answer(name: str) -> Answered:
         assert listening.wait(60)
         host, _, port = where[0].rpartition(":")
-        return answer_survey(
+        return answer_alone(
             read_member(keys / name),
             host=host,
             port=int(port),

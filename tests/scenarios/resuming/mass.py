@@ -23,7 +23,7 @@ from protocol.messages import DONE
 from protocol.transcript.entries import Sent
 from protocol.variants.reports.reports import Report
 from protocol.wire.codec import decode_envelope
-from scenarios.deployment.answering import answer_survey_async
+from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import read_member
 from scenarios.deployment.survey_plan import read_plan
@@ -105,7 +105,7 @@ class Mass:
         }
 
     async def _answer(self, name: str, host: str, port: int) -> None:
-        answered = await answer_survey_async(
+        answered = await answer_survey(
             read_member(self.keys / name),
             host=host,
             port=port,

@@ -13,7 +13,7 @@ from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.aggregating import aggregate_survey, attempting, hold
-from scenarios.deployment.answering import answer_survey_async
+from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.attempts import STREAM_SECRET
 from scenarios.deployment.members import Member, read_member
 from scenarios.errors import UsageError
@@ -53,7 +53,7 @@ def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Member, Path]
                     host, _, port = where.rpartition(":")
                     for name, row in zip(WHO, ROWS, strict=True):
                         answer = functools.partial(
-                            answer_survey_async,
+                            answer_survey,
                             read_member(keys / name),
                             host=host,
                             port=int(port),

@@ -13,13 +13,20 @@ import pytest
 
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of, read_note, split_note
-from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.attempts import LOG_SECRET
 from scenarios.deployment.members import read_member
 from scenarios.files.transcripts import open_transcript
 from scenarios.witnessing.state import make_witness
 from tests.scenarios.command import ROOT, Said, complaint, environment, sottovoce
-from tests.scenarios.survey_folders import ANALYSIS, PLAN, ROWS, make_folders, plan_file, table
+from tests.scenarios.survey_folders import (
+    ANALYSIS,
+    PLAN,
+    ROWS,
+    answer_alone,
+    make_folders,
+    plan_file,
+    table,
+)
 from tests.scenarios.witnessing.witnesses import Files, files, running
 
 
@@ -62,7 +69,7 @@ def hold(keys: Path, out: Path, *options: object) -> list[str]:
         def answer(name: str) -> str:
             records = table(out / f"{name}.csv", *ROWS[:2])
             member = read_member(keys / name)
-            return answer_survey(
+            return answer_alone(
                 member, host="127.0.0.1", port=port, records=records, budget=None
             ).ending
 

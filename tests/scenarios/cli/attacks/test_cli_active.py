@@ -36,7 +36,7 @@ def test_a_variant_that_keeps_its_word() -> None:
     assert said.code == 0
     verdict, about, charged, *_ = said.out.splitlines()
     assert verdict.startswith("Not accused: whatever party-1 was sent, it did nothing that its ")
-    assert verdict.endswith("; that is not to say that there is no leak.")
+    assert verdict.endswith("; this does not show that nothing leaks.")
     assert about.startswith("rr-joint; party-1's record differs; 48 scripts, ")
     assert charged.startswith("charged: Report, epsilon 2.303: one draw of KeepUniform on smokes")
 
