@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import OrderedDict
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import FieldInfo
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import CLOSING_MEMBERS, KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
@@ -61,7 +63,7 @@ class Kind:
         named: Callable[[str], Any] = _unknown,
         **arrays: ArraySpec,
     ) -> None:
-        fields = msgspec.structs.fields(message)
+        fields = _fields_of(message)
         declared = {f.name for f in fields if _is_array(f.type)}
         if declared != arrays.keys():
             raise LocalProtocolError(
@@ -96,7 +98,7 @@ class Kind:
             scalar_bytes = named(scalar_bytes)
         arrays = {
             field.name: declared
-            for field in msgspec.structs.fields(message)
+            for field in _fields_of(message)
             for declared in getattr(field.type, "__metadata__", ())
             if isinstance(declared, ArraySpec)
         }
@@ -114,6 +116,12 @@ class Kind:
         """The field that a validation error is about."""
         place = re.search(r"\$\[\d+\]", str(error))
         return f"{self.name}.{self._path.get(place[0], '?')}" if place else self.name
+
+
+@functools.lru_cache(maxsize=256)
+def _fields_of(message: type[Message]) -> tuple[FieldInfo, ...]:
+    # Every member of a session makes its own kinds, and reading annotations takes long.
+    return msgspec.structs.fields(message)
 
 
 def _is_array(annotation: object) -> bool:
