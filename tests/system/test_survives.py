@@ -87,6 +87,16 @@ def test_an_attempt_begins_on_a_disk_that_is_full_for_a_moment() -> None:
         assert course.lives_of("aggregator")[-1].said == "published"
 
 
+def test_who_is_cut_off_after_its_last_words_is_waited_for_by_who_resumes() -> None:
+    setup = setup_of("rr-independent")
+    cut = Cut("party-4", 0, 1, 489, "reset")
+    for moment in range(204, 216):
+        killed = Crash("aggregator", 0, moment, "kill", 2.0)
+        course = play(setup, Schedule(500_905, (cut, killed)))
+        assert broken_in(course) == []
+        assert course.lives_of("party-4")[0].said == "done"
+
+
 def test_the_command_replays_a_schedule(tmp_path: object) -> None:
     schedule = str(Schedule(1, (Crash("party-1", 0, 20, "kill", 1.0),)))
     command = [sys.executable, "-m", "tests.system", "--variant", "rr-independent", "--replay", "-"]

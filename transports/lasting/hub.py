@@ -118,6 +118,8 @@ class LastingHub(TcpHub):
             line = self._lines[name] = Line(self, self._switch, name)
             if line.resume(envelopes, due):
                 self._lost[line] = None
+            elif line.unsure:
+                self.doubt(line)
         self._some_lost.set()
 
     async def emptied(self) -> None:
@@ -246,6 +248,12 @@ class Line:
     def departed(self) -> bool:
         """Whether the party is gone for good, as far as the record goes."""
         return self.name in self.switch.exchange.departed
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it has left after its last words, and the record has no goodbye of it."""
+        exchange = self.switch.exchange
+        return exchange.has_ended(self.name) and exchange.departed.get(self.name) != LINK_CLOSED
 
     def owes(self, accepted: int) -> bool:
         """Whether it is connected, and has yet to be told that so many are durable."""
