@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import math
 from itertools import product, starmap
-from statistics import NormalDist
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, get_args
 
 import msgspec
-import numpy as np
 
 from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About
 from protocol.estimators.projection import Projection
 from protocol.surveys.survey import Survey
 
 MAX_CELLS = 1 << 16
 """The most cells of all announced tables together."""
 
-About: TypeAlias = Literal["respondents", "population"]
-"""Whose shares an interval is about: those of the respondents, whose answers were randomized, or
-those of a population of which they are a random sample."""
-
 
 class Cell(NamedTuple):
     """A combination of categories with its share, and the interval of that.
 
-    The interval is around the raw share: a projection makes shares biased and moves no interval.
-    Its ends are NaN where the error is unknown.
+    The interval is that of the raw share (``Table.interval``): a projection moves none. Its ends
+    are NaN where it is unknown.
     """
 
     categories: tuple[str, ...]
@@ -104,13 +99,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             values = raw.projected(self.projection).values
         except (ProtocolError, ValueError) as error:
             return AnnouncedTable(names, (), str(error))
-        errors = raw.standard_errors if self.about == "respondents" else raw.population_errors
-        if errors is None:
-            errors = np.full(values.shape, np.nan)
-        half = -NormalDist().inv_cdf((1 - self.level) / 2) * errors
-        columns = (
-            array.ravel().tolist() for array in (values, raw.values - half, raw.values + half)
-        )
+        interval = raw.interval(self.level, self.about)
+        columns = (array.ravel().tolist() for array in (values, *interval))
         cells = zip(product(*raw.categories), *columns, strict=True)
         return AnnouncedTable(names, tuple(starmap(Cell, cells)))
 

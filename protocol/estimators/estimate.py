@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
+from protocol.estimators.inference.laws import ErrorLaw
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.surveys.records import Records
@@ -136,8 +137,7 @@ class Estimate(ABC):
             weights = self._weights_subset(names, subset)
         else:
             raise ValueError("expected either where, or both names and subset")
-        share, error = self.query(names, weights)
-        return Estimated(share * self.n, None if error is None else error * self.n)
+        return self.query(names, weights).times(self.n)
 
     def _weights_where(self, where: Mapping[str, Collection[str]]) -> Floats:
         weights = np.ones(())
@@ -172,6 +172,7 @@ class Estimate(ABC):
         *,
         standard_errors: Floats | None = None,
         population_errors: Floats | None = None,
+        law: ErrorLaw | None = None,
     ) -> Table:
         """The table of some attributes, projected."""
         raw = Table(
@@ -181,6 +182,7 @@ class Estimate(ABC):
             standard_errors=standard_errors,
             population_errors=population_errors,
             n=self.n,
+            law=law,
         )
         return raw.projected(projection)
 

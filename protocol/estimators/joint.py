@@ -6,6 +6,7 @@ One class covers RR-Independent (a block per attribute), RR-Joint (one block of 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About, ErrorLaw, NormalLaw, Variance
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import CodeRandomizer, KeepUniform
@@ -109,6 +111,7 @@ class JointEstimate(Estimate):
         for axis, inverse in enumerate(inverses):
             estimate = inverse.apply(estimate, axis)
             squares = inverse.apply_squared(squares, axis)
+        slopes = functools.reduce(np.multiply.outer, [i.slopes for i in inverses])
         sizes = self.sizes_of(grouped)
         order = [grouped.index(name) for name in names]
 
@@ -125,6 +128,7 @@ class JointEstimate(Estimate):
             population_errors=arranged(
                 standard_errors((squares - estimate**2) / self.n, squares / self.n)
             ),
+            law=_law(arranged(estimate), arranged(squares), arranged(slopes), self.n),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -170,6 +174,21 @@ class JointEstimate(Estimate):
             lengths.append(math.prod(self.sizes_of(reported)))
         shares = self.counts.table(tabulated).reshape(lengths) / self.n
         return _Asked(shares, tuple(inverses), tuple(grouped))
+
+
+def _law(estimate: Floats, squares: Floats, slopes: Floats, n: int) -> ErrorLaw:
+    """The law of shares that are means of scores.
+
+    The mean square of the scores is ``squares`` where the truth is the estimate, and changes by
+    ``slopes`` for each unit of the truth. The variance of n scores' mean is their mean square less
+    the square of their mean, over n; given the answers it is less by the variance of these.
+    """
+    base = (squares - slopes * estimate) / n
+    variances: dict[About, Variance] = {
+        "respondents": Variance(base, (slopes - 1) / n),
+        "population": Variance(base, slopes / n, -1 / n),
+    }
+    return NormalLaw(values=estimate, variances=variances)
 
 
 def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw
 from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
@@ -51,14 +52,47 @@ def marginal(table: NDArray[Number], known: Sequence[str], names: Sequence[str])
     return np.asarray(summed).transpose([kept.index(name) for name in names])
 
 
-class Estimated(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Estimated:
     """An estimate of one number, and its standard error given the data; None where it is unknown.
 
     With a standard error the value is unbiased.
+
+    Attributes:
+        value: the estimate.
+        standard_error: from randomization alone.
+        law: of its error. By default a normal one with this standard error, about the respondents
+            alone, of a number that may be anything.
     """
 
     value: float
     standard_error: float | None
+    law: ErrorLaw | None = field(default=None, compare=False, repr=False)
+
+    def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
+        """The truths that the estimate does not contradict; NaN where that is unknown.
+
+        Raises:
+            ValueError: the level is not above 0 and below 1, or an unknown ``about``.
+        """
+        low, high = self._law().interval(level, about)
+        return Interval(low[()], high[()])
+
+    def times(self, factor: float) -> Estimated:
+        """A positive multiple of it."""
+        error = self.standard_error
+        return Estimated(
+            self.value * factor,
+            None if error is None else error * factor,
+            self._law().times(factor),
+        )
+
+    def _law(self) -> ErrorLaw:
+        if self.law is not None:
+            return self.law
+        return NormalLaw.of_errors(
+            self.value, self.standard_error, None, least=-math.inf, most=math.inf
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -77,6 +111,8 @@ class Table:
         n: the number of reports.
         projection: what was done to the values last. A projection makes them biased and mostly
             more accurate; both kinds of errors stay those of the raw values.
+        law: of the errors of the raw values. By default a normal one with the errors above, as if
+            they were the same whatever the true shares are.
     """
 
     names: tuple[str, ...]
@@ -86,6 +122,7 @@ class Table:
     population_errors: NDArray[np.float64] | None
     n: int
     projection: Projection = "none"
+    law: ErrorLaw | None = None
 
     def __post_init__(self) -> None:
         shape = tuple(map(len, self.categories))
@@ -117,7 +154,43 @@ class Table:
             return self
         if self.projection != "none":
             raise ValueError(f"already projected by {self.projection!r}: project the raw table")
-        return replace(self, values=project(self.values, projection), projection=projection)
+        return replace(
+            self,
+            values=project(self.values, projection),
+            law=self._law(),
+            projection=projection,
+        )
+
+    def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
+        """For every cell the shares that its raw estimate does not contradict, within 0 and 1.
+
+        Each holds its true share with probability ``level``. A projection moves no interval, and a
+        projected value may lie outside.
+
+        Args:
+            level: the confidence level, above 0 and below 1.
+            about: whose shares: the respondents', or a population's.
+
+        Returns:
+            Arrays of the table's shape; NaN where nothing is known.
+
+        Raises:
+            ValueError: the level is not above 0 and below 1, or an unknown ``about``.
+        """
+        return self._law().interval(level, about)
+
+    def covariance(self, about: About = "respondents") -> NDArray[np.float64]:
+        """The covariances of the raw cells, shape (cells, cells), cells in row-major order.
+
+        Raises:
+            ValueError: no formula is known, too many cells, or an unknown ``about``.
+        """
+        return self._law().covariance(about)
+
+    def _law(self) -> ErrorLaw:
+        if self.law is not None:
+            return self.law
+        return NormalLaw.of_errors(self.values, self.standard_errors, self.population_errors)
 
     def rows(self) -> list[dict[str, str | float | None]]:
         """One mapping per cell: each attribute's category, ``value`` and ``standard_error``.

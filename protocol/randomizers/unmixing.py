@@ -31,6 +31,11 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     beta: float
 
+    @property
+    def slopes(self) -> Floats:
+        """How much the mean of ``Q[y, v]**2`` grows per unit of the share of v, ``(cells,)``."""
+        return np.full(self.cells, self.alpha + 2 * self.beta)
+
     def apply(self, table: Floats, axis: int) -> Floats:
         """``sum_y table_y Q[y, v]`` along an axis of length ``cells``; the shape stays."""
         return _mixed(table, axis, alpha=self.alpha, beta=self.beta)
@@ -63,6 +68,12 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def cells(self) -> int:
         """The number of categories."""
         return len(self.fakes)
+
+    @property
+    def slopes(self) -> Floats:
+        """How much the mean of ``Q[y, v]**2`` grows per unit of the share of v, ``(cells,)``."""
+        slopes: Floats = self.alpha - 2 * self.fakes
+        return slopes
 
     def apply(self, table: Floats, axis: int) -> Floats:
         """``sum_y table_y Q[y, v]`` along an axis of length ``cells``; the shape stays."""
@@ -114,6 +125,16 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def cells(self) -> int:
         """The number of columns."""
         return int(self.inverse.shape[1])
+
+    @property
+    def slopes(self) -> Floats:
+        """About how much the mean of ``Q[y, v]**2`` grows per unit of the share of v, ``(cells,)``.
+
+        It depends on whose share it is taken from; this is the sum of the largest and least score,
+        as if there were no others.
+        """
+        slopes: Floats = self.inverse.max(axis=0) + self.inverse.min(axis=0)
+        return slopes
 
     def apply(self, table: Floats, axis: int) -> Floats:
         """``sum_y table_y Q[y, v]``: an axis of reports becomes one of categories."""

@@ -85,7 +85,7 @@ class AttributeShares(Estimate):
             missed = self._missed(asked)
             given = raw.standard_errors**2 + missed * (raw.values - raw.values**2)
             scale = raw.standard_errors**2 + missed * (np.abs(raw.values) + raw.values**2)
-            raw = replace(raw, standard_errors=standard_errors(given, scale))
+            raw = replace(raw, standard_errors=standard_errors(given, scale), law=None)
         return raw.projected(projection)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:

@@ -11,6 +11,7 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.tables import Estimated
 from protocol.randomizers import randomize_columns
 from tests.enumeration import AB, BLOCKS, dense_law, every_outcome, keep, summing, survey_of
 
@@ -88,8 +89,8 @@ def test_the_count_of_everybody_is_n_without_error_and_of_nobody_is_zero() -> No
     everybody = estimate.count({"b": ["b0", "b1", "b2"]})
     assert everybody.value == pytest.approx(400)
     assert everybody.standard_error == pytest.approx(0, abs=1e-5)
-    assert estimate.count({"b": []}) == (0, 0)
-    assert estimate.count(names=("a", "b"), subset=[]) == (0, 0)
+    assert estimate.count({"b": []}) == Estimated(0, 0)
+    assert estimate.count(names=("a", "b"), subset=[]) == Estimated(0, 0)
 
 
 def test_queries_that_do_not_fit_are_refused() -> None:

@@ -84,10 +84,10 @@ def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
     np.testing.assert_array_equal(found.standard_errors, raw.standard_errors.reshape(4, 2)[:3])
     np.testing.assert_array_equal(found.population_errors, raw.population_errors.reshape(4, 2)[:3])
     indicator = np.eye(6)[3].reshape(3, 2)
-    value, error = estimate.query(("a", "b"), indicator)
+    queried = estimate.query(("a", "b"), indicator)
     assert found.standard_errors is not None
-    assert value == pytest.approx(found.values[1, 1], abs=1e-14)
-    assert error == pytest.approx(found.standard_errors[1, 1], rel=1e-12)
+    assert queried.value == pytest.approx(found.values[1, 1], abs=1e-14)
+    assert queried.standard_error == pytest.approx(found.standard_errors[1, 1], rel=1e-12)
     rescaled = ENCODING.decode(raw, rescaled=True)
     np.testing.assert_allclose(rescaled.values, found.values / found.values.sum(), atol=1e-15)
     assert abs(found.values.sum() - 1) > 1e-3

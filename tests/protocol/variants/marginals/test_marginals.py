@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.tables import Estimated
 from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
 from protocol.surveys.survey import Attribute, Survey
@@ -218,8 +219,9 @@ def test_inp_ps_is_rr_joint() -> None:
             found.population_errors, expected.population_errors * larger, atol=1e-13
         )
     weights = np.array([[1.0, -2.0], [0.5, 3.0]])
-    expected_query = joint.query(("c", "a"), weights)
-    assert estimate.query(("c", "a"), weights) == pytest.approx(expected_query, abs=1e-12)
+    asked, expected = (one.query(("c", "a"), weights) for one in (estimate, joint))
+    assert asked.value == pytest.approx(expected.value, abs=1e-12)
+    assert asked.standard_error == pytest.approx(expected.standard_error, abs=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -248,10 +250,14 @@ def test_all_ways_to_ask_give_one_answer(method: Method) -> None:
                     np.diagonal(covariance), errors.reshape(-1) ** 2, atol=1e-15
                 )
                 if not population:
-                    value, error = each.query(names[::-1], weights)
+                    found = each.query(names[::-1], weights)
                     w = weights.reshape(-1)
-                    assert value == pytest.approx(float((turned.values * weights).sum()), abs=1e-13)
-                    assert error == pytest.approx(float(np.sqrt(w @ covariance @ w)), abs=1e-13)
+                    assert found.value == pytest.approx(
+                        float((turned.values * weights).sum()), abs=1e-13
+                    )
+                    assert found.standard_error == pytest.approx(
+                        float(np.sqrt(w @ covariance @ w)), abs=1e-13
+                    )
         assert each.table("a", "b", projection="simplex").values.min() >= 0
 
 
@@ -281,11 +287,11 @@ def test_three_attributes_in_any_order() -> None:
         names = tuple("abc"[axis] for axis in order)
         turned = estimate.table(*names)
         np.testing.assert_array_equal(turned.values, table.values.transpose(order))
-        value, error = estimate.query(names, weights)
-        assert value == pytest.approx(float((turned.values * weights).sum()), abs=1e-13)
+        found = estimate.query(names, weights)
+        assert found.value == pytest.approx(float((turned.values * weights).sum()), abs=1e-13)
         covariance = estimate.covariance(*names, population=False)
         w = weights.reshape(-1)
-        assert error == pytest.approx(float(np.sqrt(w @ covariance @ w)), rel=1e-12)
+        assert found.standard_error == pytest.approx(float(np.sqrt(w @ covariance @ w)), rel=1e-12)
     # The transforms work in place, but not on what was given.
     np.testing.assert_array_equal(w, np.arange(8.0) ** 2)
 
@@ -343,7 +349,7 @@ def test_what_nobody_reports_on_is_uniform_and_unknown() -> None:
         assert np.isnan(table.standard_errors).all()
         assert np.isnan(table.population_errors).all()
         assert estimate.query(("b", "c"), np.eye(2)).standard_error is None
-        assert estimate.query(("b", "c"), np.ones((2, 2))) == (1.0, 0.0)
+        assert estimate.query(("b", "c"), np.ones((2, 2))) == Estimated(1.0, 0.0)
 
 
 # Refusals

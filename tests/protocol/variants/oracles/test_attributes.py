@@ -23,6 +23,7 @@ from protocol.audit.claims import check_claims
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.tables import Estimated
 from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
@@ -255,10 +256,10 @@ def test_an_attribute_that_nobody_drew_is_unknown() -> None:
     estimate = variant.estimate(tallies)
     assert np.isnan(estimate.table("drinks").values).all()
     assert np.isnan(estimate.table("drinks", projection="simplex").values).all()
-    value, error = estimate.query(["drinks"], [1, 0, 0])
-    assert math.isnan(value)
-    assert error is None
-    assert estimate.query(["drinks"], [1, 1, 1]) == (1.0, 0.0)
+    found = estimate.query(["drinks"], [1, 0, 0])
+    assert math.isnan(found.value)
+    assert found.standard_error is None
+    assert estimate.query(["drinks"], [1, 1, 1]) == Estimated(1.0, 0.0)
     assert estimate.table("drinks").n == 0
     assert np.isfinite(estimate.table("smokes").values).all()
 
@@ -288,8 +289,9 @@ def test_a_query_has_the_error_of_its_weights(variant: AttributeOracles) -> None
     records, weights = answers(WIDE, 400), np.arange(11) / 10
     found = [one.query(["a11"], weights) for one in estimates(variant, records, 800)]
     truth = float(records.distribution(["a11"]) @ weights)
-    values = np.array([value for value, _ in found])
-    variance = float(np.mean([error**2 for _, error in found if error is not None]))
+    values = np.array([one.value for one in found])
+    errors = [one.standard_error for one in found if one.standard_error is not None]
+    variance = float(np.mean(np.square(errors)))
     assert abs(values.mean() - truth) < 6 * math.sqrt(variance / len(values))
     assert values.var(ddof=1) == pytest.approx(variance, rel=0.25)
     with pytest.raises(ValueError, match="2 attributes: expected one"):
