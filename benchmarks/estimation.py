@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.adjustment import AdjustedEstimate
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import raw_dependences
 from protocol.estimators.joint import Block, JointEstimate

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TranscriptError,
         UnsupportedEventError,
     )
-    from protocol.estimators.adjustment import AdjustedEstimate
+    from protocol.estimators.calibration.adjustment import AdjustedEstimate
     from protocol.estimators.counts import Counts, count_codes
     from protocol.estimators.dependence.association import exact_test, noise_aware_test
     from protocol.estimators.dependence.dependence import debiased_dependences
@@ -212,7 +212,7 @@ _HOMES = {
         "TranscriptError",
         "UnsupportedEventError",
     ),
-    "protocol.estimators.adjustment": ("AdjustedEstimate",),
+    "protocol.estimators.calibration.adjustment": ("AdjustedEstimate",),
     "protocol.estimators.counts": ("Counts", "count_codes"),
     "protocol.estimators.dependence.association": ("exact_test", "noise_aware_test"),
     "protocol.estimators.dependence.dependence": ("debiased_dependences",),

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from protocol.estimators.adjustment import AdjustedEstimate
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate

@@ -150,3 +150,17 @@ def count_codes(parts: Iterable[NDArray[np.unsignedinteger]], size: int) -> NDAr
     """
     codes = np.concatenate([part.reshape(-1) for part in parts])
     return np.bincount(codes, minlength=size).astype(np.uint32)
+
+
+def effective_number(weights: NDArray[np.float64], counts: NDArray[np.integer]) -> float:
+    """How many records of equal weight vary as little as these: ``(sum w)**2 / sum w**2``.
+
+    It is Kish's effective sample size (Survey Sampling, 1965, section 11.7), over single records.
+    Of randomized records it says how uneven the weights are, and nothing of randomization: how many
+    true answers would be worth as much is not in it.
+
+    Args:
+        weights: of all occurrences of each distinct record together; not all 0.
+        counts: how often each occurs.
+    """
+    return float(weights.sum() ** 2 / np.sum(weights**2 / counts))

@@ -39,16 +39,18 @@ class Block(msgspec.Struct, frozen=True):
     randomizer: CodeRandomizer
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What a table of some attributes takes: shares of reports, and the inverse of each block.
 
     ``shares`` has one axis per block concerned. ``grouped`` names the attributes asked for in the
-    order in which the inverses give them.
+    order in which the inverses give them. ``tabulated`` are the columns of the reports that the
+    shares are of.
     """
 
     shares: Floats
     inverses: tuple[Unmixing, ...]
     grouped: tuple[str, ...]
+    tabulated: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -106,7 +108,7 @@ class JointEstimate(Estimate):
         from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``, both estimated from the
         observed shares. Where that is not positive the error is unknown.
         """
-        shares, inverses, grouped = self._asked(names)
+        shares, inverses, grouped, _ = self.asked(names)
         estimate = squares = shares
         for axis, inverse in enumerate(inverses):
             estimate = inverse.apply(estimate, axis)
@@ -140,7 +142,7 @@ class JointEstimate(Estimate):
         """
         given = self.checked_weights(names, weights)
         names = tuple(names)
-        shares, inverses, grouped = self._asked(names)
+        shares, inverses, grouped, _ = self.asked(names)
         cells = tuple(inverse.cells for inverse in inverses)
         ordered = given.transpose([names.index(name) for name in grouped]).reshape(cells)
         per_report, per_report_squared = ordered, ordered**2
@@ -154,7 +156,16 @@ class JointEstimate(Estimate):
         variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
         return Estimated(value, standard_error(variance, squares))
 
-    def _asked(self, names: Sequence[str]) -> _Asked:
+    def asked(self, names: Sequence[str], weights: Floats | None = None) -> Asked:
+        """What a table of some attributes takes.
+
+        Args:
+            names: the attributes.
+            weights: of the distinct reports, shape (u,), in place of their shares of all reports.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
         if not names:
             raise ValueError("expected at least one attribute")
         self.survey.axes(names)
@@ -172,8 +183,11 @@ class JointEstimate(Estimate):
             reported = [block.attributes[place] for place in inverse.tabulated]
             tabulated += self.survey.axes(reported)
             lengths.append(math.prod(self.sizes_of(reported)))
-        shares = self.counts.table(tabulated).reshape(lengths) / self.n
-        return _Asked(shares, tuple(inverses), tuple(grouped))
+        if weights is None:
+            shares = self.counts.table(tabulated).reshape(lengths) / self.n
+        else:
+            shares = self.counts.weighted_table(tabulated, weights).reshape(lengths)
+        return Asked(shares, tuple(inverses), tuple(grouped), tuple(tabulated))
 
 
 def _law(estimate: Floats, squares: Floats, slopes: Floats, n: int) -> ErrorLaw:

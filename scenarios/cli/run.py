@@ -13,7 +13,7 @@ import msgspec
 from click.core import ParameterSource
 
 from protocol.crypto.randomness import Streams
-from protocol.estimators.adjustment import AdjustedEstimate
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.synthetic import synthesize, synthesize_weighted
 from protocol.messages import AGGREGATOR

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.estimators.adjustment import Target, adjust_records
+from protocol.estimators.calibration.adjustment import Target, adjust_records
 from scenarios.running.reproduction import Reproduced, Row, Runs, refuse_messages
 from scenarios.running.scenario import Context, Scenario
 

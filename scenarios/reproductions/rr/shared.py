@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream, Streams
-from protocol.estimators.adjustment import AdjustedEstimate
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import (
     Dependences,

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.errors import SurveyError
-from protocol.estimators.adjustment import Adjusted, AdjustedEstimate, Target, adjust_records
+from protocol.estimators.calibration.adjustment import (
+    Adjusted,
+    AdjustedEstimate,
+    Target,
+    adjust_records,
+)
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.joint import Block, JointEstimate
@@ -320,7 +325,14 @@ def test_an_adjusted_estimate_has_no_standard_errors_and_says_so_everywhere() ->
 def test_an_adjusted_estimate_refuses_what_is_not_about_its_records() -> None:
     joint, _ = reported(0.5)
     estimate = AdjustedEstimate.of(joint)
-    few = Adjusted(weights=np.ones(1), sweeps=1, margin_error=0.0, converged=True, unplaced=0.0)
+    few = Adjusted(
+        weights=np.ones(1),
+        sweeps=1,
+        margin_error=0.0,
+        converged=True,
+        unplaced=0.0,
+        effective_n=1.0,
+    )
     with pytest.raises(ValueError, match="weights"):
         AdjustedEstimate(SURVEY, joint.counts, few)
     with pytest.raises(ValueError, match="sizes"):

@@ -1,7 +1,8 @@
-"""RR-Adjustment: weights that give randomized records the estimated margins.
+"""Raking: weights that give randomized records some margins, estimated or known.
 
-Algorithm 2 of Domingo-Ferrer and Soria-Comas, section 5, which is iterative proportional fitting
-on the randomized records, and the estimate that consists of the records and their weights.
+RR-Adjustment, Algorithm 2 of Domingo-Ferrer and Soria-Comas, section 5, is iterative proportional
+fitting of the randomized records to their estimated margins. With known ones among the targets it
+calibrates.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.counts import Counts
+from protocol.estimators.counts import Counts, effective_number
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
@@ -59,6 +60,7 @@ class Adjusted:
         converged: whether the margin error is within the tolerance.
         unplaced: the largest share of a group's target that lies on cells in which no record can
             have a weight. 0 unless a category is missing from the reports.
+        effective_n: Kish's effective sample size of the weights (``effective_number``).
     """
 
     weights: Floats
@@ -66,6 +68,7 @@ class Adjusted:
     margin_error: float
     converged: bool
     unplaced: float
+    effective_n: float
 
     def __post_init__(self) -> None:
         self.weights.flags.writeable = False
@@ -107,9 +110,9 @@ def adjust_records(
             weight.
     """
     if isinstance(records, Counts):
-        codes, start = records.codes, records.counts / max(records.n, 1)
+        codes, counts = records.codes, records.counts
     else:
-        codes, start = records, np.full(len(records), 1 / max(len(records), 1))
+        codes, counts = records, np.ones(len(records), np.int64)
     if not len(codes) or not targets:
         raise ValueError(f"{len(codes)} records, {len(targets)} targets: expected at least 1 each")
     if sweeps < 1 or not tolerance >= 0:
@@ -135,7 +138,7 @@ def adjust_records(
         shares.append(target[present])
     unplaced = 1 - min(float(share.sum()) for share in shares)
     shares = [share / share.sum() for share in shares]
-    weights = start[alive]
+    weights = counts[alive] / counts.sum()
 
     def margin(group: int) -> Floats:
         summed = np.bincount(places[group], weights=weights)
@@ -166,6 +169,7 @@ def adjust_records(
         converged=error <= tolerance,
         # A total that only rounding keeps from 1 lacks nothing.
         unplaced=unplaced if unplaced > _TOTAL_TOLERANCE else 0.0,
+        effective_n=effective_number(everybody, counts),
     )
 
 

@@ -1,0 +1,157 @@
+"""What reports say of the cells of known margins, and how that goes with everything else.
+
+An estimated share is the mean over the reports of a score h(y) whose mean is the share. So, about a
+population of which the respondents are a random sample, estimates vary together as their scores do.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.joint import Asked, JointEstimate
+from protocol.randomizers import join_codes
+
+Floats = NDArray[np.float64]
+
+MAX_SCORES = 2**27
+"""The most scores of margins that are kept: distinct reports times cells."""
+
+
+class MarginScores(NamedTuple):
+    """The scores of the cells of known margins, side by side.
+
+    Attributes:
+        scores: of every distinct report, shape (u, d).
+        estimated: their mean over the reports, shape (d,): the margins as estimated.
+        known: the margins as known, shape (d,).
+        covariance: of the scores over the reports, shape (d, d).
+    """
+
+    scores: Floats
+    estimated: Floats
+    known: Floats
+    covariance: Floats
+
+
+class Moments(NamedTuple):
+    """The scores of a table's cells, each array of the table's shape.
+
+    Attributes:
+        values: their means: the estimated shares.
+        squares: the means of their squares.
+        slopes: the change of these per unit of the true share.
+    """
+
+    values: Floats
+    squares: Floats
+    slopes: Floats
+
+    @property
+    def variances(self) -> Floats:
+        """Of the scores."""
+        variances: Floats = self.squares - self.values**2
+        return variances
+
+
+def margin_scores(joint: JointEstimate, margins: Sequence[Margin]) -> MarginScores:
+    """The scores of margins.
+
+    Raises:
+        ValueError: more than ``MAX_SCORES`` of them.
+    """
+    cells = sum(margin.shares.size for margin in margins)
+    distinct = len(joint.counts.counts)
+    if distinct * cells > MAX_SCORES:
+        raise ValueError(
+            f"{distinct:,} distinct reports times {cells:,} cells of margins: expected at most "
+            f"{MAX_SCORES:,}"
+        )
+    shares = joint.counts.counts / joint.n
+    scores = np.concatenate(
+        [functional_scores(joint, m.names, _each_cell(m.shares.shape)) for m in margins], axis=1
+    )
+    estimated = shares @ scores
+    centred = scores - estimated
+    return MarginScores(
+        scores=scores,
+        estimated=estimated,
+        known=np.concatenate([margin.shares.ravel() for margin in margins]),
+        covariance=(centred * shares[:, np.newaxis]).T @ centred,
+    )
+
+
+def functional_scores(joint: JointEstimate, names: Sequence[str], weights: Floats) -> Floats:
+    """The scores of weighted sums of a table's cells, for every distinct report.
+
+    Args:
+        joint: whose reports.
+        names: the attributes of the table.
+        weights: shape ``(sums, size of the first, size of the second, ...)``.
+
+    Returns:
+        Shape (u, sums): the mean over the reports of a column is the estimated sum.
+    """
+    asked = joint.asked(names)
+    per_report = functional_table(asked, names, weights)
+    places = list(asked.tabulated)
+    sizes = [joint.survey.sizes[place] for place in places]
+    reported = join_codes(joint.counts.codes[:, places], sizes).astype(np.intp)
+    return np.ascontiguousarray(per_report.reshape(len(weights), -1)[:, reported].T)
+
+
+def functional_table(asked: Asked, names: Sequence[str], weights: Floats) -> Floats:
+    """The same for every cell of the reports' table: shape (sums, reports of each block ...)."""
+    order = [0, *(1 + list(names).index(name) for name in asked.grouped)]
+    cells = [len(weights), *(inverse.cells for inverse in asked.inverses)]
+    per_report = weights.transpose(order).reshape(cells)
+    for axis, inverse in enumerate(asked.inverses, 1):
+        per_report = inverse.apply_transposed(per_report, axis)
+    return per_report
+
+
+def unmixed(joint: JointEstimate, names: Sequence[str], weights: Floats | None = None) -> Floats:
+    """The estimated table of some attributes, with other weights of the distinct reports, (u,)."""
+    asked = joint.asked(names, weights)
+    table = asked.shares
+    for axis, inverse in enumerate(asked.inverses):
+        table = inverse.apply(table, axis)
+    return _arranged(joint, asked, names, table)
+
+
+def moments(joint: JointEstimate, names: Sequence[str]) -> Moments:
+    """The moments of the scores of a table's cells."""
+    asked = joint.asked(names)
+    values = squares = asked.shares
+    for axis, inverse in enumerate(asked.inverses):
+        values = inverse.apply(values, axis)
+        squares = inverse.apply_squared(squares, axis)
+    slopes = functools.reduce(np.multiply.outer, [inverse.slopes for inverse in asked.inverses])
+    return Moments(*(_arranged(joint, asked, names, table) for table in (values, squares, slopes)))
+
+
+def covariances(joint: JointEstimate, names: Sequence[str], margins: MarginScores) -> Floats:
+    """The covariances of a table's scores with those of margins, shape (cells, d)."""
+    shares = joint.counts.counts / joint.n
+    columns = [
+        unmixed(joint, names, shares * column).ravel()
+        for column in (margins.scores - margins.estimated).T
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _arranged(joint: JointEstimate, asked: Asked, names: Sequence[str], table: Floats) -> Floats:
+    """A table with one axis per attribute, in the order of names."""
+    order = [asked.grouped.index(name) for name in names]
+    return np.ascontiguousarray(table.reshape(joint.sizes_of(asked.grouped)).transpose(order))
+
+
+def _each_cell(shape: tuple[int, ...]) -> Floats:
+    cells = math.prod(shape)
+    return np.eye(cells).reshape(cells, *shape)
