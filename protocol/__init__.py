@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         UnsupportedEventError,
     )
     from protocol.estimators.calibration.adjustment import AdjustedEstimate
+    from protocol.estimators.calibration.margins import Margin
+    from protocol.estimators.calibration.methods import calibrate
     from protocol.estimators.counts import Counts, count_codes
     from protocol.estimators.dependence.association import exact_test, noise_aware_test
     from protocol.estimators.dependence.dependence import debiased_dependences
@@ -119,6 +121,7 @@ __all__ = [
     "Law",
     "LocalHashing",
     "LocalProtocolError",
+    "Margin",
     "Masked",
     "MatrixRandomizer",
     "Me",
@@ -166,6 +169,7 @@ __all__ = [
     "UnsupportedEventError",
     "Variant",
     "Workload",
+    "calibrate",
     "count_codes",
     "debiased_dependences",
     "exact_epsilon",
@@ -213,6 +217,8 @@ _HOMES = {
         "UnsupportedEventError",
     ),
     "protocol.estimators.calibration.adjustment": ("AdjustedEstimate",),
+    "protocol.estimators.calibration.methods": ("calibrate",),
+    "protocol.estimators.calibration.margins": ("Margin",),
     "protocol.estimators.counts": ("Counts", "count_codes"),
     "protocol.estimators.dependence.association": ("exact_test", "noise_aware_test"),
     "protocol.estimators.dependence.dependence": ("debiased_dependences",),

@@ -14,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.counts import Counts, effective_number
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
-from protocol.randomizers import join_codes
+from protocol.randomizers import join_codes, split_codes
 from protocol.surveys.survey import Survey
 
 Floats = NDArray[np.float64]
@@ -78,6 +80,7 @@ def adjust_records(
     records: Counts | NDArray[np.unsignedinteger],
     targets: Sequence[Target],
     *,
+    start: Floats | None = None,
     sweeps: int = SWEEPS,
     tolerance: float = TOLERANCE,
 ) -> Adjusted:
@@ -98,6 +101,7 @@ def adjust_records(
     Args:
         records: codes of shape (n, m), n at least 1, or the counts of distinct records.
         targets: at least one; attributes outside all of them are left as they are.
+        start: the weights to begin with, at least 0, shape (n,) or (u,), if not equal ones.
         sweeps: the most sweeps, at least 1.
         tolerance: the margin error at which to stop, at least 0.
 
@@ -122,7 +126,8 @@ def adjust_records(
         for target in targets
     ]
     wanted = [target.proportions.reshape(-1) for target in targets]
-    alive = np.ones(len(codes), np.bool_)
+    begin = counts if start is None else start
+    alive = begin > 0
     for cell, target in zip(cells, wanted, strict=True):
         alive &= (target > 0)[cell]
     if not alive.any():
@@ -138,7 +143,7 @@ def adjust_records(
         shares.append(target[present])
     unplaced = 1 - min(float(share.sum()) for share in shares)
     shares = [share / share.sum() for share in shares]
-    weights = counts[alive] / counts.sum()
+    weights = begin[alive] / begin.sum()
 
     def margin(group: int) -> Floats:
         summed = np.bincount(places[group], weights=weights)
@@ -207,29 +212,49 @@ class AdjustedEstimate(Estimate):
             )
 
     def __repr__(self) -> str:
-        fit = f"{self.adjusted.sweeps} sweeps, margin error {self.adjusted.margin_error:.3g}"
-        return f"<AdjustedEstimate: n={self.n}, {fit}>"
+        found = self.adjusted
+        fit = f"{found.sweeps} sweeps, margin error {found.margin_error:.3g}"
+        not_met = "" if found.converged else ", not converged"
+        return (
+            f"<AdjustedEstimate: n={self.n}, effective n={found.effective_n:.6g}, {fit}{not_met}>"
+        )
 
     @classmethod
     def of(
-        cls, joint: JointEstimate, *, sweeps: int = SWEEPS, tolerance: float = TOLERANCE
+        cls,
+        joint: JointEstimate,
+        known: Sequence[Margin] = (),
+        *,
+        sweeps: int = SWEEPS,
+        tolerance: float = TOLERANCE,
     ) -> AdjustedEstimate:
         """Adjust the reports of RR-Independent or RR-Clusters to the estimates of their blocks.
 
-        The targets are the blocks' tables, projected by ``clip`` as in section 6.4.
+        The targets are the blocks' tables, projected by ``clip`` as in section 6.4. With known
+        margins these are targets too, and the blocks' tables are calibrated first: linearly, then
+        clipped and raked, so that no two targets contradict each other.
+
+        Args:
+            joint: of the reports.
+            known: margins of the population.
+            sweeps, tolerance: as of ``adjust_records``.
 
         Raises:
-            ValueError: a block of more than 2**27 cells, or as ``adjust_records``.
+            SurveyError: a margin of an unknown attribute.
+            ValueError: a block of more than 2**27 cells, as ``adjust_records``, or as
+                ``CalibratedEstimate.of`` if there are margins.
         """
-        targets = [
-            Target(
-                axes=joint.survey.axes(block.attributes),
-                proportions=joint.table(*block.attributes, projection="clip").values,
-            )
-            for block in joint.blocks
-        ]
+        survey = joint.survey
+        estimate = CalibratedEstimate.of(joint, known) if known else joint
+        targets = []
+        for block in joint.blocks:
+            proportions = estimate.table(*block.attributes, projection="clip").values
+            axes = survey.axes(block.attributes)
+            targets.append(Target(axes, _raked(proportions, block.attributes, known)))
+        # Last, since the last ones of a sweep are met exactly.
+        targets += [Target(survey.axes(margin.names), margin.shares) for margin in known]
         adjusted = adjust_records(joint.counts, targets, sweeps=sweeps, tolerance=tolerance)
-        return cls(joint.survey, joint.counts, adjusted)
+        return cls(survey, joint.counts, adjusted)
 
     @property
     def n(self) -> int:
@@ -247,3 +272,19 @@ class AdjustedEstimate(Estimate):
 
     def _weighted(self, names: Sequence[str]) -> Floats:
         return self.counts.weighted_table(self.survey.axes(names), self.adjusted.weights)
+
+
+def _raked(proportions: Floats, names: Sequence[str], known: Sequence[Margin]) -> Floats:
+    """A table that has the known distributions of its attributes, as near as raking gets."""
+    targets = []
+    for margin in known:
+        common = [name for name in names if name in margin.names]
+        if common:
+            axes = tuple(names.index(name) for name in common)
+            targets.append(Target(axes, margin.on(common)))
+    if not targets:
+        return proportions
+    shape = proportions.shape
+    cells = split_codes(np.arange(proportions.size, dtype=np.uint64), shape, np.dtype(np.uint64))
+    fitted = adjust_records(cells, targets, start=proportions.reshape(-1))
+    return fitted.weights.reshape(shape)

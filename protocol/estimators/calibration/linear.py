@@ -136,8 +136,8 @@ class CalibratedEstimate(Estimate):
         centred = scores - shares @ scores
         found = self.fit.margins
         together = ((shares * centred) @ (found.scores - found.estimated))[np.newaxis]
-        variance = float(shares @ centred**2)
-        left = max(variance - float(self._explained(together)[0]), 0.0) * self._factor
+        left = shares @ centred**2 - self._explained(together)[0]
+        left = float(left) * self._factor if left > _ROUNDING * (shares @ scores**2) else 0.0
         value = self.fit.weights @ scores
         law = NormalLaw(
             values=np.asarray(value),

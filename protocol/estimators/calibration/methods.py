@@ -1,0 +1,64 @@
+"""Makes an estimate agree with what is known of the population, in one of three ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
+
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
+from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.margins import Margin, checked_margins
+from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.joint import JointEstimate
+
+Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
+"""How an estimate is made to agree with known margins."""
+
+
+def calibrate(
+    estimate: Estimate, margins: Sequence[Margin], *, method: Method = "linear"
+) -> CalibratedEstimate | PostStratifiedEstimate | AdjustedEstimate:
+    """Make an estimate agree with known margins of the population.
+
+    - ``linear``: every table changes by the regression of its scores on those of the margins. It is
+      signed and, if the respondents are a random sample of the population, has the least variance.
+      Of what nonresponse has distorted it corrects a part, the less the more was randomized.
+    - ``post-stratified``: the shares within each cell of one margin, weighted by the known shares.
+      It is signed, and right also where some cells respond more than others, as long as those who
+      respond in a cell are like the rest of it. Its variance may be larger than without.
+    - ``raking``: RR-Adjustment with the known margins as targets. It is never negative and biased
+      towards independence; its errors are unknown.
+
+    What no method corrects: that within a cell of the margins other people respond than do not. The
+    margins are taken for exact: errors of their own are in no figure.
+
+    Args:
+        estimate: made from the reports of single respondents.
+        margins: of the population that the respondents are from; one for ``post-stratified``.
+        method: which of the three.
+
+    Raises:
+        SurveyError: an unknown attribute.
+        ValueError: an unknown method, an estimate of another kind, or margins that contradict each
+            other or that it cannot be made to agree with.
+    """
+    if method not in get_args(Method):
+        allowed = ", ".join(map(repr, get_args(Method)))
+        raise ValueError(f"method {method!r:.60}: expected one of {allowed}")
+    if not isinstance(estimate, JointEstimate):
+        raise ValueError(
+            f"{estimate!r} cannot be calibrated: expected an estimate from the reports of single "
+            "respondents"
+        )
+    checked_margins(estimate.survey, margins)
+    if method == "raking":
+        return AdjustedEstimate.of(estimate, margins)
+    if method == "linear":
+        return CalibratedEstimate.of(estimate, margins)
+    if len(margins) != 1:
+        raise ValueError(
+            f"{len(margins)} margins: expected one for post-stratification, which may be of "
+            "several attributes together"
+        )
+    return PostStratifiedEstimate.of(estimate, margins[0])
