@@ -1,0 +1,95 @@
+"""``python -m tests.coverage_gate``: measure the coverage of all intervals, and judge it.
+
+Takes about a quarter of an hour on two cores. ``--out docs/coverage.md`` writes the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.coverage_gate.document import page
+from tests.coverage_gate.estimators.registry import ESTIMATORS
+from tests.coverage_gate.grid import Point
+from tests.coverage_gate.measuring import Row, measured
+from tests.coverage_gate.planted import PLANTS
+from tests.coverage_gate.verdict import failures, findings, summary_of
+
+CHUNK = 4
+"""How many points a job takes at once."""
+
+_BY_NAME = {estimator.name: estimator for estimator in ESTIMATORS}
+
+
+def measured_at(name: str, points: tuple[Point, ...], seed: int, runs: int) -> list[Row]:
+    """All numbers of an estimator at some points."""
+    return [
+        row for point in points for row in measured(_BY_NAME[name], point, seed=seed, runs=runs)
+    ]
+
+
+def all_rows(given: argparse.Namespace) -> Iterator[Row]:
+    """Measure, in jobs, estimator by estimator."""
+    with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
+        for name, estimator in _BY_NAME.items():
+            if not re.search(given.only, name):
+                continue
+            began, points = time.perf_counter(), estimator.points[:: given.every]
+            jobs = [
+                pool.submit(measured_at, name, points[at : at + CHUNK], given.seed, given.runs)
+                for at in range(0, len(points), CHUNK)
+            ]
+            rows = [row for job in jobs for row in job.result()]
+            found = summary_of(rows)
+            print(
+                f"{name}: {len(points)} points, {found.rows} figures, {found.low} too low, "
+                f"{found.high} too high, {found.unknown} unknown, "
+                f"{time.perf_counter() - began:.0f} s",
+                flush=True,
+            )
+            yield from rows
+
+
+def main() -> int:
+    """Measure, print what fails, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.coverage_gate")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=18)
+    parser.add_argument("--runs", type=int, default=1000, help="where surveys are drawn")
+    parser.add_argument("--only", default="", metavar="REGEX", help="the estimators so named")
+    parser.add_argument("--every", type=int, default=1, help="of so many points one")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="the figures, as JSON lines")
+    given = parser.parse_args()
+    rows = list(all_rows(given))
+    if given.rows is not None:
+        given.rows.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    missed = [
+        what
+        for what, plant in PLANTS.items()
+        if not findings(
+            [
+                row
+                for point in plant.points
+                for row in measured(
+                    plant.estimator, point, seed=given.seed, runs=given.runs, reader=plant.reader
+                )
+            ]
+        )
+    ]
+    failed = failures(rows) + [f"planted and not rejected: {what}" for what in missed]
+    print(*failed, sep="\n")
+    if given.out is not None:
+        text = page(rows, summary_of(rows), seed=given.seed, runs=given.runs)
+        given.out.write_text(text, encoding="utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

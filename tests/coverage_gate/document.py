@@ -1,0 +1,99 @@
+"""The table of coverage, as a page of the documentation."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tests.coverage_gate.grid import EXPECTED
+from tests.coverage_gate.known import UNCOVERED, UNKNOWN
+from tests.coverage_gate.measuring import Row
+from tests.coverage_gate.verdict import Summary, unknown
+
+HEAD = """# Coverage of the intervals
+
+What share of nominal 95 % intervals holds the truth: for every estimator of every variant, about
+the respondents (whose answers were randomized) and about the population (of which they are a random
+sample), over pilot and final release together where there are both. `python -m tests.coverage_gate`
+measures it and writes this page.
+"""
+
+GRID = """
+## How it is measured
+
+The grid: 1, 3, 10, 30, 100, 1,000, 10,000 and 1,000,000 reports that are expected to count for the
+cell; shares .001, .01, .1 and .5 of it; keep probabilities .1, .3, .5, .7 and .9 (where a
+randomizer takes an epsilon, that of keeping with this probability); 2, 3, 10 and 50 categories.
+
+Where an interval follows from one count, the law of that count is known, and coverage is the exact
+sum over it: *exact* below, on the whole of the grid that applies. Else surveys are drawn, by laws
+that the gate has written down for itself: people from a population, reports from their answers, and
+for RR-Clusters the clusters anew in each run. These take a stated part of the grid, in which every
+number of reports meets every share, and keep probabilities and categories take turns. Such a figure
+is rejected if it would come up in less than one of a thousand cases, were the demand met (by the
+bounds of Clopper and Pearson).
+
+The demands: at least 93 % everywhere; at most 97 % from 30 expected reports on, where the truth is
+more than two standard deviations from 0 and from 1 (or from the ends of its range); unknown in more
+than 5 % of the cases at no more than 5 % of the points, listed beforehand in
+`tests/coverage_gate/known.py`. Coverage is that of the intervals that are given.
+
+Beside the cell of a table, `set` is a query of a set of cells, `scores` one of weights of many
+values, and `count` a count. Wrong intervals are planted and must be rejected by the same gate:
+standard errors times .8, Wald's interval, the population taken for the respondents, weights from
+the estimated table (`tests/coverage_gate/planted.py`).
+"""
+
+
+def page(rows: Sequence[Row], summary: Summary, *, seed: int, runs: int) -> str:
+    """The page."""
+    lines = [HEAD, *_known(summary), GRID, f"Seed {seed}, {runs:,} runs where surveys are drawn.\n"]
+    lines += ["## The table\n", *_table(rows)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _known(summary: Summary) -> Iterator[str]:
+    yield "## What is unknown, and what is not covered\n"
+    yield (
+        f"Of {summary.rows:,} figures {summary.unknown:,} are unknown "
+        f"({summary.unknown / max(summary.rows, 1):.1%}), {summary.low:,} too low and "
+        f"{summary.high:,} too high.\n"
+    )
+    for title, known in (("Unknown", UNKNOWN), ("Not as demanded", UNCOVERED)):
+        if known:
+            yield f"{title}:\n"
+            yield from (f"- {one}" for one in known)
+            yield ""
+
+
+def _table(rows: Iterable[Row]) -> Iterator[str]:
+    yield (
+        "The lowest and, where the truth is off the boundary, the highest coverage in percent, by "
+        "expected reports; `?` where all is unknown.\n"
+    )
+    counts = [f"{expected:,}" for expected in EXPECTED]
+    yield f"| estimator | number | about | measured | {' | '.join(counts)} |"
+    yield f"|---|---|---|---|{'---|' * len(counts)}"
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.estimator, row.target, row.about].append(row)
+    for (name, target, about), some in groups.items():
+        how = "exact" if not any(row.runs for row in some) else "drawn"
+        cells = [_cell([row for row in some if _column(row) == at]) for at in EXPECTED]
+        yield f"| {name} | {target} | {about} | {how} | {' | '.join(cells)} |"
+
+
+def _column(row: Row) -> int:
+    """The column that a row is shown in: the largest number that it reaches."""
+    return max(at for at in EXPECTED if at <= row.point.expected)
+
+
+def _cell(rows: Sequence[Row]) -> str:
+    known = [row for row in rows if not unknown(row) and not math.isnan(row.covered)]
+    if not known:
+        return "?" if rows else ""
+    low = min(row.covered for row in known)
+    off = [row.covered for row in known if row.inside]
+    text = f"{100 * low:.1f}" + (f" to {100 * max(off):.1f}" if off else "")
+    return text + (" ?" if len(known) < len(rows) else "")

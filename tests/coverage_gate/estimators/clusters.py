@@ -1,0 +1,79 @@
+"""RR-Clusters: the whole protocol, with clusters that are chosen anew in every run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+
+from protocol.estimators.counts import Counts as Histogram
+from protocol.variants.clusters.negotiation import Dependence
+from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
+from tests.coverage_gate.cases import Drawn, Estimator
+from tests.coverage_gate.estimators.surveys import numbers, survey_of
+from tests.coverage_gate.grid import Point, fraction
+from tests.coverage_gate.laws import Counts, drawn, kept_apart, kept_else, kept_together, uneven
+
+
+@functools.lru_cache(maxsize=256)
+def _variant(dependence: Dependence, r: int, p: float) -> RRClusters:
+    return RRClusters(survey=survey_of((r, r, 2)), p=p, tv=2 * r * r, td=0.1, dependence=dependence)
+
+
+def surveyed(variant: RRClusters, truth: Counts, rng: np.random.Generator) -> Clustered:
+    """What is published of some respondents: learned, clustered, reported."""
+    negotiation = variant.negotiation
+    pairs = ((2,), (1,), (0,))
+    if variant.by_reports:
+        pilot = kept_apart(rng, truth, variant.p)
+        tables = [pilot.sum(axis=rest) for rest in pairs]
+    else:
+        tables = [truth.sum(axis=rest) for rest in pairs]
+        if variant.dependence == "pair-rr":
+            tables = [kept_together(rng, table, variant.p) for table in tables]
+    totals = np.concatenate([table.reshape(-1) for table in tables])
+    negotiated = negotiation.from_totals(totals)
+    reports = truth
+    for block in negotiated.blocks:
+        axes = variant.survey.axes(block.attributes)
+        moved = np.moveaxis(reports, axes, range(truth.ndim - len(axes), truth.ndim))
+        flat = moved.reshape(*moved.shape[: truth.ndim - len(axes)], -1)
+        size = flat.shape[-1]
+        # A report is kept with the diagonal less what fakes add to it.
+        keep = (block.randomizer.diagonal - 1 / size) / (1 - 1 / size)
+        found = kept_else(rng, flat, flat.ndim - 1, keep, np.full(size, 1 / size))
+        reports = np.moveaxis(
+            found.reshape(moved.shape), range(truth.ndim - len(axes), truth.ndim), axes
+        )
+    counts = Histogram.from_table(np.ascontiguousarray(reports))
+    return Clustered(
+        negotiated.clusters,
+        counts.codes,
+        counts.counts.astype(np.uint32),
+        int(truth.sum()),
+        totals.astype(np.uint32),
+        b"",
+    )
+
+
+def tables(dependence: Dependence, point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
+    """A table of two attributes, which may be in one cluster or not, and one attribute."""
+    r, p = point.categories, point.keep
+    variant, law = _variant(dependence, r, p), uneven((r, r, 2), point.share)
+    pair = law.sum(axis=2)
+    spread = np.full((r, r), (1 - p) / r) + p * np.eye(r)
+    truth = drawn(rng, point.respondents(float((spread.T @ pair @ spread)[0, 0])), law)
+    estimate = variant.estimate(surveyed(variant, truth, rng))
+    yield from numbers(estimate, ("a", "b"), truth.sum(axis=2), pair, prefix="pair: ")
+    yield from numbers(
+        estimate, ("a",), truth.sum(axis=(1, 2)), pair.sum(axis=1), prefix="attribute: "
+    )
+
+
+WAYS: tuple[Dependence, ...] = ("rr", "rr-debiased", "secure-sum", "pair-rr")
+
+ESTIMATORS = tuple(
+    Estimator(f"rr-clusters, {way}", fraction((2, 3)), drawn=functools.partial(tables, way))
+    for way in WAYS
+)
