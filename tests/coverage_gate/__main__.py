@@ -64,6 +64,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1000, help="where surveys are drawn")
     parser.add_argument("--only", default="", metavar="REGEX", help="the estimators so named")
     parser.add_argument("--every", type=int, default=1, help="of so many points one")
+    parser.add_argument("--shown", type=int, default=50, help="how many failures are printed")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="the figures, as JSON lines")
     given = parser.parse_args()
@@ -84,7 +85,9 @@ def main() -> int:
         )
     ]
     failed = failures(rows) + [f"planted and not rejected: {what}" for what in missed]
-    print(*failed, sep="\n")
+    print(*failed[: given.shown], sep="\n")
+    if len(failed) > given.shown:
+        print(f"and {len(failed) - given.shown:,} more")
     if given.out is not None:
         text = page(rows, summary_of(rows), seed=given.seed, runs=given.runs)
         given.out.write_text(text, encoding="utf-8")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from protocol.estimators.inference.laws import About, Interval
 
+from protocol.estimators.inference.laws import About, Interval
 from protocol.estimators.tables import Estimated, Table
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.laws import Law

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from protocol.estimators.inference.laws import About
 
+from protocol.estimators.inference.laws import About
 from tests.coverage_gate.cases import ABOUT, Counted, Estimator, Reader, read
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.laws import Law

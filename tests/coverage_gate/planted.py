@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from protocol.estimators.inference.laws import About, Interval
 from scipy import special
 
+from protocol.estimators.inference.laws import About, Interval
 from protocol.estimators.tables import Table
 from tests.coverage_gate.cases import Answer, Drawn, Estimator, Reader, Said, read
 from tests.coverage_gate.estimators import reports

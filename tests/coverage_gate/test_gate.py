@@ -115,5 +115,5 @@ def test_planted_faults_are_rejected(what: str) -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.name)
 def test_every_estimator_can_be_measured(estimator: object) -> None:
     point = estimator.points[len(estimator.points) // 2]  # type: ignore[attr-defined]
-    rows = measured(estimator, point, seed=18, runs=10)  # type: ignore[arg-type]
+    rows = measured(estimator, point, seed=18, runs=3)  # type: ignore[arg-type]
     assert {one.about for one in rows} == {"respondents", "population"}
