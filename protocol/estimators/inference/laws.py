@@ -68,19 +68,20 @@ class ErrorLaw(ABC):
         """
         raise ValueError("the covariance of these estimates is not known")
 
-    def times(self, factor: float) -> ErrorLaw:
-        """The law of the estimates times a positive number."""
-        return _Scaled(self, factor)
+    def times(self, factor: float, offset: float = 0.0) -> ErrorLaw:
+        """The law of the estimates times a positive number, and plus another."""
+        return _Scaled(self, factor, offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Scaled(ErrorLaw):
     law: ErrorLaw
     factor: float
+    offset: float
 
     def interval(self, level: float, about: About) -> Interval:
         low, high = self.law.interval(level, about)
-        return Interval(low * self.factor, high * self.factor)
+        return Interval(low * self.factor + self.offset, high * self.factor + self.offset)
 
     def covariance(self, about: About) -> Floats:
         return self.law.covariance(about) * self.factor**2

@@ -8,12 +8,13 @@ equation 4 as corrected). What is released is its mean over all reports.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
+from protocol.estimators.projection import project
 
 Floats: TypeAlias = NDArray[np.float64]
 Release: TypeAlias = Literal["pooled", "last-two"]
@@ -209,3 +210,55 @@ class Running:
         reported = self._keeps * shares + (1 - self._keeps) * self.cells.uniform()
         width = 2 * z * np.sqrt(reported * (1 - reported) / n) / self._keeps
         return bool((np.abs(self._recent[1] - self._recent[0]) < width).all())
+
+
+class ReportLaw(NamedTuple):
+    """How the reports on one group were drawn, as it follows from what is published of them.
+
+    Attributes:
+        fakes: the mean over the reports of how likely a fake is each cell, of the group's shape.
+        fakes_squared: the mean of the squares, of the same shape.
+        worth: of how many reports that weigh the same the raw estimate has the errors; 0 where
+            they are unknown.
+    """
+
+    fakes: Floats
+    fakes_squared: Floats
+    worth: float
+
+    @classmethod
+    def of(
+        cls,
+        counts: NDArray[np.integer],
+        raw: Floats,
+        errors: Floats,
+        *,
+        keep: float,
+        mix: float,
+        pooled: bool,
+    ) -> ReportLaw:
+        """From the counts of all blocks, the raw estimate and its errors, 0 where unknown."""
+        n, uniform = int(counts.sum()), np.full(raw.shape, 1 / raw.size)
+        if not n:
+            return cls(uniform, uniform**2, 0.0)
+        if not pooled:
+            # How many reports the last two blocks had is not published; nor are their tables, but
+            # these have been made of nearly the same estimate.
+            fakes = (1 - mix) * project(raw, "simplex") + mix * uniform
+            shares = np.clip(raw, 0.0, 1.0)
+            if mix == 1.0:
+                shares = np.clip((counts / n - (1 - keep) * uniform) / keep, 0.0, 1.0)
+            law = keep * shares + (1 - keep) * fakes
+            known = errors > 0
+            if not known.any():
+                return cls(fakes, fakes**2, 0.0)
+            worth = law[known] * (1 - law[known]) / (keep * errors[known]) ** 2
+            return cls(fakes, fakes**2, float(np.median(worth)))
+        if mix == 1.0:
+            return cls(uniform, uniform**2, float(n))
+        # What is left of the reports beside those that were kept.
+        fakes = np.clip((counts / n - keep * raw) / (1 - keep), 0.0, 1.0)
+        kept, rest = keep * np.clip(raw, 0.0, 1.0), (1 - keep) * fakes
+        squares = kept + rest - kept**2 - 2 * kept * rest - n * (keep * errors) ** 2
+        squared = np.where(errors > 0, squares / (1 - keep) ** 2, 0.0)
+        return cls(fakes, np.clip(squared, fakes**2, fakes), float(n))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.consistency import Overlaps
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.cumulants import (
+    CumulantLaw,
+    Cumulants,
+    Offsets,
+    count_cumulants,
+)
+from protocol.estimators.inference.laws import About, ErrorLaw
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
     Estimated,
@@ -32,16 +41,25 @@ class Group:
         errors: its standard errors, of the same shape, NaN where they are unknown.
         reported: the observed shares of the reports that it is made of, of the same shape; NaN
             where they are not known.
+        raw: the unbiased estimate, of the same shape, whatever ``shares`` has been made of it.
+        fakes: the mean over the reports of how likely a fake is each cell, of the same shape.
+        fakes_squared: the mean of the squares.
         keep: the keep probability that they were drawn with.
         n: the number of reports.
+        worth: of how many reports that weigh the same ``raw`` has the error; 0 where its error is
+            unknown.
     """
 
     names: tuple[str, ...]
     shares: NDArray[np.float64]
     errors: NDArray[np.float64]
     reported: NDArray[np.float64]
+    raw: NDArray[np.float64]
+    fakes: NDArray[np.float64]
+    fakes_squared: NDArray[np.float64]
     keep: float
     n: int
+    worth: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -52,6 +70,9 @@ class GroupedEstimate(Estimate):
     respondents count as a random sample, so both kinds of standard error are the same, and take in
     who was asked what. They treat groups as independent, which they are where a respondent answers
     one. From a single report they are unknown, and where all reports on a group are the same.
+
+    Intervals about the respondents know besides that those who reported are so many of all: the
+    more, the less the sampling adds.
 
     Args:
         survey: what was asked.
@@ -71,7 +92,8 @@ class GroupedEstimate(Estimate):
             raise ValueError("no reports: expected at least one")
         for group in self.groups:
             shape = self.sizes_of(group.names)
-            if {group.shares.shape, group.errors.shape, group.reported.shape} != {shape}:
+            arrays = (group.shares, group.errors, group.reported, group.raw)
+            if {array.shape for array in (*arrays, group.fakes, group.fakes_squared)} != {shape}:
                 raise ValueError(f"the table of {group.names} has another shape than {shape}")
 
     def __repr__(self) -> str:
@@ -100,6 +122,7 @@ class GroupedEstimate(Estimate):
             standard_errors=errors,
             population_errors=errors.copy(),
             n=n,
+            law=self._law(found, [_Part.of(group, names) for group in found]),
         )
         return raw.projected(projection)
 
@@ -117,7 +140,8 @@ class GroupedEstimate(Estimate):
             squares += group.n * square / group.keep**2
         if np.ptp(given) == 0:
             return Estimated(value / n, 0.0)
-        return Estimated(value / n, standard_error(variance / n**2, squares / n**2))
+        error = standard_error(variance / n**2, squares / n**2)
+        return Estimated(value / n, error, self._law_of_query(found, names, given))
 
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
         """The table of every attribute by itself; NaN where nobody has reported on it."""
@@ -146,7 +170,8 @@ class GroupedEstimate(Estimate):
     def consistent(self) -> GroupedEstimate:
         """The nearest tables that agree, without negative entries and of total 1.
 
-        The more reports a group has, the less its table moves. The standard errors are unknown.
+        The more reports a group has, the less its table moves. The standard errors are unknown;
+        intervals are those of the raw tables.
 
         Raises:
             ValueError: the tables are too large to be made to agree.
@@ -176,12 +201,101 @@ class GroupedEstimate(Estimate):
             n=0,
         )
 
+    def _law(self, found: Sequence[Group], parts: Sequence[_Part]) -> CumulantLaw:
+        """Of the means over groups, weighted by their reports, of what their parts say."""
+        n = sum(group.n for group in found)
+        worth = sum(group.worth for group in found)
+        known = all(group.worth for group in found)
+        steps = [group.n / (n * (group.worth or 1.0) * group.keep) for group in found]
+        cumulants: dict[About, Cumulants] = {}
+        sides: tuple[About, About] = ("respondents", "population")
+        for about in sides:
+            each = [
+                count_cumulants(
+                    group.worth,
+                    part.offsets,
+                    group.keep,
+                    about=about,
+                    of=self.n,
+                    together=worth,
+                ).times(step)
+                for group, part, step in zip(found, parts, steps, strict=True)
+            ]
+            cumulants[about] = functools.reduce(Cumulants.plus, each)
+        values = (
+            np.sum([group.n * part.raw for group, part in zip(found, parts, strict=True)], axis=0)
+            / n
+        )
+        return CumulantLaw(
+            values=values if known else np.full(values.shape, np.nan),
+            cumulants=cumulants,
+            steps=np.full(values.shape, max(steps)),
+        )
+
+    def _law_of_query(
+        self, found: Sequence[Group], names: Sequence[str], weights: NDArray[np.float64]
+    ) -> ErrorLaw | None:
+        """Of the mean of a weight that is one of two."""
+        low, high = float(weights.min()), float(weights.max())
+        inside = weights == high
+        if not ((weights == low) | inside).all():
+            return None
+        parts = [_Part.within(group, names, inside) for group in found]
+        return self._law(found, parts).times(high - low, low)
+
     def _holding(self, names: Sequence[str]) -> list[Group]:
         self.survey.axes(names)
         found = [g for g in self.groups if names and g.n and set(names) <= set(g.names)]
         if not found:
             raise ValueError(f"no group has {', '.join(names) or 'no attribute'} together")
         return found
+
+
+class _Part(NamedTuple):
+    """What one group says of some cells.
+
+    Attributes:
+        raw: the unbiased estimates of their shares.
+        offsets: how likely fakes are each of them.
+    """
+
+    raw: NDArray[np.float64]
+    offsets: Offsets
+
+    @classmethod
+    def of(cls, group: Group, names: Sequence[str]) -> _Part:
+        """Of the combinations of some of the group's attributes.
+
+        The squares of what fakes of a part of the group are drawn with are taken to be the least
+        that they can be, which makes the variance the largest; they are that if all reports were
+        drawn with one table.
+        """
+        raw, fakes = (marginal(each, group.names, names) for each in (group.raw, group.fakes))
+        if len(names) < len(group.names):
+            return cls(raw, _offsets(group, fakes, fakes**2))
+        squared = marginal(group.fakes_squared, group.names, names)
+        return cls(raw, _offsets(group, fakes, squared))
+
+    @classmethod
+    def within(cls, group: Group, names: Sequence[str], inside: NDArray[np.bool_]) -> _Part:
+        """Of a set of them, as one."""
+        raw, fakes = (
+            np.asarray(marginal(each, group.names, names)[inside].sum())
+            for each in (group.raw, group.fakes)
+        )
+        return cls(raw, _offsets(group, fakes, fakes**2))
+
+
+def _offsets(group: Group, fakes: NDArray[np.float64], squared: NDArray[np.float64]) -> Offsets:
+    """How likely reports are some cells if their respondents are not in them."""
+    rest = 1 - group.keep
+    # The mean cube is not known; of one table it is this.
+    cubed = np.divide(squared**2, fakes, out=np.zeros_like(fakes), where=fakes > 0)
+    return Offsets(
+        group.worth * rest * fakes,
+        group.worth * rest**2 * squared,
+        group.worth * rest**3 * cubed,
+    )
 
 
 def _variance(group: Group, names: Sequence[str]) -> NDArray[np.float64]:

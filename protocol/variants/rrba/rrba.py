@@ -29,7 +29,14 @@ from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.reports.one_report import check_valid
-from protocol.variants.rrba.blocks import Release, Running, least_weight, steepest, weights_of
+from protocol.variants.rrba.blocks import (
+    Release,
+    ReportLaw,
+    Running,
+    least_weight,
+    steepest,
+    weights_of,
+)
 from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
@@ -437,27 +444,38 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return max(math.fsum(each[group] for group in view) for view in plan.views)
 
     def estimate(self, result: Message) -> GroupedEstimate:
-        released, groups = self.published(result, Released), []
-        for number, (names, shape) in enumerate(
-            zip(self.plan.group_names, self.plan.layout.shapes, strict=True)
-        ):
-            start = int(self.plan.cells.starts[number])
-            part = slice(start, start + math.prod(shape))
-            n = int(released.counts[part].sum())
-            reported = released.counts[part].reshape(shape) / max(n, 1)
-            errors = released.errors[part].reshape(shape)
-            groups.append(
-                Group(
-                    names=names,
-                    shares=released.shares[part].reshape(shape),
-                    errors=np.where(errors > 0, errors, np.nan),
-                    # The counts are of all blocks, not of the last two.
-                    reported=reported if self.release == "pooled" else np.full(shape, np.nan),
-                    keep=self.plan.thresholds[number] / WORDS,
-                    n=n,
-                )
-            )
-        return GroupedEstimate(self.survey, tuple(groups), released.answered)
+        released = self.published(result, Released)
+        groups = tuple(
+            self._group(released, number) for number in range(len(self.plan.group_names))
+        )
+        return GroupedEstimate(self.survey, groups, released.answered)
+
+    def _group(self, released: Released, number: int) -> Group:
+        """What is published of one group."""
+        shape = self.plan.layout.shapes[number]
+        start = int(self.plan.cells.starts[number])
+        part = slice(start, start + math.prod(shape))
+        counts, raw, errors = (
+            array[part].reshape(shape)
+            for array in (released.counts, released.shares, released.errors)
+        )
+        keep, n = self.plan.thresholds[number] / WORDS, int(counts.sum())
+        law = ReportLaw.of(
+            counts, raw, errors, keep=keep, mix=self.mix, pooled=self.release == "pooled"
+        )
+        return Group(
+            names=self.plan.group_names[number],
+            shares=raw,
+            errors=np.where(errors > 0, errors, np.nan),
+            # The counts are of all blocks, not of the last two.
+            reported=counts / max(n, 1) if self.release == "pooled" else np.full(shape, np.nan),
+            raw=raw,
+            fakes=law.fakes,
+            fakes_squared=law.fakes_squared,
+            keep=keep,
+            n=n,
+            worth=law.worth,
+        )
 
     def claims(self) -> tuple[Claim, ...]:
         keep = max(self.plan.thresholds) / WORDS

@@ -1,0 +1,198 @@
+"""Intervals of tables from groups that are asked in blocks, by the law of their reports."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import WORDS
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.laws import About
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants.rrba.blocks import ReportLaw, Running, weights_of
+from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.rrba import RRBA
+
+SIZES = (2, 3, 2)
+SURVEY = Survey(
+    "three",
+    tuple(Attribute(name=f"a{i}", categories=tuple("xyz"[:n])) for i, n in enumerate(SIZES)),
+)
+
+Floats = NDArray[np.float64]
+
+
+def asked(
+    variant: RRBA, law: Floats, blocks: list[int], generator: np.random.Generator
+) -> GroupedEstimate:
+    """One survey of people who are drawn from a population, each about one group."""
+    plan = variant.plan
+    running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+    truths = []
+    for names in plan.group_names:
+        kept = SURVEY.axes(names)
+        truths.append(law.sum(axis=tuple({0, 1, 2} - set(kept))).ravel())
+    keep = np.array(plan.thresholds)[plan.cells.group] / WORDS
+    truth, groups = np.concatenate(truths), len(truths)
+    for size in blocks:
+        tables = weights_of(plan.cells, running.tables(variant.mix)) / WORDS
+        reported = np.split(keep * truth + (1 - keep) * tables, plan.cells.starts[1:])
+        about = generator.multinomial(size, np.full(groups, 1 / groups))
+        counts = [generator.multinomial(n, part) for n, part in zip(about, reported, strict=True)]
+        running.add(np.concatenate(counts), tables)
+    return variant.estimate(variant._released(running, sum(blocks), np.dtype(np.uint32)))
+
+
+def covered(variant: RRBA, blocks: list[int], *, runs: int, factor: float = 1.0) -> Floats:
+    """How often intervals about the population hold each share, by cell of three tables.
+
+    Args:
+        factor: of the variances, for a law that is wrong.
+    """
+    generator = np.random.default_rng(17)
+    law = generator.dirichlet(np.full(math.prod(SIZES), 0.4)).reshape(SIZES)
+    estimates = [asked(variant, law, blocks, generator) for _ in range(runs)]
+    held = []
+    for names in [("a0",), ("a2", "a1")]:
+        kept = SURVEY.axes(names)
+        truth = law.sum(axis=tuple({0, 1, 2} - set(kept)))
+        if len(names) == 2:
+            truth = truth.T
+        # The laws of all runs as one, which is quicker.
+        laws: list[Any] = [estimate.table(*names).law for estimate in estimates]
+        parts = [one.cumulants["population"] for one in laws]
+        known = Cumulants(
+            factor * np.stack([part.variance for part in parts], axis=1),
+            np.stack([part.third for part in parts], axis=1),
+        )
+        low, high = CumulantLaw(
+            values=np.stack([one.values for one in laws]),
+            cumulants={"population": known},
+            steps=np.stack([one.steps for one in laws]),
+        ).interval(0.95, "population")
+        if factor == 1.0:
+            ends = estimates[0].table(*names).interval(about="population")
+            np.testing.assert_allclose([low[0], high[0]], ends, atol=1e-9)
+        held.append(((low <= truth) & (truth <= high)).mean(axis=0).ravel())
+    return np.concatenate(held)
+
+
+VARIANTS = {
+    "one table": RRBA(survey=SURVEY, p=0.5, block=60),
+    "few reports": RRBA(survey=SURVEY, p=0.8, block=6),
+    "new tables": RRBA(survey=SURVEY, p=0.4, mix=0.1, block=60),
+    "by epsilon": RRBA(survey=SURVEY, epsilon=2.0, mix=0.3, block=60),
+    "last two": RRBA(survey=SURVEY, p=0.6, mix=0.2, release="last-two", block=60),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_intervals_cover(name: str) -> None:
+    variant = VARIANTS[name]
+    shares = covered(variant, [variant.block] * 4, runs=150)
+    # 3 % are four standard errors of 150 runs' mean over cells, which go together.
+    assert shares.mean() > 0.93
+    assert shares.min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 150)
+
+
+def test_a_variance_that_is_too_small_is_seen() -> None:
+    assert covered(VARIANTS["one table"], [60] * 4, runs=150, factor=0.6).mean() < 0.91
+
+
+@pytest.mark.parametrize("about", ["respondents", "population"])
+def test_one_group_with_all_respondents_has_the_law_of_a_count(about: About) -> None:
+    variant = RRBA(survey=SURVEY, k=3, p=0.5, block=50)
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(variant, law, [50, 50], np.random.default_rng(3))
+    keep = variant.plan.thresholds[0] / WORDS
+    for names, cells in ((("a0", "a1", "a2"), 12), (("a1",), 3)):
+        table = estimate.table(*names)
+        expected = CumulantLaw.of_counts(table.values, 100, other=(1 - keep) / cells, gain=keep)
+        for found, end in zip(
+            table.interval(0.9, about), expected.interval(0.9, about), strict=True
+        ):
+            np.testing.assert_allclose(found, end, atol=1e-9)
+
+
+def test_a_query_of_a_set_is_the_sum_of_its_cells() -> None:
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(VARIANTS["new tables"], law, [60] * 3, np.random.default_rng(3))
+    table = estimate.table("a1")
+    for about in ("respondents", "population"):
+        low, high = table.interval(0.9, about)
+        each = [estimate.query(["a1"], row).interval(0.9, about) for row in np.eye(3)]
+        np.testing.assert_allclose([ends.low for ends in each], low, atol=1e-9)
+        np.testing.assert_allclose([ends.high for ends in each], high, atol=1e-9)
+        # Of weights 1 and 3: 1, and twice the share.
+        twice = estimate.query(["a1"], [1, 3, 1]).interval(0.9, about)
+        np.testing.assert_allclose(twice, [1 + 2 * low[1], 1 + 2 * high[1]], atol=1e-9)
+        # The rest is the complement.
+        rest = estimate.query(["a1"], [1, 0, 1]).interval(0.9, about)
+        np.testing.assert_allclose(rest, [1 - high[1], 1 - low[1]], atol=1e-6)
+
+
+def test_the_more_have_reported_of_all_the_less_sampling_adds() -> None:
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    one = asked(RRBA(survey=SURVEY, k=1, p=0.9, block=90), law, [90], np.random.default_rng(3))
+    whole = GroupedEstimate(SURVEY, one.groups, one.groups[0].n)
+    (low, high), narrow = one.table("a0").interval(), whole.table("a0").interval()
+    assert (high - low > 1.2 * (narrow.high - narrow.low)).all()
+    for about in (one, whole):
+        wide = about.table("a0").interval(about="population")
+        assert (wide.high - wide.low > high - low).all()
+
+
+def test_tables_that_have_been_made_to_agree_keep_their_intervals() -> None:
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(VARIANTS["new tables"], law, [60] * 3, np.random.default_rng(3))
+    for ends, kept in zip(
+        estimate.table("a0", "a1").interval(),
+        estimate.consistent().table("a0", "a1").interval(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ends, kept)
+
+
+def test_what_fakes_were_drawn_with_follows_from_what_is_published() -> None:
+    variant = VARIANTS["new tables"]
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    plan, generator = variant.plan, np.random.default_rng(3)
+    running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+    size = int(plan.cells.sizes[0])
+    for n in (40, 70, 900):
+        tables = generator.dirichlet(np.ones(len(plan.cells.group)))
+        tables /= plan.cells.summed(tables)[plan.cells.group]
+        reported = 0.4 * law.sum(axis=2).ravel() + 0.6 * tables[:size]
+        counts = np.zeros(len(tables), np.int64)
+        counts[:size] = generator.multinomial(n, reported)
+        running.add(counts, tables)
+    found = ReportLaw.of(
+        running.counts[:size],
+        running.raw()[:size],
+        running.errors()[:size],
+        keep=plan.thresholds[0] / WORDS,
+        mix=variant.mix,
+        pooled=True,
+    )
+    assert found.worth == 1010
+    np.testing.assert_allclose(found.fakes, running._fakes[:size] / 1010, atol=1e-12)
+    np.testing.assert_allclose(
+        found.fakes_squared, running._fakes_squared[:size] / 1010, atol=1e-10
+    )
+
+
+def test_the_worth_of_the_last_two_blocks_is_that_of_their_reports() -> None:
+    variant = RRBA(survey=SURVEY, k=3, p=0.5, release="last-two", block=50)
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(variant, law, [100, 50, 50], np.random.default_rng(3))
+    assert estimate.groups[0].n == 200
+    assert estimate.groups[0].worth == pytest.approx(100)
+    ends = [
+        np.array(estimate.table("a0").interval(about=about))
+        for about in ("respondents", "population")
+    ]
+    assert np.isfinite(ends).all()
