@@ -6,26 +6,37 @@ One class covers RR-Independent (a block per attribute), RR-Joint (one block of 
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About, ErrorLaw, NormalLaw, Variance
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.laws import (
+    About,
+    DeferredLaw,
+    ErrorLaw,
+    NormalLaw,
+    exact_law,
+)
+from protocol.estimators.inference.scores import Scores
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.exact import Floats
-from protocol.randomizers.unmixing import Unmixing
+from protocol.randomizers.unmixing import MatrixUnmixing, Moments, Unmixing
 from protocol.surveys.survey import Survey, check_partition
+
+MOST_COVARIANCE_CELLS = 2048
+"""The most cells of a table whose covariance matrix is made."""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -51,6 +62,103 @@ class Asked(NamedTuple):
     inverses: tuple[Unmixing, ...]
     grouped: tuple[str, ...]
     tabulated: tuple[int, ...]
+
+    def values(self) -> Floats:
+        """The estimated shares, one axis per block."""
+        return self._of_some(range(len(self.inverses)))
+
+    def scores(self) -> Scores:
+        """Of every cell, one axis per block; arrays may have length 1 along some."""
+        blocks = []
+        for axis, inverse in enumerate(self.inverses):
+            shape = [-1 if other == axis else 1 for other in range(len(self.inverses))]
+            found = inverse.moments(self.shares.sum(axis=self._all_but([axis])))
+            square, cube = (array.reshape(shape) for array in found.inside)
+            others = (array.reshape(shape) for array in found.outside)
+            blocks.append(
+                Moments(
+                    (square, cube),
+                    (next(others), next(others)),
+                    found.least.reshape(shape),
+                    found.most.reshape(shape),
+                )
+            )
+        return Scores.of_product(blocks, lambda some: np.clip(self._of_some(some), 0.0, 1.0))
+
+    def collapsed(self, cells: NDArray[np.bool_]) -> _Asked | None:
+        """With two categories for each block, if the cells are a set of categories of each.
+
+        The set is the first category. None if the cells are no such product.
+        """
+        axes = range(cells.ndim)
+        sets = [np.asarray(cells.any(axis=self._all_but([axis]))) for axis in axes]
+        if cells.sum() != math.prod(int(inside.sum()) for inside in sets):
+            return None
+        shares, inverses = self.shares, []
+        for axis, (inverse, inside) in enumerate(zip(self.inverses, sets, strict=True)):
+            inverses.append(inverse.collapsed(inside))
+            if not isinstance(inverse, MatrixUnmixing):
+                parts = (shares.compress(kept, axis).sum(axis=axis) for kept in (inside, ~inside))
+                shares = np.stack(tuple(parts), axis=axis)
+        return _Asked(shares, tuple(inverses), self.grouped)
+
+    def first_law(self, n: int) -> ErrorLaw:
+        """The law of the first cell."""
+
+        def first(cells: Floats) -> Floats:
+            return np.asarray(cells[(0,) * cells.ndim])
+
+        return self.scores().mapped(first).law(first(self.values()), n)
+
+    def weighted_law(self, weights: Floats, n: int) -> ErrorLaw:
+        """The law of the mean of a weight that takes more than two values, one axis per block.
+
+        How the mean square of the scores changes with the mean is not known without all shares. It
+        is taken as the line through what is observed, which is exact where scores are two-valued
+        (exponential tilting has this slope: Davison and Hinkley, Bootstrap Methods and their
+        Application, 1997, section 5.4). The third cumulant is that of the observed scores.
+        """
+        scores, squared = weights, weights**2
+        for axis, inverse in enumerate(self.inverses):
+            scores = inverse.apply_transposed(scores, axis)
+            squared = inverse.apply_transposed(squared, axis)
+        mean = float(np.sum(self.shares * scores))
+        spread = float(np.sum(self.shares * (scores - mean) ** 2))
+        least, most = float(weights.min()), float(weights.max())
+        if not spread > 0:
+            return NormalLaw(values=np.asarray(mean), least=least, most=most)
+        cube = float(np.sum(self.shares * (scores - mean) ** 3))
+        slope = 2 * mean + cube / spread
+        constant = spread + mean**2 - slope * mean
+        # E w**2 is (least + most) t - least most, less the mean of a product that is not negative.
+        inner = (least + most) * mean - least * most - float(np.sum(self.shares * squared))
+        inner = least * most + min(max(inner, 0.0), (most - least) ** 2 / 4)
+        variances = {
+            "respondents": [constant + inner, slope - least - most, 0.0],
+            "population": [constant, slope, -1.0],
+        }
+        third = np.array([cube, 0.0, 0.0, 0.0]) / n**2
+        cumulants: dict[About, Cumulants] = {
+            "respondents": Cumulants(np.array(variances["respondents"]) / n, third),
+            "population": Cumulants(np.array(variances["population"]) / n, third),
+        }
+        return CumulantLaw(
+            values=np.asarray(mean),
+            cumulants=cumulants,
+            steps=np.asarray(np.ptp(scores) / n),
+            least=least,
+            most=most,
+        )
+
+    def _of_some(self, some: Collection[int]) -> Floats:
+        """The estimated shares of categories of some blocks; the axes of others have length 1."""
+        found: Floats = self.shares.sum(axis=self._all_but(some), keepdims=True)
+        for axis in some:
+            found = self.inverses[axis].apply(found, axis)
+        return found
+
+    def _all_but(self, some: Collection[int]) -> tuple[int, ...]:
+        return tuple(axis for axis in range(len(self.inverses)) if axis not in some)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -113,7 +221,6 @@ class JointEstimate(Estimate):
         for axis, inverse in enumerate(inverses):
             estimate = inverse.apply(estimate, axis)
             squares = inverse.apply_squared(squares, axis)
-        slopes = functools.reduce(np.multiply.outer, [i.slopes for i in inverses])
         sizes = self.sizes_of(grouped)
         order = [grouped.index(name) for name in names]
 
@@ -130,7 +237,7 @@ class JointEstimate(Estimate):
             population_errors=arranged(
                 standard_errors((squares - estimate**2) / self.n, squares / self.n)
             ),
-            law=_law(arranged(estimate), arranged(squares), arranged(slopes), self.n),
+            law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -151,10 +258,83 @@ class JointEstimate(Estimate):
             per_report_squared = inverse.apply_transposed(per_report_squared, axis)
         value = float(np.sum(shares * per_report))
         if np.ptp(given) == 0:
-            return Estimated(value, 0.0)
+            return Estimated(value, 0.0, exact_law(value))
         squares = float(np.sum(shares * per_report**2)) / self.n
         variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
-        return Estimated(value, standard_error(variance, squares))
+        law = DeferredLaw(partial(self._query_law, names, given))
+        return Estimated(value, standard_error(variance, squares), law)
+
+    def scores(self, names: Sequence[str]) -> Scores:
+        """What a respondent adds to the cumulants of the cells of a table (``Scores``).
+
+        Where attributes were randomized apart, the variance of a cell depends on the shares of
+        those who are in a part of it, which are taken as they are estimated, within 0 and 1.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        asked = self._asked(names)
+        sizes = self.sizes_of(asked.grouped)
+        order = [asked.grouped.index(name) for name in names]
+        cells = tuple(inverse.cells for inverse in asked.inverses)
+
+        def arranged(array: Floats) -> Floats:
+            spread = np.broadcast_to(array, cells).reshape(sizes)
+            return np.ascontiguousarray(spread.transpose(order))
+
+        return asked.scores().mapped(arranged)
+
+    def covariance(self, names: Sequence[str], about: About) -> Floats:
+        """The covariances of the cells of a table, shape (cells, cells), in row-major order.
+
+        That of cells u and v given the data is ``(sum_y lambda_y Q[y,u] Q[y,v] - [u=v] pi_u) / n``,
+        and with respondents sampled from a population ``(sum_y lambda_y Q[y,u] Q[y,v]
+        - pi_u pi_v) / n``, both estimated from the observed shares.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: no name, or more than 2,048 cells.
+        """
+        shares, inverses, grouped = self._asked(names)
+        sizes = self.sizes_of(grouped)
+        number = max(shares.size, math.prod(sizes))
+        if number > MOST_COVARIANCE_CELLS:
+            raise ValueError(
+                f"a covariance matrix of {number:,} cells: expected at most "
+                f"{MOST_COVARIANCE_CELLS:,}"
+            )
+        products = np.diag(shares.reshape(-1)).reshape(shares.shape * 2)
+        estimate = shares
+        for axis, inverse in enumerate(inverses):
+            estimate = inverse.apply(estimate, axis)
+            products = inverse.apply(inverse.apply(products, axis), axis + shares.ndim)
+        cells = np.arange(math.prod(sizes)).reshape(sizes)
+        cells = cells.transpose([grouped.index(name) for name in names]).reshape(-1)
+        values = estimate.reshape(-1)[cells]
+        products = products.reshape(len(cells), -1)[np.ix_(cells, cells)]
+        less = np.diag(values) if about == "respondents" else np.outer(values, values)
+        found: Floats = (products - less) / self.n
+        return found
+
+    def _law(self, names: Sequence[str]) -> ErrorLaw:
+        return self.scores(names).law(self.table(*names).values, self.n)
+
+    def _query_law(self, names: Sequence[str], weights: Floats) -> ErrorLaw:
+        """The law of a weighted mean.
+
+        Two weights tell a set from the rest. If the set is one of categories of each block, its
+        share is one cell of a table that is as fine as the set; so is that of the rest.
+        """
+        asked = self._asked(names)
+        ordered = weights.transpose([names.index(name) for name in asked.grouped])
+        ordered = ordered.reshape([inverse.cells for inverse in asked.inverses])
+        least, most = float(weights.min()), float(weights.max())
+        if np.isin(weights, (least, most)).all():
+            for inside, outside in ((most, least), (least, most)):
+                found = asked.collapsed(ordered == inside)
+                if found is not None:
+                    return found.first_law(self.n).times(inside - outside, outside)
+        return asked.weighted_law(ordered, self.n)
 
     def asked(self, names: Sequence[str], weights: Floats | None = None) -> Asked:
         """What a table of some attributes takes.
@@ -188,21 +368,6 @@ class JointEstimate(Estimate):
         else:
             shares = self.counts.weighted_table(tabulated, weights).reshape(lengths)
         return Asked(shares, tuple(inverses), tuple(grouped), tuple(tabulated))
-
-
-def _law(estimate: Floats, squares: Floats, slopes: Floats, n: int) -> ErrorLaw:
-    """The law of shares that are means of scores.
-
-    The mean square of the scores is ``squares`` where the truth is the estimate, and changes by
-    ``slopes`` for each unit of the truth. The variance of n scores' mean is their mean square less
-    the square of their mean, over n; given the answers it is less by the variance of these.
-    """
-    base = (squares - slopes * estimate) / n
-    variances: dict[About, Variance] = {
-        "respondents": Variance(base, (slopes - 1) / n),
-        "population": Variance(base, slopes / n, -1 / n),
-    }
-    return NormalLaw(values=estimate, variances=variances)
 
 
 def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:

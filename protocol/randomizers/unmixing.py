@@ -11,12 +11,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.randomizers.exact import Floats
+
+
+class Moments(NamedTuple):
+    """The scores ``Q[y, v]`` of categories v, one number for each.
+
+    Attributes:
+        inside: the mean square and the mean cube where the answer is v.
+        outside: the same where it is not.
+        least, most: the scores there are.
+    """
+
+    inside: tuple[Floats, Floats]
+    outside: tuple[Floats, Floats]
+    least: Floats
+    most: Floats
 
 
 class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,10 +47,15 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     beta: float
 
-    @property
-    def slopes(self) -> Floats:
-        """How much the mean of ``Q[y, v]**2`` grows per unit of the share of v, ``(cells,)``."""
-        return np.full(self.cells, self.alpha + 2 * self.beta)
+    def moments(self, reported: Floats) -> Moments:
+        """The scores of every category; they do not depend on what was reported."""
+        del reported
+        fakes = np.full(self.cells, -self.beta)
+        return _two_valued(self.alpha, fakes)
+
+    def collapsed(self, inside: NDArray[np.bool_]) -> TableUnmixing:
+        """Of two categories: a set of the categories, and all others."""
+        return _two_cells(self.alpha, np.full(self.cells, -self.beta), inside, self.tabulated)
 
     def apply(self, table: Floats, axis: int) -> Floats:
         """``sum_y table_y Q[y, v]`` along an axis of length ``cells``; the shape stays."""
@@ -69,11 +90,14 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """The number of categories."""
         return len(self.fakes)
 
-    @property
-    def slopes(self) -> Floats:
-        """How much the mean of ``Q[y, v]**2`` grows per unit of the share of v, ``(cells,)``."""
-        slopes: Floats = self.alpha - 2 * self.fakes
-        return slopes
+    def moments(self, reported: Floats) -> Moments:
+        """The scores of every category; they do not depend on what was reported."""
+        del reported
+        return _two_valued(self.alpha, self.fakes)
+
+    def collapsed(self, inside: NDArray[np.bool_]) -> TableUnmixing:
+        """Of two categories: a set of the categories, and all others."""
+        return _two_cells(self.alpha, self.fakes, inside, self.tabulated)
 
     def apply(self, table: Floats, axis: int) -> Floats:
         """``sum_y table_y Q[y, v]`` along an axis of length ``cells``; the shape stays."""
@@ -107,10 +131,13 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     ``tabulated`` are the places, within the block, of the attributes that the reports' table
     needs: all of them, for the law of a part of the report is not that of the part of a record.
+    ``law`` is P, rows the block's combinations, and ``places`` says which category each is in.
     """
 
     tabulated: tuple[int, ...]
     inverse: Floats
+    law: Floats
+    places: NDArray[np.intp]
 
     @classmethod
     def of(cls, matrix: Floats, sizes: Sequence[int], kept: Sequence[int]) -> MatrixUnmixing:
@@ -119,22 +146,52 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         dropped = tuple(place + 1 for place in range(len(sizes)) if place not in kept)
         order = sorted(kept)
         summed = inverse.sum(axis=dropped).transpose(0, *(1 + order.index(place) for place in kept))
-        return cls(tabulated=tuple(range(len(sizes))), inverse=summed.reshape(len(inverse), -1))
+        codes = np.unravel_index(np.arange(len(matrix)), sizes)
+        kept_codes = tuple(codes[place] for place in kept)
+        return cls(
+            tabulated=tuple(range(len(sizes))),
+            inverse=summed.reshape(len(inverse), -1),
+            law=matrix,
+            places=np.ravel_multi_index(kept_codes, [sizes[place] for place in kept]),
+        )
 
     @property
     def cells(self) -> int:
         """The number of columns."""
         return int(self.inverse.shape[1])
 
-    @property
-    def slopes(self) -> Floats:
-        """About how much the mean of ``Q[y, v]**2`` grows per unit of the share of v, ``(cells,)``.
+    def moments(self, reported: Floats) -> Moments:
+        """The scores of every category.
 
-        It depends on whose share it is taken from; this is the sum of the largest and least score,
-        as if there were no others.
+        How they spread depends on who is in a category and who is not: of each, the answers are as
+        likely as they are estimated to be.
+
+        Args:
+            reported: the shares of the reports.
         """
-        slopes: Floats = self.inverse.max(axis=0) + self.inverse.min(axis=0)
-        return slopes
+        shares = np.maximum(np.linalg.solve(self.law.T, reported), 0.0)
+        members = np.equal.outer(self.places, np.arange(self.cells))
+        inside, outside = [], []
+        for power in (2, 3):
+            means = self.law @ self.inverse**power
+            inside.append(_means(means, shares, members))
+            outside.append(_means(means, shares, ~members))
+        return Moments(
+            inside=(inside[0], inside[1]),
+            outside=(outside[0], outside[1]),
+            least=self.inverse.min(axis=0),
+            most=self.inverse.max(axis=0),
+        )
+
+    def collapsed(self, inside: NDArray[np.bool_]) -> MatrixUnmixing:
+        """Of two categories: a set of the categories, and all others; reports stay as they are."""
+        two = np.stack((self.inverse[:, inside].sum(axis=1), self.inverse[:, ~inside].sum(axis=1)))
+        return MatrixUnmixing(
+            tabulated=self.tabulated,
+            inverse=np.ascontiguousarray(two.T),
+            law=self.law,
+            places=np.where(inside, 0, 1)[self.places],
+        )
 
     def apply(self, table: Floats, axis: int) -> Floats:
         """``sum_y table_y Q[y, v]``: an axis of reports becomes one of categories."""
@@ -151,6 +208,42 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 Unmixing: TypeAlias = KeepUnmixing | TableUnmixing | MatrixUnmixing
 """The inverse of any randomizer, on the attributes of its block that are asked for."""
+
+
+def _two_valued(alpha: float, fakes: Floats) -> Moments:
+    """Scores of ``alpha - fakes`` where v is reported and ``-fakes`` where not.
+
+    v is reported by those outside with probability ``fakes / alpha``, inside with ``1/alpha`` more.
+    """
+    most, least = alpha - fakes, -fakes
+    other = fakes / alpha
+
+    def mean(power: int, chance: Floats) -> Floats:
+        found: Floats = chance * most**power + (1 - chance) * least**power
+        return found
+
+    return Moments(
+        inside=(mean(2, other + 1 / alpha), mean(3, other + 1 / alpha)),
+        outside=(mean(2, other), mean(3, other)),
+        least=least,
+        most=most,
+    )
+
+
+def _two_cells(
+    alpha: float, fakes: Floats, inside: NDArray[np.bool_], tabulated: tuple[int, ...]
+) -> TableUnmixing:
+    two = np.array([fakes[inside].sum(), fakes[~inside].sum()])
+    return TableUnmixing(tabulated=tabulated, alpha=alpha, fakes=two)
+
+
+def _means(values: Floats, shares: Floats, members: NDArray[np.bool_]) -> Floats:
+    """The mean of each column over its members, plain where these have no share; 0 of none."""
+    weights = shares[:, np.newaxis] * members
+    weights = np.where(weights.sum(axis=0) > 0, weights, members)
+    total = np.maximum(weights.sum(axis=0), np.finfo(np.float64).tiny)
+    means: Floats = (weights * values).sum(axis=0) / total
+    return means
 
 
 def _mixed(table: Floats, axis: int, *, alpha: float, beta: float) -> Floats:

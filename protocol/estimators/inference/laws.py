@@ -8,7 +8,7 @@ function of the truth.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Literal, NamedTuple, TypeAlias
@@ -69,22 +69,43 @@ class ErrorLaw(ABC):
         raise ValueError("the covariance of these estimates is not known")
 
     def times(self, factor: float, offset: float = 0.0) -> ErrorLaw:
-        """The law of the estimates times a positive number, and plus another."""
-        return _Scaled(self, factor, offset)
+        """The law of the estimates times a factor, plus a constant."""
+        return _Line(self, factor, offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Scaled(ErrorLaw):
+class _Line(ErrorLaw):
     law: ErrorLaw
     factor: float
     offset: float
 
     def interval(self, level: float, about: About) -> Interval:
-        low, high = self.law.interval(level, about)
-        return Interval(low * self.factor + self.offset, high * self.factor + self.offset)
+        ends = [end * self.factor + self.offset for end in self.law.interval(level, about)]
+        return Interval(*(ends if self.factor > 0 else ends[::-1]))
 
     def covariance(self, about: About) -> Floats:
         return self.law.covariance(about) * self.factor**2
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DeferredLaw(ErrorLaw):
+    """A law that is worked out when it is asked for something.
+
+    Attributes:
+        made: the law.
+        covariances: how the covariances follow from whom they are about; as the law says if None.
+    """
+
+    made: Callable[[], ErrorLaw]
+    covariances: Callable[[About], Floats] | None = None
+
+    def interval(self, level: float, about: About) -> Interval:
+        return self.made().interval(level, about)
+
+    def covariance(self, about: About) -> Floats:
+        if self.covariances is None:
+            return self.made().covariance(about)
+        return self.covariances(checked(about))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -143,6 +164,11 @@ class NormalLaw(ErrorLaw):
             least=self.least,
             most=self.most,
         )
+
+
+def exact_law(value: float) -> ErrorLaw:
+    """The law of a number without error, whomever it is about."""
+    return NormalLaw.of_errors(value, 0.0, 0.0, least=-np.inf, most=np.inf)
 
 
 def score_interval(

@@ -1,0 +1,147 @@
+"""Estimates that are means of scores: one score a respondent, which follows from her report.
+
+The score of a cell is unbiased: given the answers its mean is 1 in the cell and 0 outside. Its
+other moments depend on the randomizers, and where attributes were randomized apart, on how many
+respondents are in a part of the cell: in the first attribute's category but not in the second's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.laws import About, Floats
+from protocol.randomizers.unmixing import Moments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Scores:
+    """What one respondent adds to the cumulants of the estimated shares of some cells.
+
+    Each array has the cells' shape, but for the first axis of the first two.
+
+    Attributes:
+        variance: of a score given the answer, averaged over the respondents: a constant, and what
+            the share of the cell is multiplied with, shape (2, ...).
+        third: the same of the third cumulant.
+        inside: the variance given an answer in the cell.
+        step: the largest difference between two scores.
+    """
+
+    variance: Floats
+    third: Floats
+    inside: Floats
+    step: Floats
+
+    @classmethod
+    def of_product(
+        cls, blocks: Sequence[Moments], shares: Callable[[Sequence[int]], Floats]
+    ) -> Scores:
+        """The product of independent scores, one for each block of attributes.
+
+        A mean square or cube of the product is a sum over the sets of blocks: the shares of those
+        who are in the cell as far as these blocks go, times the gains of these and the means
+        outside of the others. The set of all blocks gives the slope, the others the constant.
+
+        Args:
+            blocks: arrays with one axis for each block, of length 1 for the others'.
+            shares: of the respondents who are in the cell on some blocks, by their places, at
+                least 0 and at most 1, with axes likewise.
+        """
+        places = range(len(blocks))
+        constants, slopes = [], []
+        for power in (2, 3):
+            outside = [block.outside[power - 2] for block in blocks]
+            gains = [block.inside[power - 2] - block.outside[power - 2] for block in blocks]
+            constant = np.zeros(())
+            for number in range(len(blocks)):
+                for some in combinations(places, number):
+                    factors = [gains[at] if at in some else outside[at] for at in places]
+                    constant = constant + product([shares(some), *factors])
+            constants.append(constant)
+            slopes.append(product(gains))
+        squares = product([block.inside[0] for block in blocks])
+        least, most = np.ones(()), np.ones(())
+        for block in blocks:
+            ends = np.stack(
+                np.broadcast_arrays(
+                    *(one * other for one in (least, most) for other in (block.least, block.most))
+                )
+            )
+            least, most = ends.min(axis=0), ends.max(axis=0)
+        return cls(
+            variance=np.stack(np.broadcast_arrays(constants[0], slopes[0] - 1)),
+            third=np.stack(np.broadcast_arrays(constants[1], slopes[1] - 3 * squares + 2)),
+            inside=squares - 1,
+            step=most - least,
+        )
+
+    def times(self, factor: float) -> Scores:
+        """Of a part of a mean of scores, with this weight in it."""
+        return Scores(
+            variance=self.variance * factor**2,
+            third=self.third * factor**3,
+            inside=self.inside * factor**2,
+            step=self.step * factor,
+        )
+
+    def plus(self, other: Scores) -> Scores:
+        """Of the sum of two scores of a respondent that are independent given her answer."""
+        return Scores(
+            variance=self.variance + other.variance,
+            third=self.third + other.third,
+            inside=self.inside + other.inside,
+            step=np.maximum(self.step, other.step),
+        )
+
+    def mapped(self, arranged: Callable[[Floats], Floats]) -> Scores:
+        """With every array of cells in another arrangement."""
+        return Scores(
+            variance=np.stack([arranged(part) for part in self.variance]),
+            third=np.stack([arranged(part) for part in self.third]),
+            inside=arranged(self.inside),
+            step=arranged(self.step),
+        )
+
+    def cumulants(self, n: int, about: About) -> Cumulants:
+        """Of the mean over n respondents, as polynomials of the share of the cell, t.
+
+        Whether a respondent of a sample is in the cell has the cumulants t (1-t) and
+        t (1-t) (1-2t), and those in the cell have another variance than the rest.
+        """
+        constant, slope = self.variance
+        base, rise = self.third
+        none = np.zeros_like(constant + base)
+        if about == "respondents":
+            variance, third = (constant, slope, none), (base, rise, none, none)
+        else:
+            more = 3 * (self.inside - constant)
+            variance = (constant, slope + 1, none - 1)
+            third = (base, rise + more + 1, none - 3 * slope - 3, none + 2)
+        return Cumulants(
+            np.stack(np.broadcast_arrays(*variance)) / n,
+            np.stack(np.broadcast_arrays(*third)) / n**2,
+        )
+
+    def law(self, values: Floats, n: int) -> CumulantLaw:
+        """The law of the estimates that are the means over n respondents."""
+        return CumulantLaw(
+            values=values,
+            cumulants={
+                "respondents": self.cumulants(n, "respondents"),
+                "population": self.cumulants(n, "population"),
+            },
+            steps=np.broadcast_to(self.step / n, values.shape),
+        )
+
+
+def product(factors: Sequence[Floats]) -> Floats:
+    """The product of arrays that are spread over each other."""
+    found = np.ones(())
+    for factor in factors:
+        found = found * factor
+    return found
