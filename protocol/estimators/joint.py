@@ -85,7 +85,7 @@ class Asked(NamedTuple):
             )
         return Scores.of_product(blocks, lambda some: np.clip(self._of_some(some), 0.0, 1.0))
 
-    def collapsed(self, cells: NDArray[np.bool_]) -> _Asked | None:
+    def collapsed(self, cells: NDArray[np.bool_]) -> Asked | None:
         """With two categories for each block, if the cells are a set of categories of each.
 
         The set is the first category. None if the cells are no such product.
@@ -100,7 +100,7 @@ class Asked(NamedTuple):
             if not isinstance(inverse, MatrixUnmixing):
                 parts = (shares.compress(kept, axis).sum(axis=axis) for kept in (inside, ~inside))
                 shares = np.stack(tuple(parts), axis=axis)
-        return _Asked(shares, tuple(inverses), self.grouped)
+        return Asked(shares, tuple(inverses), self.grouped, self.tabulated)
 
     def first_law(self, n: int) -> ErrorLaw:
         """The law of the first cell."""
@@ -273,7 +273,7 @@ class JointEstimate(Estimate):
         Raises:
             SurveyError, ValueError: as ``table``.
         """
-        asked = self._asked(names)
+        asked = self.asked(names)
         sizes = self.sizes_of(asked.grouped)
         order = [asked.grouped.index(name) for name in names]
         cells = tuple(inverse.cells for inverse in asked.inverses)
@@ -295,7 +295,7 @@ class JointEstimate(Estimate):
             SurveyError: an unknown or repeated name.
             ValueError: no name, or more than 2,048 cells.
         """
-        shares, inverses, grouped = self._asked(names)
+        shares, inverses, grouped, _ = self.asked(names)
         sizes = self.sizes_of(grouped)
         number = max(shares.size, math.prod(sizes))
         if number > MOST_COVARIANCE_CELLS:
@@ -325,7 +325,7 @@ class JointEstimate(Estimate):
         Two weights tell a set from the rest. If the set is one of categories of each block, its
         share is one cell of a table that is as fine as the set; so is that of the rest.
         """
-        asked = self._asked(names)
+        asked = self.asked(names)
         ordered = weights.transpose([names.index(name) for name in asked.grouped])
         ordered = ordered.reshape([inverse.cells for inverse in asked.inverses])
         least, most = float(weights.min()), float(weights.max())
