@@ -67,23 +67,20 @@ class Asked(NamedTuple):
         """The estimated shares, one axis per block."""
         return self._of_some(range(len(self.inverses)))
 
-    def scores(self) -> Scores:
-        """Of every cell, one axis per block; arrays may have length 1 along some."""
+    def moments(self) -> list[Moments]:
+        """The scores of each block, with one axis per block, of length 1 for the others."""
         blocks = []
         for axis, inverse in enumerate(self.inverses):
             shape = [-1 if other == axis else 1 for other in range(len(self.inverses))]
             found = inverse.moments(self.shares.sum(axis=self._all_but([axis])))
-            square, cube = (array.reshape(shape) for array in found.inside)
-            others = (array.reshape(shape) for array in found.outside)
-            blocks.append(
-                Moments(
-                    (square, cube),
-                    (next(others), next(others)),
-                    found.least.reshape(shape),
-                    found.most.reshape(shape),
-                )
-            )
-        return Scores.of_product(blocks, lambda some: np.clip(self._of_some(some), 0.0, 1.0))
+            blocks.append(found.reshaped(shape))
+        return blocks
+
+    def scores(self) -> Scores:
+        """Of every cell, one axis per block; arrays may have length 1 along some."""
+        return Scores.of_product(
+            self.moments(), lambda some: np.clip(self._of_some(some), 0.0, 1.0)
+        )
 
     def collapsed(self, cells: NDArray[np.bool_]) -> Asked | None:
         """With two categories for each block, if the cells are a set of categories of each.

@@ -34,6 +34,16 @@ class Moments(NamedTuple):
     least: Floats
     most: Floats
 
+    def reshaped(self, shape: Sequence[int]) -> Moments:
+        """The same numbers in arrays of another shape."""
+        (square, cube), (other_square, other_cube) = self.inside, self.outside
+        return Moments(
+            inside=(square.reshape(shape), cube.reshape(shape)),
+            outside=(other_square.reshape(shape), other_cube.reshape(shape)),
+            least=self.least.reshape(shape),
+            most=self.most.reshape(shape),
+        )
+
 
 class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
     """``Q = alpha I + beta J`` on ``cells`` categories, the inverse of a keep randomizer's P.

@@ -6,7 +6,6 @@ population of which the respondents are a random sample, estimates vary together
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.inference.scores import product
 from protocol.estimators.joint import Asked, JointEstimate
 from protocol.randomizers import join_codes
 
@@ -132,7 +132,7 @@ def moments(joint: JointEstimate, names: Sequence[str]) -> Moments:
     for axis, inverse in enumerate(asked.inverses):
         values = inverse.apply(values, axis)
         squares = inverse.apply_squared(squares, axis)
-    slopes = functools.reduce(np.multiply.outer, [inverse.slopes for inverse in asked.inverses])
+    slopes = product([block.inside[0] - block.outside[0] for block in asked.moments()])
     return Moments(*(_arranged(joint, asked, names, table) for table in (values, squares, slopes)))
 
 
