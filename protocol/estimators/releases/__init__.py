@@ -1,0 +1,1 @@
+"""One estimate from several releases of the same respondents' answers."""

@@ -1,0 +1,94 @@
+"""Tables by their components, and operators that treat all categories of an attribute alike.
+
+A table over k attributes is the sum of 2**k components: a constant, the main effects of its
+attributes and their interactions. The component of a set S of attributes is what is left of the
+margin of S when the mean along each of its axes is taken off, spread evenly over the other axes
+(analysis of variance; it is the same in every table that has S).
+
+An operator is given by one coefficient per component, ``coefficients[s_1, ..., s_k]`` with
+``s_i = 1`` where attribute i is in S. Its matrix has one entry per set of attributes on which row
+and column agree, ``entries[e_1, ..., e_k]`` with ``e_i = 1`` where they agree on attribute i. Both
+have the shape ``(2,) * k``, so that no matrix of the size of a table squared is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from protocol.randomizers.exact import Floats
+
+
+def applied(coefficients: Floats, table: Floats, axis: int = 0) -> Floats:
+    """Every component of a table times its coefficient, added up.
+
+    Args:
+        coefficients: shape ``(2,) * k``.
+        table: k axes after the first ``axis`` ones, along which nothing is done.
+
+    Returns:
+        An array of the table's shape.
+    """
+    first = float(coefficients.flat[0])
+    if (coefficients == first).all():
+        return first * table
+    outside, inside = coefficients
+    mean = table.mean(axis=axis, keepdims=True)
+    found: Floats = applied(inside, table, axis + 1) + applied(outside - inside, mean, axis + 1)
+    return found
+
+
+def entries_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
+    """The entries of operators' matrices.
+
+    Args:
+        coefficients: shape ``(..., *(2,) * k)``, of any number of operators.
+        sizes: the number of categories of each of the k attributes.
+    """
+    found = coefficients
+    for axis, size in enumerate(sizes, -len(sizes)):
+        outside, inside = np.moveaxis(found, axis, 0)
+        apart = (outside - inside) / size
+        found = np.stack([apart, apart + inside], axis=axis)
+    return found
+
+
+def coefficients_of(entries: Floats, sizes: Sequence[int]) -> Floats:
+    """The coefficients of operators with such entries: the inverse of ``entries_of``."""
+    found = entries
+    for axis, size in enumerate(sizes, -len(sizes)):
+        apart, together = np.moveaxis(found, axis, 0)
+        inside = together - apart
+        found = np.stack([inside + size * apart, inside], axis=axis)
+    return found
+
+
+def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
+    """One number for the components without any of the marked attributes, another for the rest.
+
+    Returns:
+        Of shape ``(2,) * k``, but of length 1 along the axes that are not marked.
+    """
+    found = np.full(tuple(2 if one else 1 for one in inside), value)
+    found[(0,) * len(inside)] = outside
+    return found
+
+
+def subsets_of(inside: Sequence[bool]) -> tuple[slice, ...]:
+    """Where the components are whose attributes are all among those marked."""
+    return tuple(slice(0, 2 if one else 1) for one in inside)
+
+
+def spread(part: Floats, inside: Sequence[bool], sizes: Sequence[int]) -> Floats:
+    """A table of the marked attributes, spread evenly over the others, of length 1 there.
+
+    Args:
+        part: one axis per marked attribute.
+        inside: for each attribute of the whole table, whether the part has it.
+        sizes: the number of categories of each attribute of the whole table.
+    """
+    others = math.prod(size for size, one in zip(sizes, inside, strict=True) if not one)
+    shape = [size if one else 1 for size, one in zip(sizes, inside, strict=True)]
+    return part.reshape(shape) / others
