@@ -46,10 +46,12 @@ if TYPE_CHECKING:
     from protocol.estimators.independent import ProductEstimate
     from protocol.estimators.joint import Block, JointEstimate
     from protocol.estimators.projection import Projection
+    from protocol.estimators.releases.combined import CombinedEstimate
+    from protocol.estimators.releases.release import Group, Release
     from protocol.estimators.shares import SharesEstimate
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
     from protocol.estimators.tables import Estimated, Table
-    from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
+    from protocol.estimators.tabulated import ExactEstimate
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
     from protocol.populations.population import Law, Population, Resampled, TableLaw
     from protocol.randomizers import (
@@ -101,6 +103,7 @@ __all__ = [
     "Claim",
     "Coalition",
     "CodeRandomizer",
+    "CombinedEstimate",
     "Composed",
     "Counts",
     "Derived",
@@ -112,6 +115,7 @@ __all__ = [
     "ExactEstimate",
     "FakeData",
     "FrequencyOracle",
+    "Group",
     "GroupedEstimate",
     "HadamardResponse",
     "JointEstimate",
@@ -131,7 +135,6 @@ __all__ = [
     "OneOf",
     "OneReport",
     "OutputClass",
-    "PairwiseEstimate",
     "PartyId",
     "PiecewiseMean",
     "Plain",
@@ -149,6 +152,7 @@ __all__ = [
     "Randomized",
     "Randomizer",
     "Records",
+    "Release",
     "RemoteProtocolError",
     "Request",
     "Resampled",
@@ -226,10 +230,12 @@ _HOMES = {
     "protocol.estimators.independent": ("ProductEstimate",),
     "protocol.estimators.joint": ("Block", "JointEstimate"),
     "protocol.estimators.projection": ("Projection",),
+    "protocol.estimators.releases.combined": ("CombinedEstimate",),
+    "protocol.estimators.releases.release": ("Group", "Release"),
     "protocol.estimators.shares": ("SharesEstimate",),
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
     "protocol.estimators.tables": ("Estimated", "Table"),
-    "protocol.estimators.tabulated": ("ExactEstimate", "PairwiseEstimate"),
+    "protocol.estimators.tabulated": ("ExactEstimate",),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
     "protocol.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
     "protocol.randomizers": (

@@ -14,6 +14,7 @@ from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.session.variant import Epsilon, Probability
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
@@ -184,9 +185,10 @@ def run_ind_joint(parameters: Adjustable, context: Context) -> Finished:
 
 
 def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
-    if not isinstance(estimate, JointEstimate):
+    reports = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
+    if not isinstance(reports, JointEstimate):
         raise TypeError(f"RR-Adjustment works on reports, not on {estimate!r}")
-    made = AdjustedEstimate.of(estimate)
+    made = AdjustedEstimate.of(reports, margins=estimate)
     fit = made.adjusted
     notes.append(
         f"RR-Adjustment: {fit.sweeps} sweeps, margin error {fit.margin_error:.2g}"

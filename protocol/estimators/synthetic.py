@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.randomizers import split_codes
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey, check_partition
@@ -37,7 +38,8 @@ def synthesize(
         n: how many, at least 1.
         stream: the source of the draws, n words per cluster in the order given.
         clusters: a partition of the survey's attributes; by default the blocks of a
-            ``JointEstimate``, attributes that were randomized together.
+            ``JointEstimate``, or of the ``final`` one of a ``CombinedEstimate``: attributes that
+            were randomized together.
 
     Raises:
         SurveyError: a name that the survey does not have, or twice in one cluster.
@@ -47,9 +49,12 @@ def synthesize(
     if n < 1:
         raise ValueError(f"{n} records: expected at least 1")
     if clusters is None:
-        if not isinstance(estimate, JointEstimate):
-            raise ValueError("clusters are missing: only a JointEstimate has default ones")
-        clusters = [block.attributes for block in estimate.blocks]
+        reports = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
+        if not isinstance(reports, JointEstimate):
+            raise ValueError(
+                "clusters are missing: only whole reports have default ones"
+            )
+        clusters = [block.attributes for block in reports.blocks]
     survey = estimate.survey
     check_partition(survey, clusters)
     for names in clusters:

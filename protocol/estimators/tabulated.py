@@ -1,7 +1,4 @@
-"""Estimates that know some tables and no joint distribution: exact counts, and pairs by themselves.
-
-``JointEstimate`` is for reports of single respondents.
-"""
+"""Estimates from exact counts of some tables."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, marginal, standard_errors
 from protocol.surveys.survey import Survey
@@ -101,76 +97,3 @@ class ExactEstimate(Estimate):
             for pair in combinations(self.survey.names, 2)
             if any(set(pair) <= set(known) for known in self.counts)
         ]
-
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class PairwiseEstimate(Estimate):
-    """Every pair of attributes randomized by itself (Domingo-Ferrer and Soria-Comas, section 4.3).
-
-    An attribute is in several pairs, each with its own reports: its marginal is the mean of theirs.
-
-    Args:
-        survey: what was asked.
-        estimates: one of each pair, in the order of ``combinations(survey.names, 2)``.
-
-    Raises:
-        ValueError: other pairs.
-    """
-
-    survey: Survey
-    estimates: tuple[JointEstimate, ...]
-
-    def __post_init__(self) -> None:
-        pairs = list(combinations(self.survey.attributes, 2))
-        if [estimate.survey.attributes for estimate in self.estimates] != pairs or not pairs:
-            raise ValueError("expected one estimate of each pair of attributes, in their order")
-
-    def __repr__(self) -> str:
-        return f"<PairwiseEstimate: n={self.n}, {len(self.estimates)} pairs>"
-
-    @property
-    def n(self) -> int:
-        """The number of respondents."""
-        return self.estimates[0].n
-
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The table of one attribute or two, since only pairs were randomized together."""
-        tables = [estimate.table(*names) for estimate in self._holding(names)]
-        values = np.mean([table.values for table in tables], axis=0)
-        errors = _mean_error([table.standard_errors for table in tables])
-        # Given the data the pairs' reports are independent; the respondents are the same.
-        sampled = np.maximum(values * (1 - values), 0.0) / self.n
-        if self.n < 2:
-            sampled = np.full(values.shape, np.nan)
-        return self._table(
-            names,
-            projection,
-            values,
-            standard_errors=errors,
-            population_errors=np.sqrt(errors**2 + sampled),
-        )
-
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
-        """The mean of a weight that depends on one attribute or two."""
-        given = self.checked_weights(names, weights)
-        found = [estimate.query(names, given) for estimate in self._holding(names)]
-        value = float(np.mean([answer.value for answer in found]))
-        known = [answer.standard_error for answer in found if answer.standard_error is not None]
-        if len(known) < len(found):
-            return Estimated(value, None)
-        return Estimated(value, float(_mean_error([np.float64(error) for error in known])))
-
-    def _holding(self, names: Sequence[str]) -> list[JointEstimate]:
-        self.survey.axes(names)
-        if not 1 <= len(names) <= 2:
-            raise ValueError(
-                f"{len(names)} attributes: expected 1 or 2, since pairs were randomized together"
-            )
-        return [e for e in self.estimates if set(names) <= set(e.survey.names)]
-
-
-def _mean_error(errors: Sequence[NDArray[np.float64] | np.float64 | None]) -> NDArray[np.float64]:
-    """The standard error of the mean of independent estimates."""
-    squares = [np.asarray(error, np.float64) ** 2 for error in errors]
-    root: NDArray[np.float64] = np.sqrt(np.sum(squares, axis=0)) / len(squares)
-    return root

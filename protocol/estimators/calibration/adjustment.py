@@ -225,6 +225,7 @@ class AdjustedEstimate(Estimate):
         joint: JointEstimate,
         known: Sequence[Margin] = (),
         *,
+        tables: Estimate | None = None,
         sweeps: int = SWEEPS,
         tolerance: float = TOLERANCE,
     ) -> AdjustedEstimate:
@@ -237,6 +238,8 @@ class AdjustedEstimate(Estimate):
         Args:
             joint: of the reports.
             known: margins of the population.
+            tables: gives the blocks' tables; by default, and with known margins, they are estimated
+                from these reports alone.
             sweeps, tolerance: as of ``adjust_records``.
 
         Raises:
@@ -245,7 +248,7 @@ class AdjustedEstimate(Estimate):
                 ``CalibratedEstimate.of`` if there are margins.
         """
         survey = joint.survey
-        estimate = CalibratedEstimate.of(joint, known) if known else joint
+        estimate = CalibratedEstimate.of(joint, known) if known else tables or joint
         targets = []
         for block in joint.blocks:
             proportions = estimate.table(*block.attributes, projection="clip").values

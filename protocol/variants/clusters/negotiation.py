@@ -27,11 +27,12 @@ from protocol.estimators.dependence.dependence import (
     raw_dependences,
 )
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.releases.release import Group, Release, groups_of
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import Survey
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
-from protocol.variants.sums.pair_rr import pair_randomizers, pairwise_estimate
+from protocol.variants.sums.pair_rr import pair_estimates, pair_randomizers, pair_releases
 from protocol.variants.sums.tallies import Layout, Names, all_pairs, layout_of
 
 Dependence: TypeAlias = Literal["rr", "rr-debiased", "secure-sum", "pair-rr"]
@@ -105,6 +106,17 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             known = self._known[key] = self._clustered(self._learned(self.layout.split(totals)))
         return known
 
+    def releases(self, totals: NDArray[np.integer]) -> tuple[Release, ...]:
+        """What the counts of all pairs tell of the answers themselves."""
+        tables = self.layout.split(totals)
+        match self.dependence:
+            case "secure-sum":
+                return (Release.of_tables((Group(self.survey.names, 1.0),), tables),)
+            case "pair-rr":
+                return pair_releases(self.survey, self.pairs, tables)
+            case "rr" | "rr-debiased":
+                return (Release.of_tables(groups_of(self.pilot), tables),)
+
     @functools.cached_property
     def _known(self) -> dict[bytes, Negotiated]:
         return {}
@@ -124,7 +136,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                     epsilon=math.inf,
                 )
             case "pair-rr":
-                estimates = pairwise_estimate(survey, self.pairs, tables).estimates
+                estimates = pair_estimates(survey, self.pairs, tables)
                 return pairwise_dependences(survey, estimates, measure=measure)
             case "rr" | "rr-debiased":
                 learn = raw_dependences if self.dependence == "rr" else debiased_dependences

@@ -18,6 +18,8 @@ from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, Rem
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import MEASURES, Dependences
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.releases.release import Release
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Claim, Probability, Variant
@@ -398,10 +400,21 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """
         return self.negotiated(result).dependences
 
-    def estimate(self, result: Message) -> JointEstimate:
+    def final(self, result: Message) -> JointEstimate:
+        """The estimate from the reports by cluster alone, as the paper has it.
+
+        Raises:
+            ValueError: as ``negotiated``.
+        """
         found = self.published(result, Clustered)
         counts = pooled(self.survey, found.codes, found.counts)
         return JointEstimate(self.survey, self.negotiated(result).blocks, counts)
+
+    def estimate(self, result: Message) -> CombinedEstimate:
+        """The estimate from what the dependences were learned from and the reports by cluster."""
+        final = self.final(result)
+        learned = self.negotiation.releases(self.published(result, Clustered).totals)
+        return CombinedEstimate(self.survey, (*learned, Release.of_reports(final)), final)
 
     def most(self) -> float:
         """What the dependences are learned from, and one report by clusters, whichever they are.

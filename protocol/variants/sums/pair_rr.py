@@ -14,7 +14,8 @@ from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.tabulated import PairwiseEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.releases.release import Release
 from protocol.messages import Message
 from protocol.randomizers import KeepUniform, randomize_columns
 from protocol.session.roles import Me
@@ -52,21 +53,25 @@ def randomized_pairs(
     return layout.counted(randomize_columns(randomizers, cells, me.stream_for(question, "pairs")))
 
 
-def pairwise_estimate(
+def pair_estimates(
     survey: Survey, randomizers: tuple[KeepUniform, ...], tables: Mapping[Names, NDArray[np.int64]]
-) -> PairwiseEstimate:
-    """Equation 2 on every pair's table of reports."""
-    return PairwiseEstimate(
-        survey,
-        tuple(
-            JointEstimate(
-                Survey(survey.title, tuple(survey.attribute(name) for name in names)),
-                (Block(names, randomizer),),
-                Counts.from_table(table),
-            )
-            for (names, table), randomizer in zip(tables.items(), randomizers, strict=True)
-        ),
+) -> tuple[JointEstimate, ...]:
+    """Equation 2 on every pair's table of reports, each pair by itself."""
+    return tuple(
+        JointEstimate(
+            Survey(survey.title, tuple(survey.attribute(name) for name in names)),
+            (Block(names, randomizer),),
+            Counts.from_table(table),
+        )
+        for (names, table), randomizer in zip(tables.items(), randomizers, strict=True)
     )
+
+
+def pair_releases(
+    survey: Survey, randomizers: tuple[KeepUniform, ...], tables: Mapping[Names, NDArray[np.int64]]
+) -> tuple[Release, ...]:
+    """The reports on each pair, which are drawn independently of those on other pairs."""
+    return tuple(map(Release.of_reports, pair_estimates(survey, randomizers, tables)))
 
 
 class PairRR(Tallied, frozen=True, kw_only=True):
@@ -121,8 +126,12 @@ class PairRR(Tallied, frozen=True, kw_only=True):
         return randomized_pairs(self.layout, self.randomizers, records, me, question)
 
     def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> Estimate:
-        """Equation 2 on every pair."""
-        return pairwise_estimate(self.survey, self.randomizers, tables)
+        """Equation 2 on every pair, and the pairs combined.
+
+        An attribute is in several pairs, each with its own reports: all of them say something of
+        its margin, and every pair's table gets that margin.
+        """
+        return CombinedEstimate(self.survey, pair_releases(self.survey, self.randomizers, tables))
 
     def most(self) -> float:
         """One report on every pair: their epsilons, added up."""

@@ -290,7 +290,10 @@ def run_clusters(
     learnt: Learnt = "exact",
     parties: int = PARTIES,
 ) -> tuple[Outcome, JointEstimate]:
-    """RR-Clusters once by messages; exact dependences come from a secure sum (section 4.2)."""
+    """RR-Clusters once by messages; exact dependences come from a secure sum (section 4.2).
+
+    The estimate is that of the reports by cluster alone, as the paper has it.
+    """
     variant = RRClusters(
         survey=population.survey,
         p=p,
@@ -301,4 +304,4 @@ def run_clusters(
     )
     records = population.records
     outcome = context.simulate(variant, records, parties=min(parties, len(records)))
-    return outcome, outcome.estimate_as(JointEstimate)
+    return outcome, variant.final(outcome.result)
