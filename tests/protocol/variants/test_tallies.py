@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from protocol.accounting.events import Composed, Derived, Masked, Plain, Public, Randomized
 from protocol.audit.audit import Audit, audit
 from protocol.errors import LocalProtocolError, QuorumError, SurveyError
-from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.tabulated import ExactEstimate
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Declined, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.session.roles import Me, Seen
@@ -218,7 +219,7 @@ def test_pairs_with_almost_no_noise_are_the_true_ones() -> None:
     variant = PairRR.with_keep(WIDE, 1 - 2**-40)
     charter = charter_of(variant, 30)
     estimate = variant.estimate(rehearsed(charter, holdings_of(charter, records)).published)
-    assert isinstance(estimate, PairwiseEstimate)
+    assert isinstance(estimate, CombinedEstimate)
     for names in (*variant.tables, ("c", "a"), ("b",)):
         assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
 

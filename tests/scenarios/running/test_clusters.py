@@ -116,12 +116,21 @@ def test_who_vanished_between_two_rounds_is_not_in_the_estimate(tmp_path: Path) 
 
 
 def test_errors_are_measured_against_the_truth() -> None:
-    result = run()
+    result = run("dependence=rr-debiased")
     error = result["error"]
     assert 0 < error["pairs_tv"] < 1
     assert set(error["count_query"]) == {"0.1", "0.3", "0.5", "0.7", "0.9"}
     assert all(0 < value < 1 for value in error["count_query"].values())
     assert len(result["truth"]["pairs"]) == 28
+
+
+def test_exact_counts_make_margins_and_pairs_exact() -> None:
+    result = run("dependence=secure-sum")
+    assert result["error"]["pairs_tv"] == 0
+    assert result["error"]["marginals_tv"] == 0
+    assert set(result["error"]["count_query_absolute"].values()) == {0}
+    for errors in result["estimate"]["standard_errors"].values():
+        assert not np.any(errors)
 
 
 def test_adjustment_keeps_the_margins_and_has_no_standard_errors() -> None:

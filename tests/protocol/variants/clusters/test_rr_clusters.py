@@ -127,9 +127,11 @@ def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, 
     )
     assert cluster(learned, THREEFOLD, tv=6, td=td) == expected
     estimate = variant.estimate(result)
-    assert estimate.blocks == matched_blocks(THREEFOLD, expected, p=SURE)
+    final = variant.final(result)
+    assert final.blocks == matched_blocks(THREEFOLD, expected, p=SURE)
     for names in (("a",), ("a", "b"), ("c", "a"), THREEFOLD.names):
-        assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
+        for made in (estimate, final):
+            assert np.allclose(made.table(*names).values, records.distribution(names), atol=1e-9)
     found = variant.dependences(result)
     assert found.epsilon == variant.negotiated(result).dependences.epsilon
     assert (found.method, found.measure, found.names) == (way, "cramers-v", THREEFOLD.names)

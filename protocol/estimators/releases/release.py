@@ -1,0 +1,139 @@
+"""A release: counts of one report of each respondent, and how the reports were randomized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.releases.components import applied, meeting, spread, subsets_of
+from protocol.randomizers.exact import Floats
+from protocol.surveys.survey import Survey
+
+
+class Group(NamedTuple):
+    """Attributes that are kept together with some probability, and else drawn uniformly.
+
+    With a probability of 1 they are not randomized.
+    """
+
+    attributes: tuple[str, ...]
+    keep: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Release:
+    """Counts of one report of each respondent, in one table or in several.
+
+    Args:
+        groups: which attributes were randomized together, and how.
+        tables: the counts, by their attributes; each is of the same n reports.
+
+    Raises:
+        ValueError: no table, one of an attribute in no group, or tables of different totals.
+    """
+
+    groups: tuple[Group, ...]
+    tables: Mapping[tuple[str, ...], Counts]
+
+    def __post_init__(self) -> None:
+        covered = {name for group in self.groups for name in group.attributes}
+        if not self.tables or not all(set(names) <= covered for names in self.tables):
+            raise ValueError("expected at least one table, each of attributes that are in a group")
+        if len({counts.n for counts in self.tables.values()}) > 1 or self.n < 1:
+            raise ValueError("tables must have one total, and it must be positive")
+
+    @classmethod
+    def of_reports(cls, estimate: JointEstimate) -> Release:
+        """Whole randomized records.
+
+        Raises:
+            ValueError: as ``groups_of``.
+        """
+        return cls(groups_of(estimate.blocks), {estimate.survey.names: estimate.counts})
+
+    @classmethod
+    def of_tables(
+        cls, groups: tuple[Group, ...], tables: Mapping[tuple[str, ...], NDArray[np.integer]]
+    ) -> Release:
+        """Tables of counts, as arrays."""
+        counts = {names: Counts.from_table(table) for names, table in tables.items()}
+        return cls(groups, counts)
+
+    @property
+    def n(self) -> int:
+        """The number of reports."""
+        return next(iter(self.tables.values())).n
+
+    def known(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which components of a table some table of the release has, shape ``(2,) * k``."""
+        found = np.zeros((2,) * len(names), np.bool_)
+        for table in self.tables:
+            found[subsets_of([name in table for name in names])] = True
+        return found
+
+    def keeps(self, names: Sequence[str]) -> Floats:
+        """By which factor randomization shrinks every component, shape ``(2,) * k``.
+
+        It is the product of the keep probabilities of the groups that have an attribute in it, and
+        0 where an attribute is in no group.
+        """
+        found = np.ones((2,) * len(names))
+        left = set(names)
+        for attributes, keep in self.groups:
+            found = found * meeting([name in attributes for name in names], 1.0, keep)
+            left -= set(attributes)
+        for name in left:
+            found = found * meeting([name == other for other in names], 1.0, 0.0)
+        return found
+
+    def reported(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
+        """The known components of the reports' shares times their coefficients, added up.
+
+        Args:
+            survey: what was asked.
+            names: the attributes of the table.
+            coefficients: shape ``(2,) * k``, 0 for components that are not known.
+        """
+        sizes = tuple(survey.attribute(name).size for name in names)
+        found = np.zeros(sizes)
+        left = coefficients.copy()
+        # Large tables first, so that few of them are needed.
+        for table in sorted(self.tables, key=lambda table: -len(set(table) & set(names))):
+            inside = [name in table for name in names]
+            where = subsets_of(inside)
+            if not left[where].any():
+                continue
+            kept = [name for name in names if name in table]
+            counts = self.tables[table]
+            axes = [table.index(name) for name in kept]
+            shares = counts.table(axes) / counts.n if kept else np.ones(())
+            part = applied(left[where].reshape((2,) * len(kept)), shares)
+            found += spread(part, inside, sizes)
+            left[where] = 0.0
+        return found
+
+
+def groups_of(blocks: Sequence[Block]) -> tuple[Group, ...]:
+    """The blocks of a design in which every randomizer keeps or draws uniformly.
+
+    Of such a design alone the variance of a component, summed over its cells, is known without the
+    data; and it is the same in all directions when the answers are uniform.
+
+    Raises:
+        ValueError: a randomizer of another kind.
+    """
+    groups = []
+    for block in blocks:
+        keep = block.randomizer.uniform_keep
+        if keep is None:
+            raise ValueError(
+                f"block {block.attributes}: expected a randomizer that keeps or draws uniformly"
+            )
+        groups.append(Group(block.attributes, keep))
+    return tuple(groups)

@@ -1,0 +1,232 @@
+"""Releases combined: against least squares and covariances by dense matrices, and as repeated."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.estimators.counts import Counts
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.releases.release import Group, Release, groups_of
+from tests.enumeration import Floats, dense_law, keep, summing, survey_of
+
+SURVEY = survey_of(2, 3, 2)
+APART = tuple(Block((name,), keep(size, 0.5)) for name, size in zip("abc", (2, 3, 2), strict=True))
+CLUSTERS = (Block(("c", "a"), keep(4, 0.25)), Block(("b",), keep(3, 0.75)))
+PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))
+TABLES = [names for size in (1, 2, 3) for names in itertools.permutations("abc", size)]
+ANSWERS = np.array([5, 0, 2, 9, 1, 1, 14, 3, 0, 2, 7, 4])
+N = int(ANSWERS.sum())
+
+
+class Design(NamedTuple):
+    """What a release does to whole records, dense, and which of its tables are published."""
+
+    groups: tuple[Group, ...]
+    law: Floats
+    published: tuple[tuple[str, ...], ...]
+
+    def of(self, counts: Counts) -> Release:
+        """The release of these reports."""
+        tables = {names: counts.table(SURVEY.axes(names)) for names in self.published}
+        return Release.of_tables(self.groups, tables)
+
+
+PILOT = Design(groups_of(APART), dense_law(SURVEY, APART), PAIRS)
+FINAL = Design(groups_of(CLUSTERS), dense_law(SURVEY, CLUSTERS), (SURVEY.names,))
+EXACT = Design((Group(SURVEY.names, 1.0),), np.eye(SURVEY.cells), PAIRS)
+UNIFORM = np.full(SURVEY.cells, 1 / SURVEY.cells)
+
+Way = tuple[tuple[Design, float], ...]
+"""Designs, and which part of the respondents has reported by each."""
+
+WAYS: dict[str, Way] = {
+    "pilot and final": ((PILOT, 1), (FINAL, 1)),
+    "some have left": ((PILOT, 1), (FINAL, 0.5)),
+    "final alone": ((FINAL, 1),),
+    "exact and final": ((EXACT, 1), (FINAL, 1)),
+    "exact, and some have left": ((EXACT, 1), (FINAL, 0.5)),
+    "three": ((FINAL, 1), (PILOT, 1), (PILOT, 1)),
+}
+
+
+def least_squares(way: Way) -> list[Floats]:
+    """By what the shares of each release's whole reports are multiplied, (cells, cells) each.
+
+    Everything is about differences from uniform answers, whose reports are uniform too. Errors are
+    those given the answers, and of who is missing, of one respondent, were the answers uniform.
+    """
+    cells = SURVEY.cells
+    centred = np.eye(cells) - 1 / cells
+    seen, noise, maps = [], [], []
+    for design, part in way:
+        takes = np.hstack([summing(SURVEY, names) for names in design.published]).T
+        unmixed = takes @ np.linalg.inv(design.law).T
+        seen.append(takes @ centred)
+        noise.append(unmixed @ centred @ unmixed.T / part - takes @ centred @ takes.T)
+        maps.append(unmixed)
+    rows = np.vstack(seen)
+    ends = np.cumsum([0, *map(len, seen)])
+    covariance = 1e-7 * np.eye(len(rows))
+    for start, end, block in zip(ends, ends[1:], noise, strict=False):
+        covariance[start:end, start:end] += block
+    weighted = rows.T @ np.linalg.inv(covariance)
+    solved = np.linalg.pinv(weighted @ rows, rcond=1e-10) @ weighted
+    return [
+        solved[:, start:end] @ unmixed
+        for start, end, unmixed in zip(ends, ends[1:], maps, strict=False)
+    ]
+
+
+def combined(way: Way, counts: list[Counts]) -> CombinedEstimate:
+    releases = [design.of(one) for (design, _), one in zip(way, counts, strict=True)]
+    return CombinedEstimate(SURVEY, tuple(releases))
+
+
+def drawn(generator: np.random.Generator, way: Way) -> list[Counts]:
+    """Any reports at all, in the numbers of a way."""
+    return [
+        Counts.from_table(
+            generator.multinomial(int(40 * part), generator.dirichlet(UNIFORM)).reshape(
+                SURVEY.sizes
+            )
+        )
+        for _, part in way
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_every_table_is_that_of_least_squares(way: Way) -> None:
+    counts = drawn(np.random.default_rng(5), way)
+    expected = UNIFORM.copy()
+    for map_, one in zip(least_squares(way), counts, strict=True):
+        expected += map_ @ (one.table((0, 1, 2)).reshape(-1) / one.n - UNIFORM)
+    estimate = combined(way, counts)
+    for names in TABLES:
+        found = estimate.table(*names).values
+        assert np.allclose(found.reshape(-1), expected @ summing(SURVEY, names), atol=1e-5), names
+        weights = np.arange(found.size, dtype=np.float64).reshape(found.shape) ** 2
+        answer = estimate.query(names, weights)
+        assert answer.value == pytest.approx(float((found * weights).sum()), abs=1e-12)
+
+
+def expected_reports(way: Way, scale: int = 384) -> list[Counts]:
+    """Reports in exact proportion to the law, of so many respondents with each answer."""
+    made = []
+    for design, part in way:
+        frequencies = ANSWERS @ design.law * scale * part
+        assert np.allclose(frequencies, np.rint(frequencies), atol=1e-6)
+        table = np.rint(frequencies).astype(np.int64).reshape(SURVEY.sizes)
+        made.append(Counts.from_table(table))
+    return made
+
+
+def true_covariance(way: Way, about: str, n: int) -> Floats:
+    """The covariance of the whole table's cells, from the dense maps and laws."""
+    shares = ANSWERS / N
+
+    def spread(columns: Floats) -> Floats:
+        mean = columns @ shares
+        found: Floats = (columns * shares) @ columns.T - np.outer(mean, mean)
+        return found
+
+    total = np.zeros((SURVEY.cells, SURVEY.cells))
+    left = np.zeros((SURVEY.cells, SURVEY.cells))
+    for (design, part), map_ in zip(way, least_squares(way), strict=True):
+        # Answer by answer: the covariance of what its reports count.
+        for share, law in zip(shares, design.law, strict=True):
+            mean = map_ @ law
+            total += share * ((map_ * law) @ map_.T - np.outer(mean, mean)) / (part * n)
+        if part < 1:
+            left += map_ @ design.law.T
+    total += spread(left) / n
+    return total + spread(np.eye(SURVEY.cells)) / n if about == "population" else total
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_errors_are_those_of_the_weights_and_laws(way: Way) -> None:
+    counts = expected_reports(way)
+    estimate = combined(way, counts)
+    truth = ANSWERS / N
+    for names in TABLES:
+        table, takes = estimate.table(*names), summing(SURVEY, names)
+        assert np.allclose(table.values.reshape(-1), truth @ takes, atol=1e-12)
+        for about, errors in (
+            ("respondents", table.standard_errors),
+            ("population", table.population_errors),
+        ):
+            assert errors is not None
+            covariance = takes.T @ true_covariance(way, about, counts[0].n) @ takes
+            assert np.allclose(errors.reshape(-1) ** 2, covariance.diagonal(), rtol=1e-3, atol=1e-9)
+        weights = np.random.default_rng(3).normal(size=table.values.shape)
+        covariance = takes.T @ true_covariance(way, "respondents", counts[0].n) @ takes
+        expected = weights.reshape(-1) @ covariance @ weights.reshape(-1)
+        error = estimate.query(names, weights).standard_error
+        assert error is not None
+        assert error**2 == pytest.approx(expected, rel=1e-3, abs=1e-9)
+        assert estimate.query(names, np.ones(weights.shape)).standard_error == 0
+
+
+@pytest.mark.parametrize("way", ["exact and final", "exact, and some have left"])
+def test_exact_counts_stand_as_they_are(way: str) -> None:
+    exact, final = drawn(np.random.default_rng(8), WAYS[way])
+    estimate = combined(WAYS[way], [exact, final])
+    for names in TABLES:
+        table = estimate.table(*names)
+        assert table.standard_errors is not None
+        if len(names) < 3:
+            assert np.array_equal(table.values, exact.table(SURVEY.axes(names)) / exact.n)
+            assert not table.standard_errors.any()
+            assert estimate.query(names, table.values).standard_error == 0
+        else:
+            assert (table.standard_errors > 0).any()
+            for pair in PAIRS:
+                outside = tuple(axis for axis, name in enumerate(names) if name not in pair)
+                shown = tuple(name for name in names if name in pair)
+                assert np.allclose(
+                    table.values.sum(axis=outside),
+                    exact.table(SURVEY.axes(shown)) / exact.n,
+                    atol=1e-12,
+                )
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 1000), st.sampled_from(sorted(WAYS)))
+def test_tables_agree_on_what_they_have_in_common(seed: int, way: str) -> None:
+    estimate = combined(WAYS[way], drawn(np.random.default_rng(seed), WAYS[way]))
+    whole = estimate.table("a", "b", "c").values
+    assert whole.sum() == pytest.approx(1, abs=1e-12)
+    for axis, name in enumerate("abc"):
+        others = tuple(other for other in range(3) if other != axis)
+        assert np.allclose(estimate.table(name).values, whole.sum(axis=others), atol=1e-12)
+        for pair in (one for one in PAIRS if name in one):
+            table = estimate.table(*pair)
+            margin = table.values.sum(axis=1 - pair.index(name))
+            assert np.allclose(margin, whole.sum(axis=others), atol=1e-12)
+
+
+@pytest.mark.parametrize("names", TABLES)
+def test_one_release_is_estimated_as_by_itself(names: tuple[str, ...]) -> None:
+    [counts] = drawn(np.random.default_rng(2), WAYS["final alone"])
+    alone = JointEstimate(SURVEY, CLUSTERS, counts)
+    estimate = CombinedEstimate(SURVEY, (Release.of_reports(alone),), alone)
+    one, other = estimate.table(*names), alone.table(*names)
+    assert np.allclose(one.values, other.values, atol=1e-13)
+    for found, expected in (
+        (one.standard_errors, other.standard_errors),
+        (one.population_errors, other.population_errors),
+    ):
+        assert found is not None
+        assert expected is not None
+        assert np.allclose(found, expected, atol=1e-13, equal_nan=True)
+    weights = np.random.default_rng(3).normal(size=one.values.shape)
+    assert estimate.query(names, weights).value == pytest.approx(
+        alone.query(names, weights).value, abs=1e-12
+    )
+    assert repr(estimate) == "<CombinedEstimate: n=40, 1 releases>"
