@@ -51,9 +51,7 @@ def synthesize(
     if clusters is None:
         reports = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
         if not isinstance(reports, JointEstimate):
-            raise ValueError(
-                "clusters are missing: only whole reports have default ones"
-            )
+            raise ValueError("clusters are missing: only whole reports have default ones")
         clusters = [block.attributes for block in reports.blocks]
     survey = estimate.survey
     check_partition(survey, clusters)

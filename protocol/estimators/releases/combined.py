@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About, NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of
@@ -92,8 +93,13 @@ class CombinedEstimate(Estimate):
         """
         design = self._design(names)
         values = self._values(names, design)
-        variances, scale = self._variances(values, design)
+        variances, slope, scale = self._variances(values, design)
         sampled = variances + (values - values**2) / self.n
+        base = variances - slope * values
+        laws: dict[About, Variance] = {
+            "respondents": Variance(base, slope),
+            "population": Variance(base, slope + 1 / self.n, -1 / self.n),
+        }
         return self._table(
             names,
             projection,
@@ -102,6 +108,7 @@ class CombinedEstimate(Estimate):
             if self._randomized(design)
             else np.zeros(values.shape),
             population_errors=standard_errors(sampled, scale + np.abs(values) / self.n),
+            law=NormalLaw(values=values, variances=laws),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -145,14 +152,17 @@ class CombinedEstimate(Estimate):
         self.survey.axes(names)
         if not names:
             raise ValueError("expected at least one attribute")
-        known = [release.known(names) for release in self.releases]
-        used = [place for place, one in enumerate(known) if one.sum() > 1]
-        releases = tuple(self.releases[place] for place in used)
-        knows = np.array([known[place] for place in used]).reshape(-1, *(2,) * len(names))
-        if not knows.any(axis=0).all():
-            [lacking] = np.argwhere(~knows.any(axis=0))[:1]
-            together = ", ".join(name for name, one in zip(names, lacking, strict=True) if one)
-            raise ValueError(f"no release has {together} together")
+        known = np.array([release.known(names) for release in self.releases])
+        lacking = np.argwhere(~known.any(axis=0))
+        if len(lacking):
+            together = [name for name, one in zip(names, lacking[0], strict=True) if one]
+            raise ValueError(
+                f"no release has {', '.join(together)}{' together' if len(together) > 1 else ''}"
+            )
+        # All know that the total is 1.
+        used = known.reshape(len(known), -1).sum(axis=1) > 1
+        knows = known[used]
+        releases = tuple(release for release, one in zip(self.releases, used, strict=True) if one)
         keeps = np.array([release.keeps(names) for release in releases])
         numbers = np.array([release.n for release in releases], np.float64)
         numbers = numbers.reshape(-1, *(1,) * len(names))
@@ -181,20 +191,30 @@ class CombinedEstimate(Estimate):
             values += release.reported(self.survey, names, scores)
         return values
 
-    def _variances(self, values: Floats, design: _Design) -> tuple[Floats, Floats]:
-        """Variances about the respondents, and the size of what they are the differences of."""
+    def _variances(self, values: Floats, design: _Design) -> tuple[Floats, float, Floats]:
+        """Variances about the respondents, if the shares are these.
+
+        Returns:
+            The variances, their change per unit of the cell's own share, and the size of what they
+            are the differences of.
+        """
         sizes = values.shape
         numbers = np.array([release.n for release in design.releases], np.float64)
         numbers = numbers.reshape(-1, *(1,) * len(sizes))
         squares = coefficients_of(entries_of(design.scores, sizes) ** 2, sizes) * design.keeps
         means = coefficients_of(entries_of(design.weights, sizes) ** 2, sizes)
-        variances = applied(((squares - means) / numbers).sum(axis=0), values)
+        within = ((squares - means) / numbers).sum(axis=0)
+        # In components, what a cell alone has is in that of all attributes.
+        slope = float(within.flat[-1])
+        variances = applied(within, values)
         scale = applied((squares / numbers).sum(axis=0), values)
         fewer = design.weights[numbers.reshape(-1) < self.n]
         if fewer.any():
             missing = 1 / float(numbers.min()) - 1 / self.n
             mixed = fewer.sum(axis=0)
-            left = applied(coefficients_of(entries_of(mixed, sizes) ** 2, sizes), values)
+            squared = coefficients_of(entries_of(mixed, sizes) ** 2, sizes)
+            left = applied(squared, values)
+            slope += missing * float(squared.flat[-1])
             variances += missing * (left - applied(mixed, values) ** 2)
             scale += missing * left
-        return variances, scale
+        return variances, slope, scale

@@ -1,4 +1,4 @@
-"""Estimates from tables: exact counts have no error, and pairs the error of their own reports."""
+"""Estimates from exact counts: they have no error but that of sampling."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
-from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
-from protocol.randomizers import KeepUniform
+from protocol.estimators.tabulated import ExactEstimate
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants.sums.pair_rr import pair_randomizers, pairwise_estimate
 from tests.protocol.sessions import answers
-from tests.statistical import ALPHA, WRONG, mean_p_value
 
 WIDE = Survey(
     "wide",
@@ -122,98 +117,3 @@ def test_what_was_not_counted_together_is_refused() -> None:
 def test_tables_that_do_not_fit_are_refused(counts: dict[Any, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         ExactEstimate(WIDE, counts)
-
-
-def pairwise(p: float = 0.6, records: Records = RECORDS) -> PairwiseEstimate:
-    """As if the tables of reports were the true ones."""
-    return pairwise_estimate(WIDE, pair_randomizers(WIDE, p), tables(records, *PAIRS))
-
-
-def inverse(table: Any, p: float) -> Any:
-    """Equation 2, with the matrix written out."""
-    matrix = p * np.eye(table.size) + (1 - p) / table.size
-    return (table.reshape(-1) / table.sum() @ np.linalg.inv(matrix)).reshape(table.shape)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_pair_is_estimated_from_its_own_reports(pair: tuple[str, str]) -> None:
-    estimate = pairwise()
-    expected = inverse(RECORDS.counts(pair), 0.6)
-    assert np.allclose(estimate.table(*pair).values, expected, atol=1e-12)
-    assert np.allclose(estimate.table(*pair[::-1]).values, expected.T, atol=1e-12)
-    [own] = [e for e in estimate.estimates if e.survey.names == pair]
-    alone, table = own.table(*pair), estimate.table(*pair)
-    assert np.allclose(
-        given_errors(table.standard_errors), given_errors(alone.standard_errors), atol=1e-15
-    )
-
-
-def test_a_marginal_is_the_mean_of_those_of_its_pairs() -> None:
-    estimate = pairwise()
-    found = [inverse(RECORDS.counts(pair), 0.6) for pair in (("a", "b"), ("a", "c"))]
-    expected = (found[0].sum(axis=1) + found[1].sum(axis=1)) / 2
-    table = estimate.table("a")
-    assert np.allclose(table.values, expected, atol=1e-12)
-    errors = [given_errors(e.table("a").standard_errors) for e in estimate.estimates[:2]]
-    combined = np.sqrt(np.square(errors[0]) + np.square(errors[1])) / 2
-    assert np.allclose(given_errors(table.standard_errors), combined, atol=1e-15)
-    sampled = np.maximum(expected * (1 - expected), 0) / 50
-    assert np.allclose(
-        given_errors(table.population_errors), np.sqrt(combined**2 + sampled), atol=1e-12
-    )
-    assert repr(estimate) == "<PairwiseEstimate: n=50, 3 pairs>"
-
-
-def test_queries_of_pairs_and_of_single_attributes() -> None:
-    estimate = pairwise()
-    weights = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
-    answer = estimate.query(("a", "b"), weights)
-    expected = float((estimate.table("a", "b").values * weights).sum())
-    assert answer.value == pytest.approx(expected, abs=1e-12)
-    indicator = estimate.query(("a",), [0.0, 1.0])
-    table = estimate.table("a")
-    assert indicator.value == pytest.approx(float(table.values[1]), abs=1e-12)
-    assert indicator.standard_error == pytest.approx(
-        float(given_errors(table.standard_errors)[1]), abs=1e-12
-    )
-
-
-@pytest.mark.parametrize("names", [(), ("a", "b", "c")])
-def test_only_pairs_were_randomized_together(names: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="pairs were randomized together"):
-        pairwise().table(*names)
-    for bad in (("a", "a"), ("z",)):
-        with pytest.raises(SurveyError):
-            pairwise().table(*bad)
-
-
-def test_other_pairs_are_refused() -> None:
-    estimates = pairwise().estimates
-    for some in ((), estimates[:2], estimates[::-1], (*estimates, estimates[0])):
-        with pytest.raises(ValueError, match="one estimate of each pair"):
-            PairwiseEstimate(WIDE, some)
-
-
-def test_reports_drawn_by_their_law_are_estimated_without_bias() -> None:
-    """Eight respondents for each of the records, many times."""
-    p, n, runs = 0.6, 400, 300
-    rng = np.random.default_rng(11)
-    pairs = {pair: RECORDS.counts(pair) for pair in PAIRS}
-    truth = RECORDS.distribution(("a",))[1]
-    found = []
-    for _ in range(runs):
-        estimates = []
-        for pair, counts in pairs.items():
-            reported = np.zeros(counts.size, np.int64)
-            for cell, count in enumerate(counts.reshape(-1).tolist()):
-                law = np.full(counts.size, (1 - p) / counts.size)
-                law[cell] += p
-                reported += rng.multinomial(count * n // 50, law)
-            survey = Survey(WIDE.title, tuple(WIDE.attribute(name) for name in pair))
-            block = Block(pair, KeepUniform.with_keep(counts.size, p=p))
-            table = Counts.from_table(reported.reshape(counts.shape))
-            estimates.append(JointEstimate(survey, (block,), table))
-        table_ = PairwiseEstimate(WIDE, tuple(estimates)).table("a")
-        found.append(float(table_.values[1]))
-    assert mean_p_value(found, truth) > ALPHA
-    assert mean_p_value(found, truth * WRONG) < ALPHA

@@ -15,8 +15,8 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.independent import ProductEstimate
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.tables import Table
 from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.tables import Table
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.keyvalue import PrivKV
 from protocol.session.variant import Variant

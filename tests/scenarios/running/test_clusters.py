@@ -86,7 +86,7 @@ def test_exact_dependences_have_standard_errors_of_0() -> None:
     assert "biased" not in found
 
 
-def test_who_vanished_between_two_rounds_is_not_in_the_estimate(tmp_path: Path) -> None:
+def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_path: Path) -> None:
     settings = ("--set", "dependence=rr", "--set", "drop=0.4", "--set", "parties=50")
     arguments = ("run", "adult-clusters", "--set", f"records={RESPONDENTS}", *settings)
     said = sottovoce(*arguments, "--out", tmp_path, "--transport", "local")
@@ -94,7 +94,7 @@ def test_who_vanished_between_two_rounds_is_not_in_the_estimate(tmp_path: Path) 
     gone = result["trouble"]["crashed"]
     assert 10 < gone < 30
     assert result["counted"] == 50 - gone
-    assert result["estimate"]["respondents"] == RESPONDENTS // 50 * (50 - gone)
+    assert result["estimate"]["respondents"] == RESPONDENTS
     assert result["rounds"] == [
         {"kind": "Join", "round": None, "awaited": 50, "counted": 50},
         {"kind": "PilotReport", "round": None, "awaited": 50, "counted": 50},
@@ -102,7 +102,7 @@ def test_who_vanished_between_two_rounds_is_not_in_the_estimate(tmp_path: Path) 
         {"kind": "Report", "round": None, "awaited": 50, "counted": 50 - gone},
     ]
     words = " ".join(said.out.split())
-    assert f"estimated from {50 - gone} of 50 parties, {40 * (50 - gone):,} respondents" in words
+    assert f"estimated from {50 - gone} of 50 parties, {RESPONDENTS:,} respondents" in words
     assert "PilotReport: 50 of 50 counted" in words
     assert f" Report: {50 - gone} of 50 counted" in words
     transcript, page = tmp_path / "transcript.svt", tmp_path / "audit.html"
@@ -127,10 +127,10 @@ def test_errors_are_measured_against_the_truth() -> None:
 def test_exact_counts_make_margins_and_pairs_exact() -> None:
     result = run("dependence=secure-sum")
     assert result["error"]["pairs_tv"] == 0
-    assert result["error"]["marginals_tv"] == 0
+    assert set(result["error"]["marginals_tv"].values()) == {0}
     assert set(result["error"]["count_query_absolute"].values()) == {0}
     for errors in result["estimate"]["standard_errors"].values():
-        assert not np.any(errors)
+        assert set(errors.values()) == {0}
 
 
 def test_adjustment_keeps_the_margins_and_has_no_standard_errors() -> None:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.releases.release import Group, Release, groups_of
-from tests.enumeration import Floats, dense_law, keep, summing, survey_of
+from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
+from tests.statistical import ALPHA, mean_p_value
 
 SURVEY = survey_of(2, 3, 2)
 APART = tuple(Block((name,), keep(size, 0.5)) for name, size in zip("abc", (2, 3, 2), strict=True))
@@ -41,6 +43,16 @@ class Design(NamedTuple):
 PILOT = Design(groups_of(APART), dense_law(SURVEY, APART), PAIRS)
 FINAL = Design(groups_of(CLUSTERS), dense_law(SURVEY, CLUSTERS), (SURVEY.names,))
 EXACT = Design((Group(SURVEY.names, 1.0),), np.eye(SURVEY.cells), PAIRS)
+
+
+def pair_of(names: tuple[str, str], p: float) -> Design:
+    """Two attributes randomized as one, and nothing said of the third."""
+    [other] = {*SURVEY.names} - {*names}
+    block = Block(names, keep(SURVEY.project(names).cells, p))
+    rest = Block((other,), keep(SURVEY.project((other,)).cells, 0.5))
+    return Design(groups_of((block,)), dense_law(SURVEY, (block, rest)), (names,))
+
+
 UNIFORM = np.full(SURVEY.cells, 1 / SURVEY.cells)
 
 Way = tuple[tuple[Design, float], ...]
@@ -53,7 +65,17 @@ WAYS: dict[str, Way] = {
     "exact and final": ((EXACT, 1), (FINAL, 1)),
     "exact, and some have left": ((EXACT, 1), (FINAL, 0.5)),
     "three": ((FINAL, 1), (PILOT, 1), (PILOT, 1)),
+    "each pair": tuple(
+        (pair_of(pair, p), 1) for pair, p in zip(PAIRS, (0.5, 0.5, 0.25), strict=True)
+    ),
+    "each pair, and final": (*((pair_of(pair, 0.5), 1) for pair in PAIRS), (FINAL, 0.5)),
 }
+
+
+def tables_of(way: Way) -> list[tuple[str, ...]]:
+    """The tables that can be given: those of all three attributes if one design has them."""
+    most = max(len(names) for design, _ in way for names in design.published)
+    return [names for names in TABLES if len(names) <= max(most, 2)]
 
 
 def least_squares(way: Way) -> list[Floats]:
@@ -108,7 +130,7 @@ def test_every_table_is_that_of_least_squares(way: Way) -> None:
     for map_, one in zip(least_squares(way), counts, strict=True):
         expected += map_ @ (one.table((0, 1, 2)).reshape(-1) / one.n - UNIFORM)
     estimate = combined(way, counts)
-    for names in TABLES:
+    for names in tables_of(way):
         found = estimate.table(*names).values
         assert np.allclose(found.reshape(-1), expected @ summing(SURVEY, names), atol=1e-5), names
         weights = np.arange(found.size, dtype=np.float64).reshape(found.shape) ** 2
@@ -154,7 +176,7 @@ def test_errors_are_those_of_the_weights_and_laws(way: Way) -> None:
     counts = expected_reports(way)
     estimate = combined(way, counts)
     truth = ANSWERS / N
-    for names in TABLES:
+    for names in tables_of(way):
         table, takes = estimate.table(*names), summing(SURVEY, names)
         assert np.allclose(table.values.reshape(-1), truth @ takes, atol=1e-12)
         for about, errors in (
@@ -200,15 +222,12 @@ def test_exact_counts_stand_as_they_are(way: str) -> None:
 @given(st.integers(0, 1000), st.sampled_from(sorted(WAYS)))
 def test_tables_agree_on_what_they_have_in_common(seed: int, way: str) -> None:
     estimate = combined(WAYS[way], drawn(np.random.default_rng(seed), WAYS[way]))
-    whole = estimate.table("a", "b", "c").values
-    assert whole.sum() == pytest.approx(1, abs=1e-12)
-    for axis, name in enumerate("abc"):
-        others = tuple(other for other in range(3) if other != axis)
-        assert np.allclose(estimate.table(name).values, whole.sum(axis=others), atol=1e-12)
-        for pair in (one for one in PAIRS if name in one):
-            table = estimate.table(*pair)
-            margin = table.values.sum(axis=1 - pair.index(name))
-            assert np.allclose(margin, whole.sum(axis=others), atol=1e-12)
+    for names in tables_of(WAYS[way]):
+        table = estimate.table(*names).values
+        assert table.sum() == pytest.approx(1, abs=1e-12)
+        for axis, name in enumerate(names):
+            others = tuple(other for other in range(len(names)) if other != axis)
+            assert np.allclose(estimate.table(name).values, table.sum(axis=others), atol=1e-12)
 
 
 @pytest.mark.parametrize("names", TABLES)
@@ -230,3 +249,102 @@ def test_one_release_is_estimated_as_by_itself(names: tuple[str, ...]) -> None:
         alone.query(names, weights).value, abs=1e-12
     )
     assert repr(estimate) == "<CombinedEstimate: n=40, 1 releases>"
+
+
+def test_a_marginal_of_pairs_that_are_kept_alike_is_the_mean_of_theirs() -> None:
+    generator = np.random.default_rng(4)
+    way = tuple((pair_of(pair, 0.5), 1.0) for pair in PAIRS)
+    counts = drawn(generator, way)
+    parts = []
+    for pair, one in zip(PAIRS, counts, strict=True):
+        if "a" in pair:
+            reported = one.table(SURVEY.axes(pair)).sum(axis=1) / one.n
+            parts.append((reported - 0.25) / 0.5)
+    found = combined(way, counts).table("a").values
+    assert np.allclose(found, np.mean(parts, axis=0), atol=1e-12)
+
+
+def test_reports_drawn_by_their_law_are_estimated_without_bias() -> None:
+    """The final reports are of half of the respondents."""
+    way, truth = WAYS["some have left"], ANSWERS / N
+    generator = np.random.default_rng(11)
+    found, errors = [], []
+    for _ in range(400):
+        halves = generator.multivariate_hypergeometric(ANSWERS * 8, N * 4)
+        reports = []
+        for (design, part), answers in zip(way, (ANSWERS * 8, halves), strict=True):
+            assert int(answers.sum()) == int(part * N * 8)
+            drawn_ = sum(
+                generator.multinomial(count, law)
+                for count, law in zip(answers, design.law, strict=True)
+            )
+            reports.append(Counts.from_table(np.asarray(drawn_).reshape(SURVEY.sizes)))
+        table = combined(way, reports).table("b", "c")
+        assert table.standard_errors is not None
+        found.append(float(table.values[2, 0]))
+        errors.append(float(table.standard_errors[2, 0]))
+    expected = float((truth @ summing(SURVEY, ("b", "c")))[4])
+    assert mean_p_value(found, expected) > ALPHA
+    assert mean_p_value(found, expected * 1.5) < ALPHA
+    # A standard deviation of 400 is known to 3.5 %.
+    assert float(np.std(found)) == pytest.approx(float(np.mean(errors)), rel=0.15)
+
+
+def test_no_release_alone_has_a_smaller_error_by_design() -> None:
+    """Per cell, as the mean over all answers: the closed form of each release is never below."""
+    n = 1000
+    for p in (0.1, 0.3, 0.5, 0.7, 0.9):
+        singles = tuple(Block((name,), keep(SURVEY.sizes[i], p)) for i, name in enumerate("abc"))
+        cluster = (Block(("a", "c"), keep(4, p * 0.9)), Block(("b",), keep(3, p)))
+        reports = Counts.from_table(np.full(SURVEY.sizes, n, np.int64))
+        releases = tuple(
+            Release.of_reports(JointEstimate(SURVEY, blocks, reports))
+            for blocks in (singles, cluster)
+        )
+        for names in (("a",), ("a", "b"), ("a", "c"), ("a", "b", "c")):
+            # Of uniform answers all cells have the same variance, which is that of the design.
+            errors = [
+                CombinedEstimate(SURVEY, used).table(*names).standard_errors
+                for used in (releases, releases[:1], releases[1:])
+            ]
+            both, first, second = (float(np.asarray(e).reshape(-1)[0]) ** 2 for e in errors)
+            assert both < min(first, second)
+            assert first == pytest.approx(
+                mean_squared_error(
+                    [keep(SURVEY.project((name,)).cells, p) for name in names], reports.n
+                ),
+                rel=1e-9,
+            )
+
+
+def test_what_cannot_be_combined_is_refused() -> None:
+    counts = drawn(np.random.default_rng(1), WAYS["each pair"])
+    estimate = combined(WAYS["each pair"], counts)
+    with pytest.raises(ValueError, match="no release has a, b, c together"):
+        estimate.table("a", "b", "c")
+    with pytest.raises(ValueError, match="at least one attribute"):
+        estimate.table()
+    for bad in (("a", "a"), ("z",)):
+        with pytest.raises(SurveyError):
+            estimate.table(*bad)
+    with pytest.raises(ValueError, match="at least one release"):
+        CombinedEstimate(SURVEY, ())
+    of_one = Release(groups_of(APART), {("a",): Counts.from_table(np.array([1, 2]))})
+    of_two = Release(groups_of(APART), {("b",): Counts.from_table(np.array([1, 2, 1]))})
+    with pytest.raises(ValueError, match="more than two numbers"):
+        CombinedEstimate(SURVEY, (of_one, of_two, *estimate.releases))
+    with pytest.raises(ValueError, match=r"no release has c$"):
+        CombinedEstimate(SURVEY, (of_one, of_two)).table("c")
+    with pytest.raises(ValueError, match="no release has a, b together"):
+        CombinedEstimate(SURVEY, (of_one, of_two)).table("a", "b")
+
+
+def test_a_release_is_of_one_total_and_keeps_or_draws_uniformly() -> None:
+    with pytest.raises(ValueError, match="at least one table"):
+        Release(groups_of(APART), {})
+    with pytest.raises(ValueError, match="each of attributes that are in a group"):
+        Release(groups_of(APART[:1]), {("b",): Counts.from_table(np.array([1, 2, 1]))})
+    with pytest.raises(ValueError, match="one total"):
+        Release.of_tables(groups_of(APART), {("a",): np.array([1, 2]), ("c",): np.array([1, 1])})
+    with pytest.raises(ValueError, match="keeps or draws uniformly"):
+        groups_of((Block(("b",), matrix(ROWS)),))
