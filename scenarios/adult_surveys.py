@@ -188,7 +188,7 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
     reports = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
     if not isinstance(reports, JointEstimate):
         raise TypeError(f"RR-Adjustment works on reports, not on {estimate!r}")
-    made = AdjustedEstimate.of(reports, margins=estimate)
+    made = AdjustedEstimate.of(reports, tables=estimate)
     fit = made.adjusted
     notes.append(
         f"RR-Adjustment: {fit.sweeps} sweeps, margin error {fit.margin_error:.2g}"
