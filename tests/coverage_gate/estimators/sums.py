@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from protocol.estimators.tabulated import ExactEstimate
-from protocol.variants.sums.pair_rr import pair_randomizers, pairwise_estimate
+from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.tallies import all_pairs
 from tests.coverage_gate.cases import Counted, Drawn, Estimator, Said
 from tests.coverage_gate.estimators.surveys import filled, numbers, said_of, survey_of, two_valued
@@ -45,7 +45,7 @@ def pairs(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
         names: kept_together(rng, truth.sum(axis=rest), p)
         for names, rest in zip(all_pairs(survey), (2, 1, 0), strict=True)
     }
-    estimate = pairwise_estimate(survey, pair_randomizers(survey, p), tables)
+    estimate = PairRR.with_keep(survey, p).estimate_of(tables)
     yield from numbers(estimate, ("a", "b"), truth.sum(axis=2), pair, prefix="pair: ")
     yield from numbers(
         estimate, ("a",), truth.sum(axis=(1, 2)), pair.sum(axis=1), prefix="attribute: "
