@@ -49,6 +49,7 @@ COMMANDS = {
     "join": Place("enrolment", "Make one's own keys, and ask to be admitted with them."),
     "keys": Place("enrolment", "Make everybody's keys, for a rehearsal or a trial."),
     "list": Place("run", "List the scenarios and their parameters.", "list_"),
+    "plan": Place("surveys.planning", "Propose a plan for a table of your own."),
     "prove": Place("receipts", "Write a receipt: a party's reports are counted."),
     "query": Place("inspect", "Query a transcript in SQL."),
     "rehearse": Place("survey", "Hold a survey among processes of this machine."),

@@ -22,6 +22,7 @@ from scenarios.deployment.purse import Payers, purse_in, usual_purse
 from scenarios.deployment.respondents import RespondentTable
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
+from scenarios.own_data.coding import Coding
 from scenarios.report.announced import described
 from scenarios.report.formatting import count, epsilon
 from transports.tls import client_context, server_context
@@ -74,6 +75,7 @@ def preflight(
     """
     if ids is not None and records is None:
         raise UsageError(f"--id {ids}: expected --records, which it is a column of")
+    coding: Coding | None = None
     survey, paying = None, purse is not None or budget is not None or ids is not None
     if path.is_dir():
         member = read_member(path, variant)
@@ -85,10 +87,10 @@ def preflight(
         if variant is not None or address is not None:
             raise UsageError(f"{path}: --variant and --connect are for a member's folder")
         plan = read_plan(path)
-        asked, analysis = plan.variant, plan.analysis
+        asked, analysis, coding = plan.variant, plan.analysis, plan.coding
     yield from what_is_asked(asked, analysis)
     if records is not None:
-        yield _records(records, asked)
+        yield _records(records, asked, coding)
     if paying:
         people = None
         if ids is not None and records is not None:
@@ -155,9 +157,9 @@ def _member(member: Member) -> Iterator[Fact]:
         )
 
 
-def _records(path: Path, variant: Variant) -> Fact:
+def _records(path: Path, variant: Variant, coding: Coding | None) -> Fact:
     try:
-        held = read_records(path, variant.survey)
+        held = read_records(path, variant.survey) if coding is None else coding.records(path)
     except UsageError as error:
         return Fact("records", f"{error}.", ready=False)
     respondents = count(len(held), "respondent")

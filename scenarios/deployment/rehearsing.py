@@ -19,7 +19,6 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import decode_envelope
-from scenarios.deployment.answering import read_records
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.remembered import KEY_BYTES
 from scenarios.deployment.survey_plan import Plan
@@ -78,11 +77,11 @@ def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Reco
         files = sorted(path.glob("*.csv"))
         if not files:
             raise UsageError(f"{path}: has no .csv files")
-        held = {file.stem: read_records(file, survey) for file in files}
+        held = {file.stem: plan.coding.records(file) for file in files}
     else:
         if parties is None:
             raise UsageError(f"{path}: expected --parties N, over how many it is spread")
-        read = read_records(path, survey)
+        read = plan.coding.records(path)
         if len(read) < parties:
             raise UsageError(f"{path}: {len(read)} records, fewer than {parties} parties")
         width = len(str(parties))

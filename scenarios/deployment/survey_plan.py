@@ -7,14 +7,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from protocol.errors import SurveyError
 from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
-from protocol.surveys.survey import Attribute, Survey
+from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.deployment.own_variant import Pin, own_variant
 from scenarios.errors import UsageError
-from scenarios.files.toml import read_toml
+from scenarios.files.toml import line_of, misplaced, read_toml
+from scenarios.own_data.coding import Coding, Question
+from scenarios.own_data.sheets import Format
 from scenarios.running.loading import built_in_variant, split_path
 from scenarios.running.making import make_variant
 from scenarios.running.parameters import parameters_checked
@@ -31,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan asks: attributes, or keys with values."""
 
     title: str
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[Question, ...] = ()
     keys: tuple[Key, ...] = ()
 
     def survey(self) -> Survey:
@@ -44,16 +47,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if bool(self.attributes) == bool(self.keys):
             raise UsageError("expected either [[attributes]] or [[keys]]")
         if self.attributes:
-            return Survey(self.title, self.attributes)
+            return Survey(self.title, tuple(each.attribute() for each in self.attributes))
         names = [key.name for key in self.keys]
         return key_survey(self.title, names, [key.values for key in self.keys])
 
 
 class _Planned(Asked, frozen=True, kw_only=True):
-    """What every plan has; whatever else is in it is a parameter of its variant."""
+    """What every plan has; whatever else is in it is a parameter of its variant.
+
+    Args:
+        variant: its name, or ``FILE.py:Class``.
+        analysis: what is announced of it.
+        records: how tables of records are written.
+    """
 
     variant: str = RRIndependent.name
     analysis: Analysis | None = None
+    records: Format | None = None
 
 
 class Plan(NamedTuple):
@@ -62,12 +72,14 @@ class Plan(NamedTuple):
     Args:
         variant: with its survey and parameters.
         analysis: what is announced of it; None if nothing is.
+        coding: how tables of records are read.
         pin: what pins the variant's file; None for a built-in variant.
         own: that file and the class in it, ``PATH.py:Class``.
     """
 
     variant: Variant
     analysis: Analysis | None
+    coding: Coding
     pin: Pin | None = None
     own: str | None = None
 
@@ -88,18 +100,35 @@ def read_plan(path: Path | str) -> Plan:
         common = {name: content.pop(name) for name in _Planned.__struct_fields__ if name in content}
         planned = msgspec.convert(common, _Planned)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise misplaced(path, error) from error
     cls, pin, own = None, None, None
     if split_path(planned.variant)[0] is not None:
         own = str(path.parent / planned.variant)
         cls, pin = own_variant(own)
     try:
         with parameters_checked():
-            survey = planned.survey()
+            survey = _survey(path, planned)
+            coding = Coding.of(survey, planned.attributes, planned.records)
             if planned.analysis is not None:
                 planned.analysis.check(survey)
             cls = cls or built_in_variant(planned.variant)
             variant = make_variant(cls, survey, content, strict=True)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-    return Plan(variant, planned.analysis, pin, own)
+    return Plan(variant, planned.analysis, coding, pin, own)
+
+
+def _survey(path: Path, planned: Asked) -> Survey:
+    """What a plan asks.
+
+    Raises:
+        UsageError: an attribute is none, with the line on which it begins.
+        SurveyError: as ``Asked.survey``.
+    """
+    for number, question in enumerate(planned.attributes):
+        try:
+            question.attribute()
+        except SurveyError as error:
+            line = line_of(path, "attributes", number, None)
+            raise UsageError(f"line {line}: {error}" if line else str(error)) from error
+    return planned.survey()

@@ -1,0 +1,1 @@
+"""The commands about surveys among real people."""

@@ -1,0 +1,91 @@
+"""A proposed plan as a TOML file that a person reads and edits."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from scenarios.errors import printable
+from scenarios.own_data.coding import Question, number_text
+from scenarios.own_data.proposing import Proposal
+
+_WIDTH = 100
+_EPSILON = 2.0
+
+
+def plan_text(proposal: Proposal, title: str) -> str:
+    """The text of a plan, with what was found in comments."""
+    return "\n".join(_lines(proposal, title)) + "\n"
+
+
+def _lines(proposal: Proposal, title: str) -> Iterator[str]:
+    sheet = proposal.sheet
+    asked = sum(each.question is not None for each in proposal.columns)
+    yield from _comment(
+        f"A first plan for {sheet.path.name}: {proposal.rows:,} rows, {asked} of "
+        f"{len(sheet.names)} columns. Read it, and change what does not fit."
+    )
+    yield from _comment(
+        "Categories, ranges and the comments below were made from the answers in that file, so "
+        "they tell about them. Where the answers are secret, write categories that follow from "
+        "what is asked alone."
+    )
+    yield ""
+    yield f"title = {_text(title)}"
+    yield 'variant = "rr-independent"    # the protocol'
+    yield f"epsilon = {_EPSILON}                 # what a respondent's answers may cost, in nats"
+    yield ""
+    yield "[records]                     # how tables of answers are written"
+    yield f"delimiter = {_text(sheet.delimiter)}"
+    yield f"encoding = {_text(sheet.encoding)}"
+    if proposal.decimal != ".":
+        yield f"decimal = {_text(proposal.decimal)}"
+    yield f"missing = {_array(map(_text, proposal.missing), 'missing = ')}"
+    yield from _comment("beside empty cells, these stand for no answer")
+    for each in proposal.columns:
+        yield ""
+        if each.question is None:
+            yield from _comment(f"{each.column}: {'; '.join(each.notes)}")
+            continue
+        yield "[[attributes]]"
+        for note in each.notes:
+            yield from _comment(note)
+        yield from _question(each.question)
+
+
+def _question(question: Question) -> Iterator[str]:
+    yield f"name = {_text(question.name)}"
+    if question.edges:
+        yield f"edges = {_array(map(number_text, question.edges), 'edges = ')}"
+    yield f"categories = {_array(map(_text, question.categories), 'categories = ')}"
+    if question.ordinal:
+        yield "ordinal = true"
+    if question.missing is not None:
+        yield f"missing = {_text(question.missing)}"
+    if question.other is not None:
+        yield f"other = {_text(question.other)}"
+
+
+def _text(text: str) -> str:
+    """A text in TOML. It takes all of JSON's ways to escape; DEL it wants escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _array(parts: Iterable[str], before: str) -> str:
+    """An array on one line if it fits, else on several."""
+    items: Sequence[str] = [*parts]
+    line = f"[{', '.join(items)}]"
+    if len(before) + len(line) <= _WIDTH:
+        return line
+    rows = [""]
+    for item in items:
+        if rows[-1] and len(rows[-1]) + len(item) + 6 > _WIDTH:
+            rows.append("")
+        rows[-1] += f"{' ' if rows[-1] else '    '}{item},"
+    return "\n".join(("[", *rows, "]"))
+
+
+def _comment(text: str) -> Iterator[str]:
+    for line in textwrap.wrap(printable(text), _WIDTH - 2):
+        yield f"# {line}"

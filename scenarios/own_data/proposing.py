@@ -1,0 +1,301 @@
+"""A first plan for a person's own table: what its columns hold, as attributes to ask about.
+
+Whatever is proposed follows from the answers in the table, so it tells about them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.errors import SurveyError
+from protocol.surveys.survey import Attribute
+from scenarios.errors import UsageError
+from scenarios.own_data.coding import Question, number_in, number_text
+from scenarios.own_data.sheets import Sheet, open_sheet, tidied
+from scenarios.report.formatting import count
+
+MISSING = frozenset(("na", "n/a", "#n/a", "nan", "null", "?", "-", "."))
+"""Cells that stand for no answer, beside an empty one, in small or capital letters."""
+
+NO_ANSWER, OTHER = "no answer", "other"
+"""What categories are called that no cell names."""
+
+BINS, MOST, RARE = 8, 50, 10
+"""Into how many ranges numbers are cut, the most categories of an attribute, and how many rows an
+answer must have to be a category, by default. In a small table one of a hundred is enough."""
+
+_CODE = re.compile("0[0-9]")
+
+_PLAIN_NUMBERS = 12
+_LISTED = 12
+_FEW_ROWS = 20
+
+
+class Limits(NamedTuple):
+    """How far categories are told apart.
+
+    Args:
+        bins: into how many ranges numbers are cut, at least 2.
+        most: the most categories of an attribute, at least 3.
+        rare: texts in fewer rows than this are joined, and in fewer than one of a hundred.
+    """
+
+    bins: int = BINS
+    most: int = MOST
+    rare: int = RARE
+
+
+USUAL = Limits()
+
+
+class Proposed(NamedTuple):
+    """What is proposed for a column.
+
+    Args:
+        column: its name.
+        question: what to ask; None if the column is better left out.
+        notes: what was found, what is lost, and why, a line each.
+    """
+
+    column: str
+    question: Question | None
+    notes: tuple[str, ...]
+
+
+class Proposal(NamedTuple):
+    """What is proposed for a table.
+
+    Args:
+        sheet: the table.
+        rows: how many it has.
+        decimal: what stands before the decimals of its numbers.
+        missing: the cells in it that were taken for no answer.
+        columns: what is proposed for each.
+    """
+
+    sheet: Sheet
+    rows: int
+    decimal: str
+    missing: tuple[str, ...]
+    columns: tuple[Proposed, ...]
+
+
+def propose(path: Path, limits: Limits = USUAL) -> Proposal:
+    """Propose attributes for the columns of a table.
+
+    Raises:
+        UsageError: the file cannot be read or is no table, or has nothing to ask about.
+    """
+    sheet = open_sheet(path)
+    counts: list[Counter[str]] = [Counter() for _ in sheet.names]
+    for block in sheet.blocks(sheet.names):
+        for counter, cells in zip(counts, block, strict=True):
+            counter.update(cells)
+    rows = counts[0].total()
+    if not rows:
+        raise UsageError(f"{path}: has a header and no records")
+    answers = [_merged(counter) for counter in counts]
+    missing = sorted({cell for each in answers for cell in each.missing} - {""})
+    decimal = _decimal_of(answers, sheet.delimiter)
+    proposed = tuple(
+        _proposed(name, each, decimal, limits)
+        for name, each in zip(sheet.names, answers, strict=True)
+    )
+    if not any(each.question for each in proposed):
+        said = "; ".join(f"{each.column}: {each.notes[-1]}" for each in proposed[:_LISTED])
+        raise UsageError(f"{path}: no column to ask about ({said})")
+    return Proposal(sheet, rows, decimal, tuple(missing), proposed)
+
+
+class _Answers(NamedTuple):
+    """The cells of a column: how often each answer is there, tidied, and each cell for none.
+
+    ``spellings`` counts the cells that differ from others by blanks or by Unicode's ways to write
+    the same.
+    """
+
+    counts: Counter[str]
+    missing: Counter[str]
+    spellings: int
+
+
+def _merged(cells: Counter[str]) -> _Answers:
+    counts: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    for cell, times in cells.items():
+        text = tidied(cell)
+        into = missing if not text or text.lower() in MISSING else counts
+        into[text] += times
+    return _Answers(counts, missing, len(cells) - len(counts) - len(missing))
+
+
+def _decimal_of(columns: Sequence[_Answers], delimiter: str) -> str:
+    """A comma if more columns are numbers with it than with a point."""
+    if delimiter == ",":
+        return "."
+
+    def numbers(decimal: str) -> int:
+        return sum(
+            bool(each.counts) and _numbers(each.counts, decimal) is not None for each in columns
+        )
+
+    return "," if numbers(",") > numbers(".") else "."
+
+
+def _numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
+    """The number in each cell, or None if one has none."""
+    found: dict[str, float] = {}
+    for cell in counts:
+        number = number_in(cell, decimal)
+        # What begins with a 0 is a code, such as that of a place.
+        if number is None or _CODE.match(cell):
+            return None
+        found[cell] = number
+    return found
+
+
+def _proposed(name: str, answers: _Answers, decimal: str, limits: Limits) -> Proposed:
+    counts, notes = answers.counts, []
+    rows = counts.total() + answers.missing.total()
+    try:
+        Attribute(name=name, categories=("a", "b"))
+    except SurveyError as error:
+        return Proposed(name, None, (str(error),))
+    if answers.missing:
+        notes.append(f"{answers.missing.total():,} of {rows:,} without an answer")
+    if answers.spellings:
+        spellings = count(answers.spellings, "spelling")
+        notes.append(f"{spellings} merged with others, but for blanks and accents the same")
+    if not counts:
+        return Proposed(name, None, (*notes, "left out: it is empty"))
+    if len(counts) == 1 and not answers.missing:
+        return Proposed(name, None, (*notes, "left out: all rows are the same"))
+    found = _numbers(counts, decimal)
+    if found is None:
+        return _of_texts(name, answers, limits, notes)
+    return _of_numbers(name, answers, found, limits, notes)
+
+
+def _of_texts(name: str, answers: _Answers, limits: Limits, notes: list[str]) -> Proposed:
+    counts = answers.counts
+    rare = min(limits.rare, (counts.total() + answers.missing.total()) // 100)
+    rows = counts.total()
+    if len(counts) > max(_FEW_ROWS, rows / 2):
+        notes.append(
+            f"left out: {len(counts):,} different texts in {rows:,} rows, which name people"
+        )
+        return Proposed(name, None, tuple(notes))
+    kept = [cell for cell in counts if counts[cell] >= rare and _is_fit(cell)]
+    kept.sort(key=lambda cell: (-counts[cell], cell))
+    room = limits.most - bool(answers.missing)
+    if len(kept) > room or len(kept) < len(counts):
+        kept = kept[: room - 1]
+    joined = sorted(counts.keys() - set(kept), key=lambda cell: (-counts[cell], cell))
+    notes.append(f"{len(counts):,} different answers")
+    categories = sorted(kept)
+    other = None
+    if joined:
+        other = _unused(OTHER, categories)
+        categories.append(other)
+        times = sum(counts[cell] for cell in joined)
+        named = ", ".join(map(repr, joined[:_LISTED]))
+        more = f" and {len(joined) - _LISTED:,} more" if len(joined) > _LISTED else ""
+        notes.append(f"joined as {other!r}, {times:,} rows: {named}{more}")
+    question = Question(name=name, categories=(*categories,), other=other)
+    return Proposed(name, _with_missing(question, answers), tuple(notes))
+
+
+def _of_numbers(
+    name: str,
+    answers: _Answers,
+    found: dict[str, float],
+    limits: Limits,
+    notes: list[str],
+) -> Proposed:
+    by_number: Counter[float] = Counter()
+    for cell, times in answers.counts.items():
+        by_number[found[cell]] += times
+    ordered = sorted(by_number)
+    whole = all(number == int(number) for number in ordered)
+    low, high = number_text(ordered[0]), number_text(ordered[-1])
+    rows = by_number.total()
+    if whole and len(ordered) == rows >= _FEW_ROWS and ordered[-1] - ordered[0] == rows - 1:
+        notes.append(f"left out: {low} to {high}, each once, so they number the rows")
+        return Proposed(name, None, tuple(notes))
+    if len(ordered) <= min(_PLAIN_NUMBERS, limits.most - 1) and len(answers.counts) == len(ordered):
+        notes.append(f"{len(ordered)} different numbers, {low} to {high}")
+        cells = {number: cell for cell, number in found.items()}
+        question = Question(
+            name=name, categories=tuple(cells[number] for number in ordered), ordinal=True
+        )
+        return Proposed(name, _with_missing(question, answers), tuple(notes))
+    edges = _edges(by_number, min(limits.bins, limits.most - 1))
+    if not edges:
+        notes.append(f"left out: {low} almost everywhere")
+        return Proposed(name, None, tuple(notes))
+    notes.append(
+        f"numbers from {low} to {high}, cut into {len(edges) + 1} ranges of about as many rows"
+    )
+    question = Question(name=name, edges=edges, ordinal=True)
+    question = Question(
+        name=name, edges=edges, ordinal=True, categories=question.attribute().categories
+    )
+    return Proposed(name, _with_missing(question, answers), tuple(notes))
+
+
+def _edges(counts: Counter[float], bins: int) -> tuple[float, ...]:
+    """Numbers that cut into ranges of about as many rows, each as short as it can be written."""
+    ordered = sorted(counts)
+    rows, below, at = counts.total(), 0, 0
+    edges: list[float] = []
+    for place, number in enumerate(ordered[1:], 1):
+        below += counts[ordered[place - 1]]
+        if below >= rows * (at + 1) / bins:
+            edges.append(_short(ordered[place - 1], number))
+            at = math.floor(bins * below / rows)
+    return tuple(edges[: bins - 1])
+
+
+def _short(low: float, high: float) -> float:
+    """The number above one and up to another with the fewest digits."""
+    for digits in range(-15, 16):
+        rounded = round(high, digits)
+        for candidate in (rounded, round(rounded - 10.0**-digits, digits)):
+            if low < candidate <= high:
+                return candidate
+    return high
+
+
+def _with_missing(question: Question, answers: _Answers) -> Question:
+    """The question with a category for no answer, if somebody gave none: it has no place in the
+    order of the others."""
+    if not answers.missing:
+        return question
+    name = _unused(NO_ANSWER, question.categories)
+    return Question(
+        name=question.name,
+        categories=(*question.categories, name),
+        missing=name,
+        edges=question.edges,
+        other=question.other,
+    )
+
+
+def _unused(name: str, categories: Sequence[str]) -> str:
+    while name in categories:
+        name = f"({name})"
+    return name
+
+
+def _is_fit(category: str) -> bool:
+    """Whether a text may be a category."""
+    try:
+        Attribute(name="a", categories=(category, category + "b"))
+    except SurveyError:
+        return False
+    return True
