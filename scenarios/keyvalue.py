@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
+from protocol.estimators.inference.words import (
+    Intervals,
+    Shown,
+    bracketed,
+    decimals,
+    sentences,
+    shown,
+)
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import Floats
 from protocol.variants.keyvalue.estimate import KeyValueTables
@@ -18,6 +26,7 @@ from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets.keyvalue import Synthetic, synthetic
 from scenarios.datasets.ratings import Ratings, clothing, movielens
 from scenarios.errors import UsageError
+from scenarios.report.plots import draw_intervals
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
 
@@ -26,21 +35,6 @@ if TYPE_CHECKING:
 
 ProtocolName: TypeAlias = Literal["privkv", "privkvm"]
 Of = TypeVar("Of", bound="Answering")
-
-SHOWN = {
-    "key": "key",
-    "reports": "reports",
-    "held by": "frequency",
-    "± held": "frequency_error",
-    "truly": "true_frequency",
-    "mean": "mean",
-    "± mean": "mean_error",
-    "true mean": "true_mean",
-}
-"""What a reader is shown of a key, with one standard error where it says ±."""
-
-RANGES = {"frequency_error": 1.0, "mean_error": 2.0}
-"""How far apart frequencies and means of values can be: a larger error says nothing."""
 
 FEW_REPORTS = 100
 """Of fewer reports on a key, on average, a reader is told."""
@@ -104,6 +98,8 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
     outcome = context.simulate(variant, records, parties=parameters.parties)
     estimate = outcome.estimate_as(KeyValueTables)
     frequencies, means = truth_of(records)
+    held = shown(estimate.frequencies, estimate.frequency_intervals(*context.intervals))
+    valued = shown(estimate.means, estimate.mean_intervals(*context.intervals))
     each = variant.client.each
     squared = {
         "frequencies_mse": _mean((estimate.frequencies - frequencies) ** 2),
@@ -111,7 +107,8 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
     }
     unheard = int((estimate.counts[0].sum(axis=1) == 0).sum())
     notes = [
-        "Shares of those who hold a key, and means of their values; ± is one standard error.",
+        "Shares of those who hold a key, and means of their values.",
+        *sentences(context.intervals, held + valued),
         f"Squared errors, means over the keys that have an estimate: of frequencies "
         f"{_said(squared['frequencies_mse'])}, of means {_said(squared['means_mse'])}; "
         f"estimated by {variant.estimator}.",
@@ -123,26 +120,58 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
             f"A report costs {each.epsilon:.6g}, and not the sum of {each.charged:.6g} that the "
             "paper charges: the sign of a missing key's fake is a fair coin."
         )
-    keys = _keys(estimate, frequencies, means)
-    if any(_says_nothing(name, key[name]) for key in keys for name in RANGES):
-        notes.append(
-            "A dash stands for an error that is larger than the range of the value: there is "
-            "nothing to be seen."
-        )
     each_key = estimate.n / len(frequencies)
     if each_key < FEW_REPORTS:
         notes.append(
             f"Only {each_key:.3g} reports a key on average, so the errors are large; more "
             "respondents, fewer keys or a larger epsilon make them smaller."
         )
+    keys = _keys(estimate, frequencies, means)
+    ends = list(zip(held, valued, strict=True))
     return Finished(
         outcome=outcome,
-        rows=[{shown: _shown(name, key[name]) for shown, name in SHOWN.items()} for key in keys],
-        extra={"keys": keys},
+        rows=[_row(key, *pair, context.intervals) for key, pair in zip(keys, ends, strict=True)],
+        extra={
+            "keys": [
+                {**key, "frequency_interval": _ends(share), "mean_interval": _ends(mean)}
+                for key, (share, mean) in zip(keys, ends, strict=True)
+            ]
+        },
         error=squared,
         notes=tuple(notes),
-        plot=lambda figure: draw_keys(figure, estimate, frequencies, means),
+        plot=lambda figure: draw_keys(
+            figure,
+            estimate.survey.names,
+            (
+                ("frequency", held, frequencies, (-0.1, 1.1)),
+                ("mean value", valued, means, (-1.1, 1.1)),
+            ),
+            context.intervals,
+        ),
     )
+
+
+def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) -> dict[str, Any]:
+    """What a reader is shown of a key."""
+    return {
+        "key": key["key"],
+        "reports": key["reports"],
+        "held by": key["frequency"],
+        f"held, {intervals.name}": _bracketed(held),
+        "truly": key["true_frequency"],
+        "mean": key["mean"],
+        f"mean, {intervals.name}": _bracketed(valued),
+        "true mean": key["true_mean"],
+    }
+
+
+def _bracketed(found: Shown) -> str:
+    digits = decimals([found], least=3)
+    return bracketed(found, lambda value: f"{value:.{digits}f}")
+
+
+def _ends(found: Shown) -> dict[str, float]:
+    return {"low": found.low, "high": found.high}
 
 
 def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[dict[str, Any]]:
@@ -160,16 +189,6 @@ def _keys(estimate: KeyValueTables, frequencies: Floats, means: Floats) -> list[
         {"key": name, **dict(zip(columns, row, strict=True))}
         for name, row in zip(estimate.survey.names, rows, strict=True)
     ]
-
-
-def _shown(name: str, value: Any) -> Any:
-    if _says_nothing(name, value):
-        return "-"
-    return "unknown" if name in RANGES and not math.isfinite(value) else value
-
-
-def _says_nothing(name: str, error: float) -> bool:
-    return name in RANGES and RANGES[name] < error < math.inf
 
 
 def _mean(values: Floats) -> float:
@@ -202,31 +221,31 @@ def _drawn(name: Synthetic) -> Callable[[Drawn, Context], Finished]:
     return run
 
 
-def draw_keys(figure: Figure, estimate: KeyValueTables, frequencies: Floats, means: Floats) -> None:
-    """Frequencies and means of the first keys, with one standard error, beside the true ones."""
+def draw_keys(
+    figure: Figure,
+    names: Sequence[str],
+    columns: Sequence[tuple[str, Sequence[Shown], Floats, tuple[float, float]]],
+    intervals: Intervals,
+) -> None:
+    """Figures of the first keys with their intervals, beside the true ones.
+
+    Args:
+        figure: the empty figure.
+        names: of the keys.
+        columns: what is drawn, a panel each: its name, the figures, the true ones, the axis' ends.
+        intervals: what the legend says of them.
+    """
     figure.set_layout_engine("constrained")
-    shown = min(_SHOWN_KEYS, len(frequencies))
-    figure.set_size_inches(9, max(4.0, 1.5 + 0.16 * shown))
-    places = np.arange(shown)
-    columns = (
-        ("frequency", estimate.frequencies, estimate.frequency_errors, frequencies, (-0.1, 1.1)),
-        ("mean value", estimate.means, estimate.mean_errors, means, (-1.1, 1.1)),
-    )
+    drawn = min(_SHOWN_KEYS, len(names))
+    figure.set_size_inches(9, max(4.0, 1.5 + 0.16 * drawn))
+    places = np.arange(drawn)
     grid = figure.subplots(1, 2, sharey=True)
-    for axes, (label, values, errors, true, bounds) in zip(grid, columns, strict=True):
-        axes.plot(true[:shown], places, "|", color="#999999", markersize=9, label="truth")
-        axes.errorbar(
-            values[:shown],
-            places,
-            xerr=errors[:shown],
-            fmt="o",
-            markersize=3,
-            color="#0072B2",
-            label="estimate, with one standard error",
-        )
+    for axes, (label, figures, true, bounds) in zip(grid, columns, strict=True):
+        axes.plot(true[:drawn], places, "|", color="#999999", markersize=9, label="truth")
+        draw_intervals(axes, places, figures[:drawn], intervals)
         axes.set_xlim(*bounds)
         axes.set_xlabel(label)
-    labels = [name.replace("$", r"\$") for name in estimate.survey.names[:shown]]
+    labels = [name.replace("$", r"\$") for name in names[:drawn]]
     grid[0].set_yticks(places, labels, fontsize="x-small")
     grid[0].margins(y=0.01)
     grid[0].invert_yaxis()

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from protocol.audit.audit import Audit
+from protocol.estimators.inference.words import Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import coalition_of, stranger
@@ -19,6 +20,7 @@ from scenarios.cli.options import (
     budget_options,
     checkpoint_option,
     digest_option,
+    interval_options,
     json_option,
     print_json,
     print_report,
@@ -115,6 +117,7 @@ _ALONE = "--tap and --key are ignored by --worst"
     type=FILE,
     help="An HTML file to write the audit into, as one page.",
 )
+@interval_options()
 @digest_option
 @checkpoint_option
 @witness_key_option
@@ -136,6 +139,7 @@ def audit(
     delta: float,
     pld: bool,
     html: Path | None,
+    intervals: Intervals,
     digest: bytes | None,
     checkpoint: Path | None,
     witness_keys: tuple[str, ...],
@@ -176,6 +180,7 @@ def audit(
         checkpoint=published,
         cosigned=by,
         disclosed=disclosed,
+        intervals=intervals,
         with_rounds=html is not None,
     )
     judged = replace(

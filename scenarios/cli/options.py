@@ -7,11 +7,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
+from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.words import LEVEL, Intervals
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
 from scenarios.errors import UsageError, printable
@@ -113,6 +115,38 @@ def budget_options(command: F) -> F:
             return command(**given)
 
     return cast(F, within)
+
+
+def interval_options(usual: About = "respondents") -> Callable[[F], F]:
+    """``--level`` and ``--about``; the command gets ``intervals``.
+
+    Args:
+        usual: what intervals are about if it is not said.
+    """
+
+    def with_options(command: F) -> F:
+        @click.option(
+            "--level",
+            type=Amount(min=0, max=1, min_open=True, max_open=True),
+            default=LEVEL,
+            show_default=True,
+            help="The confidence level of intervals.",
+        )
+        @click.option(
+            "--about",
+            type=click.Choice(get_args(About)),
+            default=usual,
+            show_default=True,
+            help="Whose shares intervals are about: those of the respondents, whose answers were "
+            "randomized, or those of a population of which they are a simple random sample.",
+        )
+        @functools.wraps(command)
+        def chosen(*args: Any, level: float, about: About, **given: Any) -> Any:
+            return command(*args, intervals=Intervals(level, about), **given)
+
+        return cast(F, chosen)
+
+    return with_options
 
 
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from protocol.crypto.randomness import Streams
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import Intervals
 from protocol.estimators.synthetic import synthesize, synthesize_weighted
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
@@ -26,6 +27,7 @@ from scenarios.cli.options import (
     FOLDER,
     clear,
     force_option,
+    interval_options,
     json_option,
     json_text,
     print_report,
@@ -109,6 +111,7 @@ def list_() -> None:
     is_flag=True,
     help="Run a reproduction once, through live parties.",
 )
+@interval_options()
 @engine_options
 def run(
     scenario: str,
@@ -124,6 +127,7 @@ def run(
     plot: Path | None,
     synthetic: Path | None,
     by_messages: bool,
+    intervals: Intervals,
     engine: EngineChoice,
 ) -> None:
     """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own.
@@ -136,6 +140,11 @@ def run(
     parameters = found.configure((values_in(config) if config else {}) | settings)
     if by_messages and not found.reproduces:
         raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
+    if found.reproduces and _are_given("level", "about"):
+        raise UsageError(
+            f"--level, --about: {found.name!r} is a reproduction, whose errors are standard errors "
+            "of figures over repeated runs"
+        )
     if force and out is None:
         raise UsageError("--force: expected --out too")
     if plot is not None:
@@ -187,6 +196,7 @@ def run(
                 by_messages=by_messages,
                 progress=progress,
                 sweep=sweep,
+                intervals=intervals,
             )
             started = time.perf_counter()
             done = found.run(parameters, context)
@@ -196,7 +206,9 @@ def run(
         if isinstance(done, Reproduced):
             text = json_text(done.result())
         else:
-            text = json_text({"scenario": found.name, "parameters": parameters, **done.values()})
+            text = json_text(
+                {"scenario": found.name, "parameters": parameters, **done.values(intervals)}
+            )
         if out is not None:
             recorded = out / TRANSCRIPT
             write_result(recorded, text + "\n", recorded=done.outcome is not None)
@@ -214,13 +226,13 @@ def run(
         parts = (
             reproduction_report(done, seconds=seconds)
             if isinstance(done, Reproduced)
-            else outcome_report(found.name, done)
+            else outcome_report(found.name, done, intervals)
         )
         print_report(parts, soft_wrap=False)
     if plot is not None:
         from scenarios.report.plots import plot_of, rendered
 
-        write_whole(plot, rendered(plot_of(found.name, done), plot.suffix))
+        write_whole(plot, rendered(plot_of(found.name, done, intervals), plot.suffix))
         written.append(plot)
     if synthetic is not None and isinstance(done, Finished):
         write_whole(synthetic, _synthetic(done.reported, seed).to_csv())
@@ -228,6 +240,12 @@ def run(
     if written and not as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
+
+
+def _are_given(*names: str) -> bool:
+    """Whether one of these options is on the command line."""
+    source = click.get_current_context().get_parameter_source
+    return any(source(name) is ParameterSource.COMMANDLINE for name in names)
 
 
 def _of_workers(
@@ -239,8 +257,7 @@ def _of_workers(
     if engine.jobs is not None:
         raise UsageError(f"--jobs {engine.jobs}: expected --workers alone, which says how many")
     if engine.name == "here":
-        source = click.get_current_context().get_parameter_source("engine")
-        if source is ParameterSource.COMMANDLINE:
+        if _are_given("engine"):
             raise UsageError(f"--workers {workers}: expected --engine processes or ray, not here")
         return EngineChoice("processes", workers, engine.address)
     return EngineChoice(engine.name, workers, engine.address)

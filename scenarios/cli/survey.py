@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import trio
 
+from protocol.estimators.inference.words import Intervals
 from protocol.messages import AGGREGATOR, DONE
 from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import MAX_SIGNATURES
@@ -20,6 +21,7 @@ from scenarios.cli.options import (
     address_of,
     clear,
     force_option,
+    interval_options,
     json_option,
     json_text,
     out_option,
@@ -95,6 +97,7 @@ _folder = click.argument("folder", type=FOLDER)
     help="Go on with the attempt that was interrupted, in the same record: what parties have said "
     "counts, and they come back by themselves. If none was, the survey begins.",
 )
+@interval_options()
 @json_option
 def aggregate(
     folder: Path,
@@ -108,6 +111,7 @@ def aggregate(
     log_json: str | None,
     metrics: str | None,
     resume: bool,
+    intervals: Intervals,
     as_json: bool,
 ) -> None:
     """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
@@ -126,7 +130,9 @@ def aggregate(
         clear(out, force=force)
 
     def publish(outcome: Outcome) -> None:
-        write_whole(out / RESULT, json_text(outcome.summary()) + "\n", private=True)
+        write_whole(
+            out / RESULT, json_text(outcome.summary(intervals=intervals)) + "\n", private=True
+        )
         for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
             click.echo(printable(f"witness {answer.witness.key.name} {said}"), err=True)
@@ -156,12 +162,13 @@ def aggregate(
             operation=operation,
         )
     if as_json:
-        print_json(outcome.summary())
+        print_json(outcome.summary(intervals=intervals))
         return
     from scenarios.report.terminal.text import outcome_report
     from scenarios.running.scenario import Finished
 
-    print_report(outcome_report("survey", Finished(outcome=outcome)), soft_wrap=False)
+    report = outcome_report("survey", Finished(outcome=outcome), intervals)
+    print_report(report, soft_wrap=False)
 
 
 @click.command()
@@ -336,6 +343,7 @@ def answer(
     help="Kill a party once it has heard something, and start it again; or the aggregator once it "
     "has something of a party on record, and go on with --resume.",
 )
+@interval_options()
 @json_option
 def rehearse(
     plan: Path,
@@ -343,6 +351,7 @@ def rehearse(
     parties: int | None,
     out: Path,
     kill: str | None,
+    intervals: Intervals,
     as_json: bool,
 ) -> int:
     """Hold the survey of PLAN on this machine, every member a process of its own, over TLS.
@@ -358,6 +367,7 @@ def rehearse(
         split_records(records, read, parties),
         out,
         kill=kill,
+        intervals=intervals,
         as_json=as_json,
         hear=lambda line: click.echo(printable(line), err=True),
     )

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import click
 
 from protocol.errors import CannotTabulateError
+from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
@@ -19,6 +20,7 @@ from scenarios.cli.options import (
     FOLDER,
     clear,
     force_option,
+    interval_options,
     json_option,
     json_text,
     print_report,
@@ -90,6 +92,7 @@ class Count(click.ParamType[int]):
     f"is replaced, its {TRANSCRIPT} too. By default nothing is written.",
 )
 @force_option
+@interval_options("population")
 @json_option
 def tabulate_(
     scenario: str,
@@ -102,6 +105,7 @@ def tabulate_(
     seed: int,
     out: Path | None,
     force: bool,
+    intervals: Intervals,
     as_json: bool,
 ) -> None:
     """Ask many people by law what SCENARIO asks: a name from 'sottovoce list', or PATH.py:NAME.
@@ -149,7 +153,8 @@ def tabulate_(
             )
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
-    text = json_text({"scenario": found.name, "parameters": parameters, **done.values(projection)})
+    values = done.values(projection, intervals)
+    text = json_text({"scenario": found.name, "parameters": parameters, **values})
     if out is not None:
         write_result(out / TRANSCRIPT, text + "\n", recorded=False)
         remove_snapshot(out / COHORTS)
@@ -158,7 +163,7 @@ def tabulate_(
         return
     from scenarios.report.terminal.text import tabulated_report
 
-    print_report(tabulated_report(found.name, done, projection), soft_wrap=False)
+    print_report(tabulated_report(found.name, done, projection, intervals), soft_wrap=False)
     if out is not None:
         click.echo(f"written: {out / RESULT}")
 

@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from protocol.estimators.inference.words import Intervals
 from protocol.messages import AGGREGATOR
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
@@ -102,6 +103,7 @@ def rehearse(
     out: Path,
     *,
     kill: str | None,
+    intervals: Intervals,
     as_json: bool,
     hear: Callable[[str], object],
 ) -> Rehearsed:
@@ -113,6 +115,7 @@ def rehearse(
         out: the folder for everything, new or empty.
         kill: ``party`` to kill the first party once it has heard something, and start it again;
             ``aggregator`` to kill the aggregator once a party has said something, and resume it.
+        intervals: those that the aggregator reports.
         as_json: what the aggregator prints.
         hear: called with what the aggregator says while it runs.
     """
@@ -129,7 +132,8 @@ def rehearse(
 
         def aggregate(where: str, *more: str) -> _Aggregator:
             listen = ("--listen", where, "--out", out / RESULT_FOLDER, *own, *more)
-            options = ("--json",) if as_json else ()
+            asked = ("--level", str(intervals.level), "--about", intervals.about)
+            options = (*asked, "--json") if as_json else asked
             folder = members / AGGREGATOR
             return _Aggregator(_start(running, "aggregate", folder, *listen, *options), hear)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from protocol.estimators.analysis import Analysis, AnnouncedTable
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import level_text
 from scenarios.report.formatting import count, cut
 from scenarios.report.statement.parts import some
 
@@ -18,7 +19,7 @@ def described(analysis: Analysis) -> str:
     tables = analysis.tables
     named = some(map(title_of, tables), len(tables), _NAMES)
     return (
-        f"{count(len(tables), 'table')} ({named}), intervals at {100 * analysis.level:g} % about "
+        f"{count(len(tables), 'table')} ({named}), intervals at {level_text(analysis.level)} about "
         f"the {analysis.about}, projection {analysis.projection}"
     )
 

@@ -101,14 +101,9 @@ def signed(value: float, digits: int = 2) -> str:
     return shown.replace("-", MINUS)
 
 
-def percent(value: float, error: float | None = None, digits: int = 1) -> str:
-    """A proportion in percent, with its standard error if one is known."""
-    if not math.isfinite(value):
-        return NONE
-    shown = signed(100 * value, digits)
-    if error is None or not math.isfinite(error):
-        return f"{shown} %"
-    return f"{shown} ± {signed(100 * error, digits)} %"
+def percent(value: float) -> str:
+    """A proportion in percent."""
+    return f"{signed(100 * value, 1)} %" if math.isfinite(value) else NONE
 
 
 def upper(text: str) -> str:

@@ -13,6 +13,7 @@ from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError
+from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
 from protocol.surveys.limits import Held
@@ -46,6 +47,7 @@ def judge(
     checkpoint: SignedCheckpoint | None = None,
     cosigned: Cosigned | None = None,
     disclosed: Iterable[Disclosure] = (),
+    intervals: Intervals = USUAL,
     with_rounds: bool = False,
 ) -> tuple[Judged, list[Round]]:
     """Judge a transcript, and say what was asked for besides.
@@ -63,6 +65,7 @@ def judge(
         digest, checkpoint: as published elsewhere.
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have.
+        intervals: of the estimate: their level, and what they are about.
         with_rounds: whether to tell the rounds; else there are none.
 
     Raises:
@@ -99,6 +102,7 @@ def judge(
         file=file,
         header=header,
         audit=found,
+        intervals=intervals,
         account=None if trail is None else _account(found.ledger, trail),
         worst_respondent=respondent,
         no_delta=no_delta,

@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.estimators.inference.words import USUAL, Intervals, Shown, shown
+from protocol.estimators.projection import Projection
 from scenarios.errors import UsageError, printable
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Finished
@@ -31,6 +33,9 @@ ENDINGS = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "v", "P", "X", "<")
 GREY = "#666666"
+
+WHISKERS = "whiskers: one standard error over the runs"
+"""What stands above the legend of figures over repeated runs."""
 
 _DPI = 200
 _MOST_PANELS, _MOST_COLUMNS = 6, 3
@@ -82,7 +87,7 @@ def rendered(plot: Plot, ending: str) -> bytes:
     return content.getvalue()
 
 
-def plot_of(name: str, done: Finished | Reproduced) -> Plot:
+def plot_of(name: str, done: Finished | Reproduced, intervals: Intervals = USUAL) -> Plot:
     """What draws a run's result: a reproduction's own plot, if it has one.
 
     Raises:
@@ -93,7 +98,7 @@ def plot_of(name: str, done: Finished | Reproduced) -> Plot:
         if done.plot is None and not done.rows:
             raise UsageError(f"--plot: {name} has no rows to draw")
         return done.plot or plot_rows(done.rows, title=name)
-    return done.plot or plot_finished(done, title=name)
+    return done.plot or plot_finished(done, intervals, title=name)
 
 
 # Measured beside printed
@@ -177,7 +182,7 @@ def _draw_curves(
         axes.grid(color="#DDDDDD", linewidth=0.5)
     printed = any(f.printed is not None for row in rows for f in row.figures())
     _set_scales(grid, [float(row.settings[x]) for row in rows])
-    _legend(figure, grid[0, 0], printed=printed, several=len(series) > 1)
+    _legend(figure, grid[0, 0], printed=printed, several=len(series) > 1, whiskers=_whiskers(rows))
 
 
 def _draw_curve(
@@ -199,14 +204,22 @@ def _set_scales(grid: NDArray[Any], xs: Sequence[float]) -> None:
         grid[0, 0].set_xscale("log")
     for panels in grid:
         lines = [line for axes in panels for line in axes.get_lines()]
-        shown = [np.asarray(line.get_ydata(), np.float64) for line in lines]
-        values = np.concatenate([*shown, np.zeros(0)])
+        drawn = [np.asarray(line.get_ydata(), np.float64) for line in lines]
+        values = np.concatenate([*drawn, np.zeros(0)])
         values = values[np.isfinite(values)]
         if values.size and values.min() > 0 and values.max() >= _LOGARITHMIC * values.min():
             panels[0].set_yscale("log")
 
 
-def _legend(figure: Figure, axes: Axes, *, printed: bool, several: bool) -> None:
+def _whiskers(rows: Sequence[Row]) -> str | None:
+    """What whiskers are, if there are any."""
+    errors = (figure.standard_error for row in rows for figure in row.figures())
+    return WHISKERS if any(error and math.isfinite(error) for error in errors) else None
+
+
+def _legend(
+    figure: Figure, axes: Axes, *, printed: bool, several: bool, whiskers: str | None
+) -> None:
     from matplotlib.lines import Line2D
 
     handles, labels = axes.get_legend_handles_labels()
@@ -219,7 +232,9 @@ def _legend(figure: Figure, axes: Axes, *, printed: bool, several: bool) -> None
         )
         labels.append("printed")
     columns = min(5, len(handles)) or 1
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, fontsize=9, title=whiskers
+    )
 
 
 def _draw_lines(
@@ -256,7 +271,14 @@ def _draw_lines(
         axes.set_visible(False)
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
     marks = [*panels[0].containers, panels[0].get_lines()[-1]]
-    figure.legend(marks, ("measured", "printed"), loc="outside lower center", ncols=2, fontsize=9)
+    figure.legend(
+        marks,
+        ("measured", "printed"),
+        loc="outside lower center",
+        ncols=2,
+        fontsize=9,
+        title=_whiskers(rows),
+    )
 
 
 def _varying(rows: Sequence[Row]) -> list[str]:
@@ -301,8 +323,8 @@ def _finite(values: Sequence[float | None]) -> NDArray[np.float64]:
 # An ordinary scenario
 
 
-def plot_finished(finished: Finished, *, title: str = "") -> Plot:
-    """Every attribute's estimated shares with their standard errors, beside the true ones.
+def plot_finished(finished: Finished, intervals: Intervals = USUAL, *, title: str = "") -> Plot:
+    """Every attribute's estimated shares with their intervals, beside the true ones.
 
     Raises:
         UsageError: ``dependence`` in ``extra`` is not what ``DependenceMap`` says.
@@ -314,47 +336,41 @@ def plot_finished(finished: Finished, *, title: str = "") -> Plot:
         survey = finished.outcome.variant.survey
         figure.suptitle(_literal(f"{title}: {survey.title}" if title else survey.title))
         if finished.reported.attribute_means():
-            _draw_means(figure, finished)
+            _draw_means(figure, finished, intervals)
             return
         if dependence is None:
-            _draw_marginals(figure, figure, finished)
+            _draw_marginals(figure, figure, finished, intervals)
             return
         marginals, matrix = figure.subfigures(1, 2, squeeze=False, width_ratios=(3, 2))[0]
-        _draw_marginals(figure, marginals, finished)
+        _draw_marginals(figure, marginals, finished, intervals)
         _draw_dependence(matrix, dependence)
         figure.set_size_inches(figure.get_figwidth() * 5 / 3, max(5.0, figure.get_figheight()))
 
     return plot
 
 
-def _draw_means(figure: Figure, finished: Finished) -> None:
+def _draw_means(figure: Figure, finished: Finished, intervals: Intervals) -> None:
     """Each mean on an axis of its own, as every attribute has a scale of its own."""
     means, records = finished.reported.attribute_means(), finished.outcome.records
     true = {} if records is None else finished.reported.true_means(records)
-    shown = list(means.items())[:_MOST_TICKS]
-    figure.set_size_inches(6.0, 1.5 + 0.8 * len(shown))
+    drawn = list(means.items())[:_MOST_TICKS]
+    figure.set_size_inches(6.0, 1.5 + 0.8 * len(drawn))
     for axes, (name, mean) in zip(
-        figure.subplots(len(shown), 1, squeeze=False).ravel(), shown, strict=True
+        figure.subplots(len(drawn), 1, squeeze=False).ravel(), drawn, strict=True
     ):
         if true:
             axes.plot([true[name]], [0], "|", color="#999999", markersize=18, label="truth")
-        axes.errorbar(
-            [mean.value],
-            [0],
-            xerr=None if mean.standard_error is None else [mean.standard_error],
-            fmt="o",
-            markersize=4,
-            color=COLOURS[0],
-            capsize=3,
-            label="estimated mean, with one standard error",
-        )
+        found = shown(mean.value, intervals.of(mean))
+        draw_intervals(axes, [0], found, intervals, what="estimated mean")
         axes.set_yticks([0], [_literal(name)], fontsize=8)
         axes.margins(x=0.3)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9)
 
 
-def _draw_marginals(figure: Figure, where: Figure | SubFigure, finished: Finished) -> None:
+def _draw_marginals(
+    figure: Figure, where: Figure | SubFigure, finished: Finished, intervals: Intervals
+) -> None:
     records = finished.outcome.records
     if records is not None:
         records = finished.reported.recoded(records)
@@ -372,27 +388,59 @@ def _draw_marginals(figure: Figure, where: Figure | SubFigure, finished: Finishe
         if records is not None:
             true = records.distribution([name])
             axes.barh(places, true, 0.8, color="#BBBBBB", label="truth")
-        axes.errorbar(
-            table.values,
-            places,
-            xerr=table.standard_errors,
-            fmt="o",
-            markersize=4,
-            color=COLOURS[0],
-            capsize=3,
-            label="estimate, with one standard error",
-        )
+        found = shown(table.values, intervals.of(table))
+        draw_intervals(axes, places, found, intervals, finished.projection)
         step = math.ceil(len(places) / _MOST_TICKS)
         labels = [_literal(category) for category in table.categories[0][::step]]
         axes.set_yticks(places[::step], labels, fontsize=8)
         axes.invert_yaxis()
         axes.set_ylabel(_literal(name))
-        axes.set_xlabel("share of respondents")
+        axes.set_xlabel(f"share of {intervals.about}")
         axes.axvline(0, color=GREY, linewidth=0.5)
     for axes in grid[len(marginals) :]:
         axes.set_visible(False)
     handles, labels = grid[0].get_legend_handles_labels()
     where.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9)
+
+
+def draw_intervals(
+    axes: Axes,
+    places: Sequence[float] | NDArray[Any],
+    figures: Sequence[Shown],
+    intervals: Intervals,
+    projection: Projection = "none",
+    *,
+    what: str = "estimate",
+) -> None:
+    """Estimates as points, each with its interval, which may lie beside it.
+
+    Args:
+        axes: values go along, lines across.
+        places: the line of each estimate.
+        figures: the estimates and the ends of their intervals; unknown ones are not drawn.
+        intervals: what the legend says of them.
+        projection: what was done to the estimates, but not to the intervals.
+        what: the estimates are.
+    """
+    raw = projection == "none"
+    values, low, high = np.array(figures, np.float64).reshape(-1, 3).T
+    axes.plot(
+        values,
+        places,
+        "o",
+        markersize=4,
+        color=COLOURS[0],
+        label=what if raw else f"{what}, projected ({projection})",
+    )
+    axes.errorbar(
+        (low + high) / 2,
+        places,
+        xerr=(high - low) / 2,
+        fmt="none",
+        ecolor=COLOURS[0],
+        capsize=3,
+        label=intervals.legend if raw else f"{intervals.legend}, of the raw estimate",
+    )
 
 
 def _dependence(extra: Mapping[str, Any]) -> DependenceMap | None:

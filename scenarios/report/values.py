@@ -13,11 +13,13 @@ from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import Linkage
 from protocol.audit.replay import Replay
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import Intervals
 from protocol.messages import PartyId
 from protocol.session.variant import Claim
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
 from scenarios.report.announced import announced_values
+from scenarios.report.intervals import interval_values
 from scenarios.report.statement.checks import checks_of_file
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
@@ -53,7 +55,7 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     values = {
         "accepted": said.accepted,
         "statement": {"says": said.says, "checks": _checks_values(said.checks)},
-        **_audit_values(audit),
+        **_audit_values(audit, judged.intervals),
         "privacy": privacy,
         "linkage": linkage_values(judged.linkage),
     }
@@ -127,7 +129,7 @@ def _replay_values(replay: Replay) -> dict[str, Any]:
     return {**_picked(replay, *names), "why": replay.why or None}
 
 
-def _audit_values(audit: Audit) -> dict[str, Any]:
+def _audit_values(audit: Audit, intervals: Intervals) -> dict[str, Any]:
     replay, estimate = audit.replay, audit.estimate
     return {
         "simulated": audit.simulated,
@@ -156,6 +158,9 @@ def _audit_values(audit: Audit) -> dict[str, Any]:
                 name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
                 for name, table in estimate.marginals().items()
             },
+            "intervals": None
+            if estimate is None
+            else interval_values(estimate, intervals, estimate.marginals().values()),
             **(
                 {"means": means_values(estimate)}
                 if estimate is not None and estimate.attribute_means()

@@ -21,6 +21,7 @@ from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step, steps
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import USUAL, Intervals, bracketed, shown
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
@@ -31,6 +32,7 @@ from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from scenarios.report.announced import announced_values
 from scenarios.report.formatting import as_json
+from scenarios.report.intervals import interval_values
 from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
 
@@ -129,6 +131,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         worst: int | None = None,
         delta: float = 1e-6,
         replay: bool = False,
+        intervals: Intervals = USUAL,
     ) -> dict[str, str]:
         """What an audit of the transcript says, in each of these forms.
 
@@ -140,6 +143,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             worst: how many parties conspire with the aggregator in the most damaging coalition.
             delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
+            intervals: of the estimate: their level, and what they are about.
 
         Raises:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.
@@ -167,6 +171,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             delta=delta,
             digest=self.digest,
             disclosed=disclosed,
+            intervals=intervals,
             with_rounds=True,
         )
         makes: dict[str, Callable[[], str]] = {
@@ -194,13 +199,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return dict(Counter(became.values()).most_common())
 
     def summary(
-        self, estimate: Estimate | None = None, projection: Projection = "none"
+        self,
+        estimate: Estimate | None = None,
+        projection: Projection = "none",
+        intervals: Intervals = USUAL,
     ) -> dict[str, Any]:
         """What ``result.json`` holds, without the scenario's own keys.
 
         Args:
             estimate: what to report, by default that of the published result.
             projection: applied to its tables.
+            intervals: their level, and what they are about.
         """
         reported = self.estimate if estimate is None else estimate
         values: dict[str, Any] = {
@@ -220,7 +229,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 }
                 for closing in self.completeness.closings
             ],
-            **reported_values(reported, self.records, projection, respondents=self.estimate.n),
+            **reported_values(
+                reported, self.records, projection, intervals, respondents=self.estimate.n
+            ),
             **self._announced_values(),
             "traffic": {"messages": self.messages, "bytes": self.bytes},
             "transcript": {
@@ -247,8 +258,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _repr_html_(self) -> str:
         tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())
         tables += "".join(
-            f"<p>mean of {html.escape(name)}: {mean.value:.6g}, standard error "
-            f"{'unknown' if mean.standard_error is None else f'{mean.standard_error:.3g}'}</p>"
+            f"<p>mean of {html.escape(name)}: {mean.value:.6g}, {USUAL.legend} "
+            f"{bracketed(shown(mean.value, USUAL.of(mean))[0], '{:.6g}'.format)}</p>"
             for name, mean in self.estimate.attribute_means().items()
         )
         title = html.escape(self.variant.survey.title)
@@ -265,9 +276,9 @@ def reported_values(
     reported: Estimate,
     given: Records | None,
     projection: Projection,
+    intervals: Intervals,
     *,
     respondents: int,
-    drawn: bool = False,
 ) -> dict[str, Any]:
     """An estimate as ``result.json`` has it, and beside it the truth where that is known.
 
@@ -275,8 +286,8 @@ def reported_values(
         reported: the estimate.
         given: the true answers.
         projection: applied to its tables.
+        intervals: their level, and what they are about.
         respondents: how many it is of.
-        drawn: whether they were drawn from a population, so that errors around it are given too.
     """
     marginals = reported.marginals(projection)
     pairs = reported.pairs(projection)
@@ -289,7 +300,12 @@ def reported_values(
                 name: None if t.standard_errors is None else _labelled(t, t.standard_errors)
                 for name, t in marginals.items()
             },
-            **({"population_errors": _population_errors(marginals)} if drawn else {}),
+            **(
+                {"population_errors": _population_errors(marginals)}
+                if intervals.about == "population"
+                else {}
+            ),
+            "intervals": interval_values(reported, intervals, marginals.values(), pairs),
             "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
             **({"means": means_values(reported)} if reported.attribute_means() else {}),
         },

@@ -13,6 +13,7 @@ import msgspec
 
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.projection import Projection
 from protocol.populations.population import Population
 from protocol.session.exchange import Exchange
@@ -57,6 +58,7 @@ class Context:
             (``simulate``), and to report its outcome too.
         progress: a reproduction tells it how much is done, and of how much.
         sweep: carries out the pieces of a reproduction.
+        intervals: those that are reported, for a scenario that makes rows or a picture of its own.
     """
 
     seed: int = field(default=1, repr=False)
@@ -69,6 +71,7 @@ class Context:
     by_messages: bool = False
     progress: Callable[[int, int], None] = _unheeded
     sweep: Sweep = field(default_factory=Sweep)
+    intervals: Intervals = USUAL
 
     def map(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
         """What a kernel returns for each argument, in their order; tells the progress.
@@ -168,9 +171,13 @@ class Finished:
         """The estimate to report."""
         return self.outcome.estimate if self.estimate is None else self.estimate
 
-    def values(self) -> dict[str, Any]:
-        """Everything of ``result.json`` but the scenario's name and parameters."""
-        values = self.outcome.summary(self.reported, self.projection)
+    def values(self, intervals: Intervals = USUAL) -> dict[str, Any]:
+        """Everything of ``result.json`` but the scenario's name and parameters.
+
+        Args:
+            intervals: their level, and what they are about.
+        """
+        values = self.outcome.summary(self.reported, self.projection, intervals)
         if self.error:
             values["error"] = {**values.get("error", {}), **self.error}
         plain: dict[str, Any] = as_json({**values, **self.extra})

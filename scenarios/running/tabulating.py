@@ -20,6 +20,7 @@ import msgspec
 from protocol.accounting.accountants import Loss, maximum
 from protocol.crypto.merkle import Tree
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from protocol.messages import Message
 from protocol.populations.cohorts import Counted, Job, blaming, count_cohort, loss_of
@@ -61,6 +62,9 @@ WRITTEN_EVERY = 10.0
 """How many seconds of work are lost at most if a driver dies; more where writing takes long."""
 
 _SHARE_OF_WRITING = 0.02
+
+ABOUT_POPULATION = Intervals(about="population")
+"""The intervals of people by law, who are drawn from a population and shown beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +136,14 @@ class Tabulated:
             "recorded."
         )
 
-    def values(self, projection: Projection = "none") -> dict[str, Any]:
+    def values(
+        self, projection: Projection = "none", intervals: Intervals = ABOUT_POPULATION
+    ) -> dict[str, Any]:
         """Everything of ``result.json`` but the scenario's name and parameters.
 
         Args:
             projection: applied to the tables.
+            intervals: their level, and what they are about.
         """
         estimate, loss, records = self.estimate, self.loss, self.population.records
         privacy: dict[str, Any] = {
@@ -158,7 +165,7 @@ class Tabulated:
                     "engine": self.engine,
                 },
                 "respondents": self.n,
-                **reported_values(estimate, records, projection, respondents=self.n, drawn=True),
+                **reported_values(estimate, records, projection, intervals, respondents=self.n),
                 "digest": self.digest.hex(),
                 "privacy": privacy,
                 "seconds": round(self.seconds, 3),

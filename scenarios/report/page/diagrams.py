@@ -15,7 +15,7 @@ from markupsafe import Markup
 from scenarios.report.formatting import MINUS, count
 from scenarios.report.page.svg import element, picture, text, width_of
 
-_SCALE = 110.0
+_SCALE = 100.0
 """The least width of a scale between labels and words."""
 
 
@@ -56,12 +56,18 @@ def _endless(y: int, height: int) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point with its whisker; ``reach`` is half the whisker, None where none is known."""
+    """A point with its interval, whose ends are NaN where they are unknown."""
 
     label: str
     value: float
-    reach: float | None
+    low: float
+    high: float
     words: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether there is an interval to draw: known, and of some width."""
+        return self.low < self.high
 
 
 def intervals(
@@ -72,18 +78,18 @@ def intervals(
     percent: bool = True,
     limits: tuple[float, float] = (-0.5, 1.5),
 ) -> Markup:
-    """Points with whiskers, one below the other, and what they are in words.
+    """Points on their intervals, one below the other, and what they are in words.
 
     Args:
         key: what its ids begin with.
         title: what the points are of.
         marks: the points; a value that is not finite is left blank.
         percent: whether the axis is in percent.
-        limits: beyond them nothing is drawn, however long a whisker is.
+        limits: beyond them nothing is drawn, however wide an interval is.
     """
-    width, row = 340.0, 22.0
+    width, row = 360.0, 22.0
     # As much room as the longest words and the longest label take, so that a scale stays between.
-    right = _room([mark.words for mark in marks], 11.5, 40.0, 100.0) + 12
+    right = _room([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
     left = _room([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
     low, high, ticks = _axis(marks, limits)
     plot = width - left - right
@@ -104,14 +110,14 @@ def intervals(
         parts.append(text(width - 2, y + 4, mark.words, "words end", room=right - 10, size=11.5))
         if not math.isfinite(mark.value):
             continue
-        if mark.reach is not None and mark.reach > 0:
-            ends = x(mark.value - mark.reach), x(mark.value + mark.reach)
+        if mark.wide:
+            ends = x(mark.low), x(mark.high)
             parts.append(element("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_="whisker"))
         if low <= mark.value <= high:
             parts.append(element("circle", cx=x(mark.value), cy=y, r=3.6, class_="dot"))
     what = count(len(marks), "estimate")
-    whiskers = " with whiskers" if any(mark.reach is not None for mark in marks) else ""
-    description = f"{what}{whiskers}. The table below it holds the same."
+    with_intervals = " with intervals" if any(mark.wide for mark in marks) else ""
+    description = f"{what}{with_intervals}. The table below it holds the same."
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
 
 
@@ -126,8 +132,7 @@ def _axis(
     ends = [0.0]
     for mark in marks:
         if math.isfinite(mark.value):
-            reach = mark.reach if mark.reach is not None and math.isfinite(mark.reach) else 0.0
-            ends += (mark.value - reach, mark.value + reach)
+            ends += (mark.value, *((mark.low, mark.high) if mark.wide else ()))
     low, high = max(min(ends), limits[0]), min(max(ends), limits[1])
     if high - low < 1e-9:
         high = low + 1.0

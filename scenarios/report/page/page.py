@@ -51,7 +51,7 @@ def page(judged: Judged, rounds: Sequence[Round]) -> str:
     """
     stated, survey = statement(judged), judged.audit.charter.variant.survey
     said, flows = traffic(judged.audit, rounds)
-    published, drawn = estimate(judged.audit)
+    published, drawn = estimate(judged.audit, judged.intervals)
     extras = {said.key: flows, published.key: drawn}
     if judged.coalition is not None:
         extras["coalition"] = graph(judged.coalition, "coalition")

@@ -11,6 +11,7 @@ from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
 from protocol.estimators.analysis import AnnouncedTable
+from protocol.estimators.inference.words import Intervals
 from protocol.transcript.entries import Header
 
 
@@ -22,6 +23,7 @@ class Judged:
         file: the transcript's name.
         header: the transcript's.
         audit: what was found.
+        intervals: of the estimate: their level, and what they are about.
         linkage: what the observer can link.
         announced: the announced tables as the published result has them.
         account: the party whose messages are to be shown one by one.
@@ -37,6 +39,7 @@ class Judged:
     file: str
     header: Header
     audit: Audit
+    intervals: Intervals
     linkage: Linkage
     announced: tuple[AnnouncedTable, ...] = ()
     account: Account | None = None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
+from protocol.estimators.analysis import Cell
+from protocol.estimators.inference.words import Intervals, Shown, bracketed, sentences
 from scenarios.report.announced import title_of
-from scenarios.report.formatting import NONE, count, cut, percent, upper
+from scenarios.report.formatting import NONE, count, cut, upper
+from scenarios.report.intervals import in_percent
 from scenarios.report.rounds import waits_of
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Grid, Section, rest, some
@@ -63,20 +67,18 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
 def analysis(judged: Judged, lead: str) -> Section:
     """The announced tables as the published result has them."""
     announced, tables = judged.audit.charter.analysis, judged.announced
-    notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    name = ""
     if announced is not None and any(table.cells for table in tables):
-        whose = (
-            "the respondents: they take in the randomization alone, given the answers"
-            if announced.about == "respondents"
-            else "a population of which the respondents are a random sample"
-        )
-        raw = "" if announced.projection == "none" else " They are around the raw shares."
-        notes = (f"Intervals are about the shares of {whose}.{raw}",)
+        intervals = Intervals(announced.level, announced.about)
+        cells = [Shown(*cell[1:]) for table in tables for cell in table.cells]
+        said = tuple(sentences(intervals, cells, announced.projection))
+        name = f"#{intervals.name}"
     return Section(
         key="analysis",
         title="The announced analysis",
         lead=lead,
-        notes=notes,
+        notes=said,
         reasons=tuple(
             f"{title_of(table.names)}: the result cannot give it: {cut(table.why, 160)}"
             for table in tables
@@ -86,17 +88,23 @@ def analysis(judged: Judged, lead: str) -> Section:
             Grid(
                 key=f"announced-{place}",
                 caption=f"{title_of(table.names)}, as announced",
-                columns=("Categories", "#Share", "#From", "#To"),
-                rows=tuple(
-                    (", ".join(map(cut, cell.categories)), *map(percent, cell[1:]))
-                    for cell in table.cells[:CELLS]
-                ),
+                columns=("Categories", "#Share", name),
+                rows=tuple(_announced(table.cells[:CELLS])),
                 more=rest(len(table.cells), CELLS, "cells in the JSON report"),
             )
             for place, table in enumerate(tables[:TABLES])
             if table.cells
         ),
     )
+
+
+def _announced(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
+    """The rows of an announced table, in percent."""
+    shares = [Shown(*cell[1:]) for cell in cells]
+    figure = in_percent(shares)
+    for cell, ends in zip(cells, shares, strict=True):
+        share = f"{figure(cell.value)} %" if math.isfinite(cell.value) else NONE
+        yield ", ".join(map(cut, cell.categories)), share, bracketed(ends, figure, " %")
 
 
 def members(judged: Judged, lead: str) -> Section:

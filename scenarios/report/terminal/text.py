@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,8 +16,16 @@ from rich.text import Text
 
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import (
+    USUAL,
+    Intervals,
+    Shown,
+    bracketed,
+    decimals,
+    sentences,
+    shown,
+)
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Table as Marginal
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Header
 from scenarios.report.announced import described, title_of
@@ -58,7 +67,9 @@ def scenario_table(scenario: Scenario[Any]) -> RenderableType:
     return Group(plain(scenario.name, style="bold"), summary, table)
 
 
-def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
+def outcome_report(
+    name: str, finished: Finished, intervals: Intervals = USUAL
+) -> Iterator[RenderableType]:
     """Estimates beside the truth, and what the run cost."""
     outcome = finished.outcome
     title = f"{name}: {outcome.variant.survey.title}"
@@ -66,7 +77,7 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
         yield from _rows_report(title, finished)
     else:
         yield from estimate_report(
-            title, finished.reported, finished.projection, truth=outcome.records
+            title, finished.reported, finished.projection, intervals, truth=outcome.records
         )
     if (analysis := outcome.charter.analysis) is not None:
         yield from _announced(analysis, outcome.estimate)
@@ -105,12 +116,12 @@ def outcome_report(name: str, finished: Finished) -> Iterator[RenderableType]:
 
 
 def tabulated_report(
-    name: str, tabulated: Tabulated, projection: Projection
+    name: str, tabulated: Tabulated, projection: Projection, intervals: Intervals
 ) -> Iterator[RenderableType]:
     """Estimates of people by law, who they were, and what is comparable between engines."""
     title = f"{name}: {tabulated.variant.survey.title}"
     truth = tabulated.population.records
-    yield from estimate_report(title, tabulated.estimate, projection, truth=truth, drawn=True)
+    yield from estimate_report(title, tabulated.estimate, projection, intervals, truth=truth)
     yield plain(tabulated.sentence)
     yield plain(
         f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
@@ -174,56 +185,59 @@ def estimate_report(
     title: str,
     reported: Estimate,
     projection: Projection,
+    intervals: Intervals,
     *,
     truth: Records | None,
-    drawn: bool = False,
 ) -> Iterator[RenderableType]:
-    """The means of an estimate if it has them, else its table of every attribute.
+    """The means of an estimate if it has them, else its table of every attribute; with intervals.
 
     Args:
         title: above the table.
         reported: the estimate.
         projection: applied to its tables.
+        intervals: their level, and what they are about.
         truth: the records that it is shown beside.
-        drawn: whether the respondents were drawn from these or from a law, which errors of tables
-            then include.
     """
     if reported.attribute_means():
-        yield from _means(title, reported, truth)
+        yield from _means(title, reported, intervals, truth)
     else:
-        yield from _marginals(title, reported, projection, truth, drawn=drawn)
+        yield from _marginals(title, reported, projection, intervals, truth)
 
 
 def _marginals(
     title: str,
     reported: Estimate,
     projection: Projection,
+    intervals: Intervals,
     records: Records | None,
-    *,
-    drawn: bool,
 ) -> Iterator[RenderableType]:
     table = Table(title=plain(title), title_justify="left")
     for column in ("attribute", "category"):
         table.add_column(column)
-    for column in (*(() if records is None else ("truth",)), "estimate", "standard error"):
+    for column in (*(() if records is None else ("truth",)), "estimate", intervals.name):
         table.add_column(column, justify="right")
     if records is not None:
         records = reported.recoded(records)
     marginals = reported.marginals(projection)
+    figures: list[Shown] = []
     for attribute, marginal in islice(marginals.items(), _ATTRIBUTES):
+        cells = shown(marginal.values, intervals.of(marginal))
+        figure = functools.partial(_figure, digits=decimals(cells))
         columns = [
-            *([] if records is None else [map(_figure, records.distribution([attribute]))]),
-            map(_figure, marginal.values),
-            _errors(marginal, drawn=drawn),
+            *([] if records is None else [map(figure, records.distribution([attribute]))]),
+            map(figure, marginal.values),
+            [bracketed(cell, figure) for cell in cells],
         ]
-        shown = attribute
+        figures += cells
+        head = attribute
         for category, *row in zip(marginal.categories[0], *columns, strict=True):
-            table.add_row(plain(shown), plain(category), *row)
-            shown = ""
+            table.add_row(plain(head), plain(category), *row)
+            head = ""
         table.add_section()
     yield table
     if len(marginals) > _ATTRIBUTES:
         yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
+    yield from map(plain, sentences(intervals, figures, projection))
 
 
 def _announced(analysis: Analysis, estimate: Estimate) -> Iterator[RenderableType]:
@@ -232,16 +246,17 @@ def _announced(analysis: Analysis, estimate: Estimate) -> Iterator[RenderableTyp
     table = Table()
     for column in ("attributes", "categories"):
         table.add_column(column)
-    for column in ("share", "from", "to"):
+    for column in ("share", Intervals(analysis.level, analysis.about).name):
         table.add_column(column, justify="right")
     tables = analysis.tables_of(estimate)
     rows = ((found.names, cell) for found in tables for cell in found.cells)
-    shown = ""
+    before = ""
     for names, cell in islice(rows, _ATTRIBUTES):
         title = title_of(names)
-        name = "" if title == shown else title
-        table.add_row(plain(name), plain(", ".join(cell.categories)), *map(_figure, cell[1:]))
-        shown = title
+        name = "" if title == before else title
+        ends = bracketed(Shown(*cell[1:]), _figure)
+        table.add_row(plain(name), plain(", ".join(cell.categories)), _figure(cell.value), ends)
+        before = title
     if table.row_count:
         yield table
     more = sum(len(found.cells) for found in tables) - _ATTRIBUTES
@@ -252,28 +267,27 @@ def _announced(analysis: Analysis, estimate: Estimate) -> Iterator[RenderableTyp
             yield plain(f"{title_of(found.names)}: the result cannot give it: {found.why}")
 
 
-def _means(title: str, reported: Estimate, records: Records | None) -> Iterator[RenderableType]:
+def _means(
+    title: str, reported: Estimate, intervals: Intervals, records: Records | None
+) -> Iterator[RenderableType]:
     """The mean of every attribute, beside the truth."""
     table = Table(title=plain(title), title_justify="left")
     means = reported.attribute_means()
     table.add_column("attribute")
-    for column in (*(() if records is None else ("truth",)), "mean", "standard error"):
+    for column in (*(() if records is None else ("truth",)), "mean", intervals.name):
         table.add_column(column, justify="right")
     true = {} if records is None else reported.true_means(records)
+    figures: list[Shown] = []
     for name, mean in islice(means.items(), _ATTRIBUTES):
-        error = "unknown" if mean.standard_error is None else _figure(mean.standard_error)
-        shown = [_figure(true[name])] if true else []
-        table.add_row(plain(name), *shown, _figure(mean.value), error)
+        (one,) = shown(mean.value, intervals.of(mean))
+        figure = functools.partial(_figure, digits=decimals([one]))
+        beside = [figure(true[name])] if true else []
+        table.add_row(plain(name), *beside, figure(mean.value), bracketed(one, figure))
+        figures.append(one)
     yield table
     if len(means) > _ATTRIBUTES:
         yield plain(f"and {len(means) - _ATTRIBUTES:,} more attributes, in result.json")
-
-
-def _errors(marginal: Marginal, *, drawn: bool) -> Iterable[str]:
-    errors = marginal.population_errors if drawn else marginal.standard_errors
-    if errors is None:
-        return ["unknown"] * marginal.values.size
-    return ["unknown" if math.isnan(e) else _figure(e) for e in errors]
+    yield from map(plain, sentences(intervals, figures))
 
 
 def _rows_report(title: str, finished: Finished) -> Iterator[RenderableType]:
@@ -302,9 +316,9 @@ def _cell(value: str | float | None) -> Text | str:
     return f"{value:,}" if isinstance(value, int) else _figure(value)
 
 
-def _figure(value: float) -> str:
-    """Four digits, or nothing where there is no estimate."""
-    return f"{value:.4f}" if math.isfinite(value) else ""
+def _figure(value: float, digits: int = 4) -> str:
+    """So many decimals, or nothing where there is no estimate."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
 def by_attribute(epsilons: Mapping[str, float]) -> str:

@@ -19,6 +19,7 @@ from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets.adult import adult
+from scenarios.report.plots import WHISKERS
 from scenarios.reproductions.ind_joint.accuracy import (
     Floats,
     Keeps,
@@ -354,7 +355,13 @@ def _plot_table(rows: list[Row]) -> Callable[[Figure], None]:
         axes.set_xlabel("attributes of Adult")
         axes.set_ylabel("mean squared error per cell")
         axes.set_title(f"Table 1, {rows[0].settings['mode']}")
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+        axes.legend(
+            loc="upper left",
+            bbox_to_anchor=(1, 1),
+            fontsize=8,
+            title=WHISKERS,
+            title_fontsize=8,
+        )
         figure.tight_layout()
 
     return plot

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.report.plots import WHISKERS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -122,4 +124,4 @@ def _draw_curves(axes: Axes, picture: Curves) -> None:
     axes.set_yscale("log")
     axes.set_xlabel(picture.label)
     axes.set_ylabel("mean absolute error per cell")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, title=WHISKERS, title_fontsize=7)

@@ -18,7 +18,7 @@ from msgspec import Meta
 from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.errors import UsageError
-from scenarios.report.plots import COLOURS, GREY, MARKERS
+from scenarios.report.plots import COLOURS, GREY, MARKERS, WHISKERS
 from scenarios.reproductions.privkv.shared import (
     EPSILON,
     EPSILONS,
@@ -277,7 +277,7 @@ def _plot(rows: Sequence[Row]) -> Callable[[Figure], None]:
             axes.set_title(f"Figure {number}: {shown[0].settings['population']}", fontsize=10)
         for axes in panels[len(by_figure) :]:
             axes.set_visible(False)
-        panels[0].legend(fontsize=8)
+        panels[0].legend(fontsize=8, title=WHISKERS, title_fontsize=8)
 
     return plot
 

@@ -17,7 +17,7 @@ from msgspec import Meta
 from protocol.estimators.measures import squared_error
 from protocol.surveys.records import Records
 from protocol.variants.rrba.plan import Extent
-from scenarios.report.plots import COLOURS, MARKERS
+from scenarios.report.plots import COLOURS, MARKERS, WHISKERS
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.reproductions.rrba.groups import (
     EXTENTS,
@@ -322,7 +322,7 @@ def _plot(rows: Sequence[Row]) -> Callable[[Figure], None]:
                 label = f"{name}, {'one pair' if extent == 'one' else 'whole view'}"
                 _draw(grid[-1], chosen, place, label, style)
         grid[-1].set_title("all pairs: one per client, or its whole view", fontsize=10)
-        grid[-1].legend(fontsize=8)
+        grid[-1].legend(fontsize=8, title=WHISKERS, title_fontsize=8)
 
     return plot
 
