@@ -156,18 +156,20 @@ def _row(key: dict[str, Any], held: Shown, valued: Shown, intervals: Intervals) 
     return {
         "key": key["key"],
         "reports": key["reports"],
-        "held by": key["frequency"],
-        f"held, {intervals.name}": _bracketed(held),
+        f"held by, {intervals.name}": _figure(held),
         "truly": key["true_frequency"],
-        "mean": key["mean"],
-        f"mean, {intervals.name}": _bracketed(valued),
+        f"mean, {intervals.name}": _figure(valued),
         "true mean": key["true_mean"],
     }
 
 
-def _bracketed(found: Shown) -> str:
+def _figure(found: Shown) -> str:
+    """An estimate and its interval; empty where there is no estimate."""
+    if math.isnan(found.value):
+        return ""
     digits = decimals([found], least=3)
-    return bracketed(found, lambda value: f"{value:.{digits}f}")
+    ends = bracketed(found, lambda value: f"{value:.{digits}f}")
+    return f"{found.value:.{digits}f} {ends}"
 
 
 def _ends(found: Shown) -> dict[str, float]:

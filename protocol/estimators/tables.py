@@ -6,13 +6,14 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw
+from protocol.estimators.inference.words import LEVEL, USUAL, bracketed, sentences, shown
 from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
@@ -21,7 +22,7 @@ _SHOWN_ROWS = 60
 
 # A variance that is smaller beside what it is the difference of is the rounding of 0.
 _ROUNDING = 1e-12
-_OWN_COLUMNS = ("value", "standard_error")
+_OWN_COLUMNS = ("value", "standard_error", "low", "high")
 
 
 def standard_errors(
@@ -43,6 +44,10 @@ def standard_errors(
 def standard_error(variance: float, scale: float) -> float | None:
     """The root of one estimated variance; None where it is not positive."""
     return math.sqrt(variance) if variance > _ROUNDING * scale else None
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def marginal(table: NDArray[Number], known: Sequence[str], names: Sequence[str]) -> NDArray[Number]:
@@ -192,24 +197,34 @@ class Table:
             return self.law
         return NormalLaw.of_errors(self.values, self.standard_errors, self.population_errors)
 
-    def rows(self) -> list[dict[str, str | float | None]]:
-        """One mapping per cell: each attribute's category, ``value`` and ``standard_error``.
+    def rows(
+        self, level: float = LEVEL, about: About = "respondents"
+    ) -> list[dict[str, str | float | None]]:
+        """One mapping per cell: each attribute's category, and what is estimated.
 
-        The error is None where it is unknown.
+        That is ``value``, ``standard_error`` (given the data), and ``low`` and ``high``, the ends
+        of its interval. An error is None where it is unknown, and so are the ends.
+
+        Args:
+            level, about: as of ``interval``.
 
         Raises:
-            ValueError: an attribute has the name of one of these two columns.
+            ValueError: an attribute has the name of one of these columns, or as ``interval``.
         """
         for name in _OWN_COLUMNS:
             if name in self.names:
                 raise ValueError(f"attribute {name!r} has the name of another column")
+        figures = shown(self.values, self.interval(level, about))
         return [
-            {**dict(zip(self.names, cell, strict=True)), "value": value, "standard_error": error}
-            for cell, value, error in zip(
-                product(*self.categories),
-                self.values.ravel().tolist(),
-                self._errors(),
-                strict=True,
+            {
+                **dict(zip(self.names, cell, strict=True)),
+                "value": figure.value,
+                "standard_error": error,
+                "low": _known(figure.low),
+                "high": _known(figure.high),
+            }
+            for cell, figure, error in zip(
+                product(*self.categories), figures, self._errors(), strict=True
             )
         ]
 
@@ -217,22 +232,25 @@ class Table:
         """The standard error of every cell, in row-major order."""
         if self.standard_errors is None:
             return [None] * self.values.size
-        known = self.standard_errors.ravel().tolist()
-        return [None if math.isnan(error) else error for error in known]
+        return list(map(_known, self.standard_errors.ravel().tolist()))
 
     def _repr_html_(self) -> str:
         """The first cells as an HTML table, with every text escaped."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in (*self.names, *_OWN_COLUMNS))
+        heads = (*self.names, "value", USUAL.name)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
         cells = math.prod(map(len, self.categories))
-        rows = zip(product(*self.categories), self.values.flat, self._errors(), strict=True)
+        first = (each.ravel()[:_SHOWN_ROWS] for each in USUAL.of(self))
+        figures = shown(self.values.ravel()[:_SHOWN_ROWS], Interval(*first))
         body = "".join(
             "<tr>"
             + "".join(f"<td>{html.escape(category)}</td>" for category in cell)
-            + f"<td>{value:.6f}</td><td>{'unknown' if error is None else f'{error:.6f}'}</td></tr>"
-            for cell, value, error in islice(rows, _SHOWN_ROWS)
+            + f"<td>{figure.value:.6f}</td><td>{bracketed(figure, '{:.6f}'.format)}</td></tr>"
+            for cell, figure in zip(product(*self.categories), figures, strict=False)
         )
         more = f"<p>and {cells - _SHOWN_ROWS} more cells</p>" if cells > _SHOWN_ROWS else ""
+        said = html.escape(" ".join(sentences(USUAL, figures, self.projection)))
         return (
             f"<table><caption>{html.escape(repr(self))}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+            f"<p>{said}</p>"
         )

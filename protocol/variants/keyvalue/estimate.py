@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About, Interval, NormalLaw
+from protocol.estimators.inference.words import LEVEL
 from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.keyvalue import PrivKV
@@ -90,6 +92,25 @@ class KeyValueTables(Estimate):
     def mean_errors(self) -> Floats:
         """Standard errors of ``means``, shape (d,); NaN where unknown."""
         return self._found[1].mean_errors
+
+    def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
+        """The interval of every frequency, arrays of shape (d,); NaN where unknown.
+
+        Raises:
+            ValueError: as ``Table.interval``.
+        """
+        errors = self.frequency_errors
+        return NormalLaw.of_errors(self.frequencies, errors, errors).interval(level, about)
+
+    def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
+        """The interval of every mean, arrays of shape (d,); NaN where unknown.
+
+        Raises:
+            ValueError: as ``Table.interval``.
+        """
+        errors = self.mean_errors
+        law = NormalLaw.of_errors(self.means, errors, errors, least=-1.0, most=1.0)
+        return law.interval(level, about)
 
     def by(self, estimator: Estimator) -> KeyValueTables:
         """The same counts, estimated in another way.

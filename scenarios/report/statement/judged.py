@@ -11,7 +11,7 @@ from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
 from protocol.estimators.analysis import AnnouncedTable
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.transcript.entries import Header
 
 
@@ -23,8 +23,8 @@ class Judged:
         file: the transcript's name.
         header: the transcript's.
         audit: what was found.
-        intervals: of the estimate: their level, and what they are about.
         linkage: what the observer can link.
+        intervals: of the estimate: their level, and what they are about.
         announced: the announced tables as the published result has them.
         account: the party whose messages are to be shown one by one.
         worst_respondent: what an exact accountant says of the respondent of whom most was learned.
@@ -39,8 +39,8 @@ class Judged:
     file: str
     header: Header
     audit: Audit
-    intervals: Intervals
     linkage: Linkage
+    intervals: Intervals = USUAL
     announced: tuple[AnnouncedTable, ...] = ()
     account: Account | None = None
     worst_respondent: WorstRespondent | None = None

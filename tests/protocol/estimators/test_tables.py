@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 from protocol.estimators.counts import Counts
+from protocol.estimators.inference.laws import About
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.tables import Table
 from tests.enumeration import keep, survey_of
@@ -25,8 +29,28 @@ def small_table() -> Table:
 def test_rows_of_a_table() -> None:
     rows = small_table().rows()
     assert len(rows) == 4
-    assert rows[1] == {"sex": "f", "<b>": "z", "value": 0.4, "standard_error": 0.05}
+    half = NormalDist().inv_cdf(0.975) * 0.05
+    expected = {"value": 0.4, "standard_error": 0.05, "low": 0.4 - half, "high": 0.4 + half}
+    assert rows[1] == pytest.approx({"sex": "f", "<b>": "z", **expected})
     assert [row["value"] for row in rows] == [0.7, 0.4, -0.1, 0.0]
+
+
+def test_the_ends_in_rows_are_those_of_the_level_and_the_subject() -> None:
+    table = small_table()
+    asked: list[tuple[float, About]] = [
+        (0.5, "respondents"),
+        (0.99, "respondents"),
+        (0.99, "population"),
+    ]
+    for level, about in asked:
+        low, high = table.interval(level, about)
+        rows = table.rows(level, about)
+        assert [row["low"] for row in rows] == low.ravel().tolist()
+        assert [row["high"] for row in rows] == high.ravel().tolist()
+    unknown = replace(table, standard_errors=None).rows()
+    assert {(row["standard_error"], row["low"], row["high"]) for row in unknown} == {(None,) * 3}
+    with pytest.raises(ValueError, match="level"):
+        table.rows(1.5)
 
 
 def test_projected_tables_keep_the_errors_of_the_raw_values() -> None:
@@ -53,6 +77,10 @@ def test_tables_are_short_in_text_and_escaped_in_html() -> None:
     assert "<b>" not in shown
     assert "x &amp; y" in shown
     assert shown.count("<tr>") == 5
+    assert "<th>95 % interval</th>" in shown
+    assert "<td>0.400000</td><td>[0.302002, 0.497998]</td>" in shown
+    assert "95 % intervals about the respondents: of randomization alone" in shown
+    assert "lies outside its interval" in shown
 
 
 def test_html_of_a_large_table_is_cut() -> None:

@@ -19,13 +19,14 @@ from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.linkage import Linkage, Linked, Repeated
+from protocol.estimators.inference.words import Intervals
 from protocol.messages import NO_ROUND, PartyId
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
-from scenarios.report.formatting import cut, epsilon, odds, percent
+from scenarios.report.formatting import cut, epsilon, odds, percent, signed
 from scenarios.report.rounds import Flow, Round
 from tests.pages import (
     HOSTILE,
@@ -144,13 +145,23 @@ def test_accepted() -> None:
 def test_estimates_are_those_of_the_result() -> None:
     found = audited(independent())
     assert found.estimate is not None
-    said = Page(page_of(independent())).said
-    for table in found.estimate.marginals().values():
-        assert table.standard_errors is not None
-        rows = zip(table.categories[0], table.values, table.standard_errors, strict=True)
-        for category, value, error in rows:
-            assert f"{category} {percent(value)} {percent(1.96 * error)}" in said
-            assert percent(value, 1.96 * error) in said
+    shown: set[tuple[str, ...]] = set()
+    for asked in (Intervals(), Intervals(0.8), Intervals(about="population")):
+        read = Page(page_of(independent(), intervals=asked))
+        assert f"{asked.says}." in read.said
+        assert read.said.count(f"estimates, {asked.legend}") == 4
+        ends = []
+        for table in found.estimate.marginals().values():
+            low, high = table.interval(*asked)
+            for category, value, *pair in zip(
+                table.categories[0], table.values, low, high, strict=True
+            ):
+                one, other = (signed(100 * end, 1) for end in pair)
+                assert f"{category} {percent(value)} [{one}, {other}] %" in read.said
+                assert f"{signed(100 * value, 1)} [{one}, {other}]" in read.said
+                ends.append(one)
+        shown.add(tuple(ends))
+    assert len(shown) == 3
 
 
 def test_traffic_is_that_of_the_record() -> None:

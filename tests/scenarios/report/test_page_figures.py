@@ -38,17 +38,32 @@ def test_only_a_party_alone_whose_figures_follow_is_drawn_as_exposed() -> None:
 
 def test_names_are_cut_only_where_there_is_no_room() -> None:
     name = "Married-spouse-absent"
-    exact = Page(intervals("key", "title", [Mark(name, 0.5, None, "50.0 %")]))
+    exact = Page(intervals("key", "title", [Mark(name, 0.5, 0.5, 0.5, "50.0 %")]))
     assert name in exact.said
     assert "50.0 %" in exact.said
-    whiskers = Page(intervals("key", "title", [Mark(name * 3, 0.5, 0.1, "50.0 ± 10.0 %")]))
-    assert "Married-spouse" in whiskers.said
+    words = "50.0 [40.0, 60.0]"
+    whiskers = Page(intervals("key", "title", [Mark(name * 3, 0.5, 0.4, 0.6, words)]))
+    assert "Married-spou" in whiskers.said
     assert name * 2 not in whiskers.said
-    assert "50.0 ± 10.0 %" in whiskers.said
+    assert words in whiskers.said
     [dot] = whiskers.tags("circle")
-    [words] = [a for a in whiskers.tags("text") if "words" in a["class"]]
+    [shown] = [a for a in whiskers.tags("text") if "words" in a["class"]]
     # The words end at the right: they begin behind the dot.
-    assert float(dot["cx"]) + 3.6 < float(words["x"]) - 13 * 11.5 * 0.58
+    assert float(dot["cx"]) + 3.6 < float(shown["x"]) - len(words) * 11.5 * 0.58
+
+
+def test_an_interval_is_drawn_where_it_is_and_not_around_the_point() -> None:
+    marks = [
+        Mark("below", -0.1, 0.0, 0.2, ""),
+        Mark("unknown", 0.2, math.nan, math.nan, ""),
+        Mark("exact", 0.3, 0.3, 0.3, ""),
+    ]
+    read = Page(intervals("key", "title", marks))
+    [drawn] = [line for line in read.tags("line") if line["class"] == "whisker"]
+    first, second, third = (float(dot["cx"]) for dot in read.tags("circle"))
+    assert first < float(drawn["x1"]) < second
+    assert float(drawn["x2"]) == pytest.approx(second, abs=0.11)
+    assert second < third
 
 
 def test_masks_are_drawn_between_parties_of_long_names() -> None:
@@ -75,9 +90,8 @@ def test_masks_are_drawn_between_parties_of_long_names() -> None:
         (size(1000), "1 kB"),
         (size(23_515_352), "23.5 MB"),
         (percent(-1e-9), "0.0 %"),
-        (percent(-0.1234, 0.01), "−12.3 ± 1.0 %"),  # noqa: RUF001
+        (percent(-0.1234), "−12.3 %"),  # noqa: RUF001
         (percent(math.nan), "–"),  # noqa: RUF001
-        (percent(0.5, math.inf), "50.0 %"),
         (ratio(4.0877), "4.09"),
         (ratio(math.inf), "∞"),
         (ratio(None), ""),

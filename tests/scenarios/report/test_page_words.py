@@ -11,6 +11,7 @@ from protocol.accounting.composition import Composition
 from protocol.audit.coalition.judge import worst_coalition
 from protocol.audit.ledger import REFUSED
 from protocol.audit.replay import Replay
+from protocol.estimators.inference.words import Intervals
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA
 from scenarios.report.formatting import NONE, epsilon
@@ -21,19 +22,24 @@ from tests.recorded.runs import recorded
 
 def test_exact_shares_have_no_errors() -> None:
     read = Page(page_of(summed()))
-    assert "These are exact shares of the respondents: nothing was randomized." in read.said
-    assert "±" not in read.said
-    assert "Whisker" not in read.said
-    assert "whisker" not in read.said
-    assert "of randomization alone" in Page(page_of(independent())).said
+    assert "These are exact: nothing was randomized." in read.said
+    assert "interval" not in read.said
+    about = "95 % intervals about the respondents: of randomization alone, given their answers."
+    assert about in Page(page_of(independent())).said
+
+
+def test_of_exact_shares_a_population_is_still_estimated() -> None:
+    read = Page(page_of(summed(), intervals=Intervals(0.9, "population")))
+    assert "These are exact" not in read.said
+    assert "90 % intervals about the population, of which the respondents are taken" in read.said
 
 
 def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
     variant = RRBA(survey=BITS, p=0.5, k=2)
     read = Page(page_of(recorded(variant, 1, signed=True).content))
-    assert "± unknown" in read.said
-    assert "An error is unknown where reports are too few, or too much alike" in read.said
-    assert "± 0.0" not in read.said
+    assert re.search(r"\d\.\d %? ?unknown", read.said)
+    assert "An interval is unknown where reports are too few, or too much alike" in read.said
+    assert "exact" not in read.said
     assert "unknown" not in Page(page_of(independent())).said
 
 

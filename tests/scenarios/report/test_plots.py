@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,21 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from protocol.estimators.inference.words import Intervals, Shown
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
 from scenarios.errors import UsageError
-from scenarios.report.plots import Plot, plot_finished, plot_of, plot_rows, rendered
+from scenarios.report.plots import (
+    WHISKERS,
+    Plot,
+    draw_intervals,
+    plot_finished,
+    plot_of,
+    plot_rows,
+    rendered,
+)
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context, Finished
 
@@ -168,10 +178,61 @@ def test_marginals_beside_the_truth() -> None:
         assert widths == pytest.approx(records.distribution([name]).tolist())
         points = axes.get_lines()[0]
         assert np.asarray(points.get_xdata()) == pytest.approx(found.values)
-        low, high = (np.asarray(line.get_xdata(), float) for line in axes.get_lines()[1:3])
-        assert found.standard_errors is not None
-        assert (high - low) / 2 == pytest.approx(found.standard_errors)
-    assert legend_of(figure) == ["truth", "estimate, with one standard error"]
+        for ends, expected in zip(ends_in(axes), found.interval(), strict=True):
+            assert ends == pytest.approx(expected)
+    assert legend_of(figure) == ["estimate", "truth", "95 % interval about the respondents"]
+
+
+def test_intervals_are_those_that_were_asked_for() -> None:
+    done = finished()
+    table, widths = done.outcome.estimate.table("district"), set()
+    for asked in (Intervals(0.5), Intervals(0.99), Intervals(0.99, "population")):
+        figure = drawn(plot_finished(done, asked))
+        low, high = ends_in(figure.axes[0])
+        for ends, expected in zip((low, high), table.interval(*asked), strict=True):
+            assert ends == pytest.approx(expected)
+        widths.add(round(float(np.sum(high - low)), 6))
+        assert legend_of(figure)[-1] == asked.legend
+        assert figure.axes[0].get_xlabel() == f"share of {asked.about}"
+    assert len(widths) == 3
+
+
+def test_a_projected_share_stands_beside_the_interval_of_the_raw_one() -> None:
+    done = replace(finished(), projection="simplex")
+    figure = drawn(plot_finished(done))
+    table = done.outcome.estimate.table("district")
+    points = np.asarray(figure.axes[0].get_lines()[0].get_xdata(), float)
+    assert points == pytest.approx(table.projected("simplex").values)
+    assert ends_in(figure.axes[0])[0] == pytest.approx(table.interval().low)
+    assert legend_of(figure) == [
+        "estimate, projected (simplex)",
+        "truth",
+        "95 % interval about the respondents, of the raw estimate",
+    ]
+
+
+def test_what_is_unknown_has_a_point_and_no_ink_around_it() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    figures = [Shown(-0.1, 0.0, 0.3), Shown(0.5, math.nan, math.nan)]
+    draw_intervals(axes, [0, 1], figures, Intervals())
+    assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [-0.1, 0.5]
+    low, high = ends_in(axes)
+    assert (low[0], high[0]) == (0.0, pytest.approx(0.3))
+    assert np.isnan([low[1], high[1]]).all()
+
+
+def ends_in(axes: Axes) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Where the drawn intervals begin and end."""
+    low, high = (np.asarray(line.get_xdata(), float) for line in axes.get_lines()[1:3])
+    return low, high
+
+
+def test_the_whiskers_of_repeated_runs_are_said_to_be_standard_errors() -> None:
+    figure = drawn(plot_rows(table()))
+    assert figure.legends[0].get_title().get_text() == WHISKERS
+    without = [Row(settings={"p": p}, measured=p) for p in (0.1, 0.2)]
+    assert drawn(plot_rows(without)).legends[0].get_title().get_text() == ""
 
 
 def test_labels_are_in_the_file() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.estimators.inference.words import Intervals
+from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.datasets.keyvalue import synthetic
 from scenarios.errors import UsageError
 from scenarios.keyvalue import truth_of
@@ -56,7 +58,11 @@ def test_an_error_of_one_report_is_unknown(estimator: str) -> None:
         assert values["keys"][i]["frequency"] is not None
         assert values["keys"][i]["frequency_error"] is None
         assert values["keys"][i]["mean_error"] is None
-        assert found.rows[i]["± held"] == found.rows[i]["± mean"] == "unknown"
+        for shown, name in (("held by", "frequency"), ("mean", "mean")):
+            figure = str(found.rows[i][f"{shown}, 95 % interval"])
+            assert (figure == "") if values["keys"][i][name] is None else figure.endswith("unknown")
+        for name in ("frequency_interval", "mean_interval"):
+            assert values["keys"][i][name] == {"low": None, "high": None}
     assert 0 not in {row["frequency_error"] for row in values["keys"]}
     assert 0 not in {row["mean_error"] for row in values["keys"]}
 
@@ -107,18 +113,29 @@ def test_movielens_with_every_movie() -> None:
     assert any("Nobody reported on" in note for note in found.notes)
 
 
-def test_errors_that_say_nothing_are_dashes_and_few_reports_are_told() -> None:
+def test_intervals_are_of_possible_values_and_few_reports_are_told() -> None:
     found = finished("kv-gaussian", n=100, parties=10)
-    large = [row for row in found.extra["keys"] if (row["mean_error"] or 0.0) > 2.0]
-    assert large
-    dashes = [row["key"] for row in found.rows if row["± mean"] == "-"]
-    assert dashes == [row["key"] for row in large]
-    assert any("A dash stands for an error" in note for note in found.notes)
+    ends = [row["mean_interval"] for row in found.extra["keys"]]
+    assert all(-1 <= end["low"] <= end["high"] <= 1 for end in ends if end["low"] == end["low"])
+    assert any((end["low"], end["high"]) == (-1, 1) for end in ends)
     assert any("Only 2 reports a key on average" in note for note in found.notes)
     many = finished("kv-gaussian")
     assert not any("Only" in note for note in many.notes)
-    assert not any("dash" in note for note in many.notes)
-    assert not any(row["± mean"] == "-" for row in many.rows)
+    assert Intervals().says + "." in many.notes
+
+
+def test_the_intervals_of_keys_are_those_that_were_asked_for() -> None:
+    scenario = find_scenario("kv-gaussian")
+    found = scenario.run(scenario.configure(SMALL), Context(intervals=Intervals(0.5)))
+    assert isinstance(found, Finished)
+    estimate = found.outcome.estimate_as(KeyValueTables)
+    low, high = estimate.frequency_intervals(0.5)
+    keys = found.extra["keys"]
+    assert [key["frequency_interval"]["low"] for key in keys] == low.tolist()
+    assert [key["frequency_interval"]["high"] for key in keys] == high.tolist()
+    for key, row in zip(keys, found.rows, strict=True):
+        ends = f"[{key['frequency_interval']['low']:.3f}, "
+        assert ends in str(row["held by, 50 % interval"])
 
 
 def test_a_key_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +162,8 @@ def test_from_the_command_line_with_a_picture_and_an_audit(tmp_path: Path) -> No
     out, plot = tmp_path / "out", tmp_path / "keys.svg"
     ran = sottovoce("run", "kv-power", *arguments, "--out", str(out), "--plot", str(plot))
     assert ran.code == 0, ran.err
-    assert "± held" in ran.out
-    assert "true mean" in ran.out
+    assert "held by, 95 % interval" in ran.out
+    assert "truly" in ran.out
     assert "<svg" in plot.read_text()
     audited = sottovoce("audit", out / "transcript.svt", "--json").json
     (claim,) = audited["privacy"]["claims"]

@@ -24,13 +24,16 @@ def test_means_errors_and_truth_everywhere(tmp_path: Path, mechanism: str) -> No
         assert abs(found["mean"] - true) < 6 * found["standard_error"]
         assert values["error"]["means"][name] == abs(found["mean"] - true)
         (line,) = [line for line in ran.out.splitlines() if line.strip("│ ").startswith(name)]
-        for number in (true, found["mean"], found["standard_error"]):
+        ends = values["estimate"]["intervals"]["means"][name]
+        assert ends["low"] < found["mean"] < ends["high"]
+        for number in (true, found["mean"], *ends.values()):
             assert f"{number:.4f}" in line
     assert 18 < values["truth"]["means"]["age"] < 98
     assert "<svg" in plot.read_text()
     audited = sottovoce("audit", out / "transcript.svt", "--json", "--html", page).json
     assert audited["result"]["means"] == means
     assert audited["result"]["follows"] is True
-    assert "errors of the mean" in page.read_text()
+    assert audited["result"]["intervals"]["means"] == values["estimate"]["intervals"]["means"]
+    assert "95 % intervals about the respondents" in page.read_text()
     refused = sottovoce("run", "town-means", "--synthetic", tmp_path / "x.csv")
     assert refused.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -58,7 +59,9 @@ def test_the_report_says_who_was_asked_and_what_is_compared() -> None:
     assert "epsilon 1.38629 per record; cheats 1.38629 digest " in text
     assert "transcript" not in text
     [share] = [line for line in said.out.splitlines() if " yes " in line]
-    assert 0.29 < float(share.split()[-4]) < 0.31
+    estimate, low, high = map(float, re.findall(r"0\.\d+", share))
+    assert 0.29 < low < estimate < high < 0.31
+    assert "95 % intervals about the population, of which the respondents are taken as a" in text
 
 
 def test_a_stranger_needs_no_more_than_a_result_that_adds_up() -> None:
