@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from protocol.estimators.inference.words import Intervals
     from scenarios.cli import script
     from scenarios.datasets import DatasetError
     from scenarios.datasets.adult import adult, adult_with_age
@@ -43,6 +44,7 @@ __all__ = [
     "DatasetError",
     "Fault",
     "Finished",
+    "Intervals",
     "Outcome",
     "Part",
     "Positive",
@@ -86,6 +88,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "protocol.estimators.inference.words": ("Intervals",),
     "scenarios.cli": ("script",),
     "scenarios.datasets": ("DatasetError",),
     "scenarios.datasets.adult": ("adult", "adult_with_age"),

@@ -270,5 +270,7 @@ def test_an_outcome_reports_an_estimate_without_standard_errors() -> None:
     console = Console(record=True, width=120, file=io.StringIO())
     for part in outcome_report("town", Finished(outcome=outcome)):
         console.print(part)
-    assert "standard error" in console.export_text()
+    said = console.export_text()
+    assert said.count(" unknown │") == 13
+    assert "or the estimate has no known error" in " ".join(said.split())
     assert outcome._repr_html_()
