@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS, Stream, modulo
 from protocol.randomizers.exact import DIGITS, Codes, Floats, check_codes, log_ratio
 from protocol.randomizers.guesses import guess_of_keeps
+from protocol.randomizers.mixing import FakesMixing
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.unmixing import KeepUnmixing, check_places
@@ -184,6 +185,16 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
             cells=cells,
             alpha=WORDS / self.threshold,
             beta=(self.threshold - WORDS) / (self.threshold * cells),
+        )
+
+    def mixing(self, sizes: Sequence[int], kept: Sequence[int]) -> FakesMixing:
+        """A marginal has a keep randomizer with the same a, on the smaller product."""
+        check_places(self.size, sizes, kept)
+        cells = math.prod(sizes[place] for place in kept)
+        return FakesMixing(
+            places=tuple(kept),
+            keep=self.keep,
+            fakes=np.full(cells, (WORDS - self.threshold) / (WORDS * cells)),
         )
 
     def matrix(self) -> Floats:

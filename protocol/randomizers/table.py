@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.randomizers.exact import Codes, Floats, check_codes, log_ratio
 from protocol.randomizers.keep import KeepUniform
+from protocol.randomizers.mixing import FakesMixing
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
 from protocol.randomizers.unmixing import TableUnmixing, check_places, marginal
@@ -168,6 +169,16 @@ class KeepElseTable(
         return TableUnmixing(
             tabulated=tuple(kept),
             alpha=WORDS / self.threshold,
+            fakes=rest * marginal(self.table.reshape(sizes), kept),
+        )
+
+    def mixing(self, sizes: Sequence[int], kept: Sequence[int]) -> FakesMixing:
+        """A marginal has the same p, and the marginal of the table of fakes."""
+        check_places(self.size, sizes, kept)
+        rest = (WORDS - self.threshold) / WORDS
+        return FakesMixing(
+            places=tuple(kept),
+            keep=self.keep,
             fakes=rest * marginal(self.table.reshape(sizes), kept),
         )
 

@@ -1,0 +1,252 @@
+"""The shares under which the reports that came in are likeliest: EM over blocks of any randomizer.
+
+The iterations are those of Agrawal and Aggarwal (2001), which Kikuchi and others call iterative
+Bayesian update: every report is attributed to the categories that it may come from, in proportion
+to the present shares. They are made faster in two ways.
+
+A report y has at least the probability c_y whatever the answer. The part of it that all answers
+share says nothing of the answer, so it counts as missing, and a step is EM with less that is
+missing: ``pi_x sum_y n_y (P[x,y] - c_y) / f_y``, rescaled. It has the same maximum.
+
+Pairs of steps are extrapolated (SQUAREM, scheme S3 of Varadhan and Roland, Simple and Globally
+Convergent Methods for Accelerating the Convergence of Any EM Algorithm, 2008), and where that
+lowers the likelihood the plain steps are taken. So the likelihood never falls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.randomizers.exact import Floats
+from protocol.randomizers.mixing import Mixing
+
+GAP = 0.01
+"""By how much the log-likelihood of all reports may fall short of the largest, in nats."""
+
+STEPS = 10_000
+"""The most steps of EM."""
+
+MAX_CELLS = 2**22
+"""The most cells of a table, and of the attributes that were randomized with its own."""
+
+# The least that an extrapolation leaves of a share: none may become 0, for it would stay 0.
+_LEFT = 1e-2
+
+# How much longer an extrapolation may become, or has to become shorter.
+_LONGER = 4.0
+
+# The gap is a difference of two numbers as large as the number of reports.
+_ROUNDING = 1e-15
+
+
+class Reported(NamedTuple):
+    """Counts of reports on some attributes, with the law they were drawn by.
+
+    Args:
+        groups: for each axis of the counts, the attributes whose combinations its reports are of.
+        counts: at least 0, one axis per group.
+        mixings: of the groups' reports, which are independent given the answers.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    counts: NDArray[np.int64]
+    mixings: tuple[Mixing, ...]
+
+
+class Likeliest(NamedTuple):
+    """Where EM stopped.
+
+    Args:
+        shares: at least 0, with a total of 1, one axis per attribute asked for.
+        log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
+            if there is one.
+        gap: what it may at most lack of its largest value. It is concave, so the largest slope
+            towards a single category, less the slope towards the shares themselves, bounds it
+            (Lindsay 1983).
+        steps: of EM that were taken.
+        converged: whether the gap is as small as was asked for.
+    """
+
+    shares: Floats
+    log_likelihood: float
+    gap: float
+    steps: int
+    converged: bool
+
+
+def likeliest(
+    reported: Sequence[Reported],
+    names: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    extra: Sequence[tuple[str, int]] = (),
+    prior: float = 1.0,
+    gap: float = GAP,
+    at_most: int = STEPS,
+) -> Likeliest:
+    """The shares that maximize the likelihood, or with a prior the posterior density.
+
+    Respondents count as drawn from a population with these shares: the likelihood is that of its
+    shares, and several sets of reports multiply, which they do as they stand where they are of
+    different respondents. It begins with equal shares.
+
+    **What it is not.** The shares are biased: none is negative, so what is rare comes out too large
+    on average and what is common too small; at a low keep probability many cells come out as 0.
+    Tables that overlap are fitted by themselves and need not agree. There are no standard errors.
+
+    Args:
+        reported: at least one, with at least one report in all; their attributes are in ``names``
+            or in ``extra``.
+        names: the attributes asked for.
+        sizes: the number of categories of each.
+        extra: further attributes that were randomized together with these, and their sizes; they
+            are summed over at the end.
+        prior: the parameter of a Dirichlet distribution of the shares, the same for every cell of
+            the table, at least 1. At 1 it is uniform, and the likelihood alone counts; above, it
+            counts like ``prior - 1`` further respondents in each cell, with known answers.
+        gap: where to stop, in nats, at least 0.
+        at_most: the most steps, at least 1.
+
+    Raises:
+        ValueError: no report, one that no answer can give, too many cells, or a number out of
+            range.
+    """
+    if not 1 <= prior < math.inf:
+        raise ValueError(f"prior {prior}: expected a finite number of at least 1")
+    if not 0 <= gap < math.inf or at_most < 1:
+        raise ValueError(f"gap {gap}, at most {at_most} steps: expected at least 0 and 1")
+    every = (*names, *(name for name, _ in extra))
+    lengths = (*sizes, *(size for _, size in extra))
+    cells = math.prod(lengths)
+    if cells > MAX_CELLS:
+        raise ValueError(f"EM over {cells:,} cells: expected at most {MAX_CELLS:,}")
+    added = (prior - 1) * math.prod(sizes) / cells
+    terms = [_Term(one, every, lengths) for one in reported]
+    problem = _Problem([term for term in terms if term.n], lengths, added)
+    found = _climbed(problem, gap=gap, at_most=at_most)
+    summed = tuple(range(len(sizes), len(lengths)))
+    return found._replace(shares=np.ascontiguousarray(found.shares.sum(axis=summed)))
+
+
+class _Term:
+    """What one set of reports adds to the likelihood."""
+
+    def __init__(self, reported: Reported, names: Sequence[str], sizes: Sequence[int]) -> None:
+        flat = reported.counts.reshape(-1)
+        self._places = np.flatnonzero(flat)
+        self._counts = flat[self._places].astype(np.float64)
+        self._shape = reported.counts.shape
+        self._mixings = reported.mixings
+        self.n = float(self._counts.sum())
+        grouped = [names.index(name) for group in reported.groups for name in group]
+        self._summed = tuple(place for place in range(len(names)) if place not in grouped)
+        left = [place for place in range(len(names)) if place in grouped]
+        self._order = [left.index(place) for place in grouped]
+        self._back = np.argsort(self._order)
+        self._grouped = [sizes[place] for place in grouped]
+        self._cells = [
+            math.prod(sizes[names.index(name)] for name in group) for group in reported.groups
+        ]
+        self._spread = [size if place in grouped else 1 for place, size in enumerate(sizes)]
+        shared = np.ones(())
+        for mixing in self._mixings:
+            shared = np.multiply.outer(shared, mixing.shared)
+        self._shared = shared.reshape(-1)[self._places]
+
+    def at(self, shares: Floats) -> tuple[float, Floats, float]:
+        """The log-likelihood, its slope by every share, and what of that all shares have."""
+        mixed = shares.sum(axis=self._summed).transpose(self._order).reshape(self._cells)
+        for axis, mixing in enumerate(self._mixings):
+            mixed = mixing.apply(mixed, axis)
+        law = mixed.reshape(-1)[self._places]
+        if not law.all():
+            raise ValueError("a report that no answer can give")
+        ratios = self._counts / law
+        weights = np.zeros(math.prod(self._shape))
+        weights[self._places] = ratios
+        slopes = weights.reshape(self._shape)
+        for axis, mixing in enumerate(self._mixings):
+            slopes = mixing.apply_transposed(slopes, axis)
+        slopes = slopes.reshape(self._grouped).transpose(self._back).reshape(self._spread)
+        return float(self._counts @ np.log(law)), slopes, float(ratios @ self._shared)
+
+
+class _Step(NamedTuple):
+    """What is found at some shares, and where EM goes from there."""
+
+    shares: Floats
+    value: float
+    gap: float
+    next: Floats
+
+
+class _Problem:
+    """A concave function of shares, and EM's steps towards its maximum."""
+
+    def __init__(self, terms: Sequence[_Term], sizes: Sequence[int], added: float) -> None:
+        if not terms:
+            raise ValueError("no reports: expected at least one")
+        self._terms = terms
+        self._added = added
+        self._total = math.fsum(term.n for term in terms) + added * math.prod(sizes)
+        self.start = np.full(sizes, 1 / math.prod(sizes))
+
+    def step(self, shares: Floats) -> _Step:
+        """One step of EM."""
+        value, shared = 0.0, 0.0
+        slopes = np.zeros(shares.shape)
+        for term in self._terms:
+            found, slope, common = term.at(shares)
+            value += found
+            slopes += slope
+            shared += common
+        attributed = shares * np.maximum(slopes - shared, 0.0)
+        if self._added:
+            value += self._added * float(np.log(shares).sum())
+            slopes += self._added / shares
+            attributed += self._added
+        total = float(attributed.sum())
+        gap = max(float(slopes.max()) - self._total, 0.0)
+        return _Step(shares, value, gap, attributed / total if total > 0 else shares)
+
+
+def _climbed(problem: _Problem, *, gap: float, at_most: int) -> Likeliest:
+    """Cycles of two steps and an extrapolation, until the gap is small or steps run out."""
+    steps = 0
+    longest = 1.0
+    here = problem.step(problem.start)
+    while True:
+        steps += 1
+        if here.gap <= gap or steps >= at_most:
+            break
+        then = problem.step(here.next)
+        steps += 1
+        if then.gap <= gap or steps >= at_most:
+            here = then
+            break
+        once = then.shares - here.shares
+        twice = then.next - then.shares - once
+        bend = float(np.sum(twice**2))
+        length = math.sqrt(float(np.sum(once**2)) / bend) if bend else longest
+        length = min(max(length, 1.0), longest)
+        if length == longest:
+            longest *= _LONGER
+        if length == 1.0:
+            here = problem.step(then.next)
+            continue
+        far = here.shares + 2 * length * once + length**2 * twice
+        far = np.maximum(far, _LEFT * then.next)
+        far /= far.sum()
+        tried = problem.step(far)
+        if tried.value >= here.value:
+            here = tried
+            continue
+        steps += 1
+        longest = max(length / _LONGER, 1.0)
+        here = problem.step(then.next)
+    return Likeliest(here.shares, here.value, here.gap, steps, here.gap <= gap)
