@@ -95,13 +95,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def _table_of(self, estimate: Estimate, names: tuple[str, ...]) -> AnnouncedTable:
         try:
-            raw = estimate.table(*names)
-            values = raw.projected(self.projection).values
+            table = estimate.table(*names, projection=self.projection)
         except (ProtocolError, ValueError) as error:
             return AnnouncedTable(names, (), str(error))
-        interval = raw.interval(self.level, self.about)
-        columns = (array.ravel().tolist() for array in (values, *interval))
-        cells = zip(product(*raw.categories), *columns, strict=True)
+        interval = table.interval(self.level, self.about)
+        columns = (array.ravel().tolist() for array in (table.values, *interval))
+        cells = zip(product(*table.categories), *columns, strict=True)
         return AnnouncedTable(names, tuple(starmap(Cell, cells)))
 
     def not_announced(self, estimate: Estimate) -> tuple[str, ...]:

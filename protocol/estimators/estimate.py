@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
 from protocol.estimators.inference.laws import ErrorLaw
+from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.surveys.records import Records
@@ -43,6 +44,28 @@ class Estimate(ABC):
             SurveyError: an unknown or repeated name.
             ValueError: no name, an unknown projection, or a table that this result cannot give.
         """
+
+    def likeliest(
+        self, *names: str, prior: float = 1.0, gap: float = GAP, at_most: int = STEPS
+    ) -> Table:
+        """``table(*names, projection="em")``, with choices: see ``likelihood.likeliest``.
+
+        The values are biased and are no more than a point estimate: errors and intervals are those
+        of the unbiased one.
+
+        Args:
+            names: the attributes, in any order.
+            prior: the parameter of a Dirichlet prior, the same for every cell, at least 1; at 1
+                there is none.
+            gap: by how much the log-likelihood may fall short of the largest, in nats.
+            at_most: the most steps; whether they were enough is in the table's ``fit``.
+
+        Raises:
+            SurveyError: an unknown or repeated name.
+            ValueError: as ``table``, a number out of range, or no likelihood.
+        """
+        raw = self.table(*names)
+        return raw.fitted(*self._fitted(raw.names, prior=prior, gap=gap, at_most=at_most))
 
     @abstractmethod
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -184,7 +207,39 @@ class Estimate(ABC):
             n=self.n,
             law=law,
         )
-        return raw.projected(projection)
+        return self._projected(raw, projection)
+
+    def _projected(self, raw: Table, projection: Projection) -> Table:
+        """A raw table of this estimate as it was asked for."""
+        if projection != "em":
+            return raw.projected(projection)
+        return raw.fitted(*self._fitted(raw.names, prior=1.0, gap=GAP, at_most=STEPS))
+
+    def _fitted(
+        self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
+    ) -> tuple[Floats, Fit]:
+        """The likeliest shares of some attributes."""
+        reported = self._reported(names)
+        all_names = [name for one in reported for group in one.groups for name in group]
+        extra = tuple(dict.fromkeys(name for name in all_names if name not in names))
+        return likeliest(
+            reported,
+            dict(zip(names, self.sizes_of(names), strict=True)),
+            extra=dict(zip(extra, self.sizes_of(extra), strict=True)),
+            prior=prior,
+            gap=gap,
+            at_most=at_most,
+        )
+
+    def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
+        """The counts of reports that a table of some attributes is fitted to, with their laws.
+
+        Raises:
+            ValueError: what is published does not have the likelihood of the reports.
+        """
+        raise ValueError(
+            f"no EM: {type(self).__name__} does not have the likelihood of what is published"
+        )
 
     def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """The number of categories of each of these attributes.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from protocol.estimators.estimate import Estimate, Floats
 from protocol.estimators.joint import JointEstimate, mean_squared_error
+from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
@@ -138,6 +139,28 @@ class ProductEstimate(Estimate):
         if np.ptp(given) == 0:
             return Estimated(value, 0.0)
         return Estimated(value, math.sqrt(variance) if variance else None)
+
+    def _fitted(
+        self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
+    ) -> tuple[Floats, Fit]:
+        """The product of the groups' likeliest tables: the likelihood is a product too."""
+        parts = self._parts(names)
+        found = [
+            self.joint._fitted(part, prior=prior, gap=gap / len(parts), at_most=at_most)
+            for part in parts
+        ]
+        fits = [fit for _, fit in found]
+        fit = Fit(
+            log_likelihood=math.fsum(fit.log_likelihood for fit in fits),
+            gap=math.fsum(fit.gap for fit in fits),
+            steps=max(fit.steps for fit in fits),
+            converged=all(fit.converged for fit in fits),
+        )
+        tables = (
+            self._spread(shares, names, part)
+            for part, (shares, _) in zip(parts, found, strict=True)
+        )
+        return _product(list(tables)), fit
 
     def _parts(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """The attributes asked for of each group concerned, in the order of ``names``."""

@@ -28,6 +28,7 @@ from protocol.estimators.inference.laws import (
     exact_law,
 )
 from protocol.estimators.inference.scores import Scores
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import CodeRandomizer, KeepUniform
@@ -332,6 +333,19 @@ class JointEstimate(Estimate):
                 if found is not None:
                     return found.first_law(self.n).times(inside - outside, outside)
         return asked.weighted_law(ordered, self.n)
+
+    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+        groups, mixings = [], []
+        for block in self.blocks:
+            kept = [place for place, name in enumerate(block.attributes) if name in names]
+            if kept:
+                mixing = block.randomizer.mixing(self.sizes_of(block.attributes), kept)
+                mixings.append(mixing)
+                groups.append(tuple(block.attributes[place] for place in mixing.places))
+        axes = self.survey.axes([name for group in groups for name in group])
+        cells = [math.prod(self.sizes_of(group)) for group in groups]
+        counts = self.counts.table(axes).reshape(cells)
+        return (Reported(tuple(groups), counts, tuple(mixings)),)
 
     def asked(self, names: Sequence[str], weights: Floats | None = None) -> Asked:
         """What a table of some attributes takes.

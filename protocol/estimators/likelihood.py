@@ -16,7 +16,7 @@ lowers the likelihood the plain steps are taken. So the likelihood never falls.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,9 +40,6 @@ _LEFT = 1e-2
 # How much longer an extrapolation may become, or has to become shorter.
 _LONGER = 4.0
 
-# The gap is a difference of two numbers as large as the number of reports.
-_ROUNDING = 1e-15
-
 
 class Reported(NamedTuple):
     """Counts of reports on some attributes, with the law they were drawn by.
@@ -58,21 +55,19 @@ class Reported(NamedTuple):
     mixings: tuple[Mixing, ...]
 
 
-class Likeliest(NamedTuple):
+class Fit(NamedTuple):
     """Where EM stopped.
 
     Args:
-        shares: at least 0, with a total of 1, one axis per attribute asked for.
         log_likelihood: of the reports, in nats, but for a constant; with the logarithm of the prior
             if there is one.
         gap: what it may at most lack of its largest value. It is concave, so the largest slope
             towards a single category, less the slope towards the shares themselves, bounds it
             (Lindsay 1983).
-        steps: of EM that were taken.
+        steps: how often the likelihood and a step of EM were computed.
         converged: whether the gap is as small as was asked for.
     """
 
-    shares: Floats
     log_likelihood: float
     gap: float
     steps: int
@@ -81,36 +76,38 @@ class Likeliest(NamedTuple):
 
 def likeliest(
     reported: Sequence[Reported],
-    names: Sequence[str],
-    sizes: Sequence[int],
+    asked: Mapping[str, int],
     *,
-    extra: Sequence[tuple[str, int]] = (),
+    extra: Mapping[str, int] | None = None,
     prior: float = 1.0,
     gap: float = GAP,
     at_most: int = STEPS,
-) -> Likeliest:
+) -> tuple[Floats, Fit]:
     """The shares that maximize the likelihood, or with a prior the posterior density.
 
-    Respondents count as drawn from a population with these shares: the likelihood is that of its
-    shares, and several sets of reports multiply, which they do as they stand where they are of
-    different respondents. It begins with equal shares.
+    Respondents count as drawn from a population with these shares. Several sets of reports
+    multiply: exactly, if they are of different respondents; of the same ones it is a composite
+    likelihood, which has its maximum at the truth too but does not say how sharp it is. EM begins
+    with equal shares.
 
     **What it is not.** The shares are biased: none is negative, so what is rare comes out too large
     on average and what is common too small; at a low keep probability many cells come out as 0.
     Tables that overlap are fitted by themselves and need not agree. There are no standard errors.
 
     Args:
-        reported: at least one, with at least one report in all; their attributes are in ``names``
+        reported: at least one, with at least one report in all; their attributes are in ``asked``
             or in ``extra``.
-        names: the attributes asked for.
-        sizes: the number of categories of each.
-        extra: further attributes that were randomized together with these, and their sizes; they
-            are summed over at the end.
+        asked: the attributes of the table, and how many categories each has.
+        extra: further ones that were randomized together with these; they are summed over at the
+            end.
         prior: the parameter of a Dirichlet distribution of the shares, the same for every cell of
             the table, at least 1. At 1 it is uniform, and the likelihood alone counts; above, it
             counts like ``prior - 1`` further respondents in each cell, with known answers.
         gap: where to stop, in nats, at least 0.
         at_most: the most steps, at least 1.
+
+    Returns:
+        Shares of at least 0 with a total of 1, one axis per attribute asked for; where EM stopped.
 
     Raises:
         ValueError: no report, one that no answer can give, too many cells, or a number out of
@@ -120,23 +117,22 @@ def likeliest(
         raise ValueError(f"prior {prior}: expected a finite number of at least 1")
     if not 0 <= gap < math.inf or at_most < 1:
         raise ValueError(f"gap {gap}, at most {at_most} steps: expected at least 0 and 1")
-    every = (*names, *(name for name, _ in extra))
-    lengths = (*sizes, *(size for _, size in extra))
-    cells = math.prod(lengths)
+    sizes = {**asked, **(extra or {})}
+    cells = math.prod(sizes.values())
     if cells > MAX_CELLS:
         raise ValueError(f"EM over {cells:,} cells: expected at most {MAX_CELLS:,}")
-    added = (prior - 1) * math.prod(sizes) / cells
-    terms = [_Term(one, every, lengths) for one in reported]
-    problem = _Problem([term for term in terms if term.n], lengths, added)
-    found = _climbed(problem, gap=gap, at_most=at_most)
-    summed = tuple(range(len(sizes), len(lengths)))
-    return found._replace(shares=np.ascontiguousarray(found.shares.sum(axis=summed)))
+    added = (prior - 1) * math.prod(asked.values()) / cells
+    problem = _Problem([_Term(one, sizes) for one in reported], tuple(sizes.values()), added)
+    shares, fit = _climbed(problem, gap=gap, at_most=at_most)
+    summed = tuple(range(len(asked), len(sizes)))
+    return np.ascontiguousarray(shares.sum(axis=summed)), fit
 
 
 class _Term:
     """What one set of reports adds to the likelihood."""
 
-    def __init__(self, reported: Reported, names: Sequence[str], sizes: Sequence[int]) -> None:
+    def __init__(self, reported: Reported, sizes: Mapping[str, int]) -> None:
+        names = list(sizes)
         flat = reported.counts.reshape(-1)
         self._places = np.flatnonzero(flat)
         self._counts = flat[self._places].astype(np.float64)
@@ -148,11 +144,9 @@ class _Term:
         left = [place for place in range(len(names)) if place in grouped]
         self._order = [left.index(place) for place in grouped]
         self._back = np.argsort(self._order)
-        self._grouped = [sizes[place] for place in grouped]
-        self._cells = [
-            math.prod(sizes[names.index(name)] for name in group) for group in reported.groups
-        ]
-        self._spread = [size if place in grouped else 1 for place, size in enumerate(sizes)]
+        self._grouped = [sizes[names[place]] for place in grouped]
+        self._cells = [math.prod(sizes[name] for name in group) for group in reported.groups]
+        self._spread = [sizes[name] if place in grouped else 1 for place, name in enumerate(names)]
         shared = np.ones(())
         for mixing in self._mixings:
             shared = np.multiply.outer(shared, mixing.shared)
@@ -189,15 +183,17 @@ class _Problem:
     """A concave function of shares, and EM's steps towards its maximum."""
 
     def __init__(self, terms: Sequence[_Term], sizes: Sequence[int], added: float) -> None:
-        if not terms:
+        self._terms = [term for term in terms if term.n]
+        if not self._terms:
             raise ValueError("no reports: expected at least one")
-        self._terms = terms
         self._added = added
         self._total = math.fsum(term.n for term in terms) + added * math.prod(sizes)
         self.start = np.full(sizes, 1 / math.prod(sizes))
+        self.steps = 0
 
     def step(self, shares: Floats) -> _Step:
         """One step of EM."""
+        self.steps += 1
         value, shared = 0.0, 0.0
         slopes = np.zeros(shares.shape)
         for term in self._terms:
@@ -215,38 +211,34 @@ class _Problem:
         return _Step(shares, value, gap, attributed / total if total > 0 else shares)
 
 
-def _climbed(problem: _Problem, *, gap: float, at_most: int) -> Likeliest:
-    """Cycles of two steps and an extrapolation, until the gap is small or steps run out."""
-    steps = 0
+def _climbed(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:
+    """Pairs of steps and an extrapolation of each, until the gap is small or steps run out."""
+
+    def ends(step: _Step) -> bool:
+        return step.gap <= gap or problem.steps >= at_most
+
     longest = 1.0
     here = problem.step(problem.start)
-    while True:
-        steps += 1
-        if here.gap <= gap or steps >= at_most:
-            break
+    while not ends(here):
         then = problem.step(here.next)
-        steps += 1
-        if then.gap <= gap or steps >= at_most:
+        if ends(then):
             here = then
             break
         once = then.shares - here.shares
         twice = then.next - then.shares - once
         bend = float(np.sum(twice**2))
-        length = math.sqrt(float(np.sum(once**2)) / bend) if bend else longest
+        length = math.sqrt(float(np.sum(once**2)) / bend) if bend else 1.0
         length = min(max(length, 1.0), longest)
         if length == longest:
             longest *= _LONGER
-        if length == 1.0:
-            here = problem.step(then.next)
-            continue
         far = here.shares + 2 * length * once + length**2 * twice
         far = np.maximum(far, _LEFT * then.next)
-        far /= far.sum()
-        tried = problem.step(far)
-        if tried.value >= here.value:
+        tried = problem.step(far / far.sum())
+        if tried.value >= then.value:
             here = tried
-            continue
-        steps += 1
-        longest = max(length / _LONGER, 1.0)
-        here = problem.step(then.next)
-    return Likeliest(here.shares, here.value, here.gap, steps, here.gap <= gap)
+        elif problem.steps < at_most:
+            longest = max(length / _LONGER, 1.0)
+            here = problem.step(then.next)
+        else:
+            here = then
+    return here.shares, Fit(here.value, here.gap, problem.steps, here.gap <= gap)

@@ -7,8 +7,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Projection: TypeAlias = Literal["none", "clip", "simplex"]
-"""``none`` leaves the estimate raw, ``clip`` is ``clip_and_rescale``, ``simplex`` is Euclidean."""
+Projection: TypeAlias = Literal["none", "clip", "simplex", "em"]
+"""How raw shares become proportions.
+
+``none`` leaves them raw, ``clip`` is ``clip_and_rescale``, ``simplex`` is Euclidean. ``em`` is
+fitted to the reports (``protocol.estimators.likelihood``), so an estimate alone can do it.
+"""
 
 
 def clip_and_rescale(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,7 +71,7 @@ def project(values: NDArray[np.float64], projection: Projection) -> NDArray[np.f
     """Apply a projection by its name; ``none`` returns the values themselves.
 
     Raises:
-        ValueError: an unknown name, or what the projection refuses.
+        ValueError: an unknown name, ``em``, or what the projection refuses.
     """
     match projection:
         case "none":
@@ -76,8 +80,12 @@ def project(values: NDArray[np.float64], projection: Projection) -> NDArray[np.f
             return clip_and_rescale(values)
         case "simplex":
             return project_simplex(values)
+        case "em":
+            raise ValueError("projection 'em' needs the reports: expected Estimate.table to do it")
         case _:
-            raise ValueError(f"projection {projection!r}: expected 'none', 'clip' or 'simplex'")
+            raise ValueError(
+                f"projection {projection!r}: expected 'none', 'clip', 'simplex' or 'em'"
+            )
 
 
 def _check_finite(values: NDArray[np.float64]) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import UnsupportedEventError
 from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import Randomizer
@@ -116,6 +117,22 @@ class SharesEstimate(Estimate):
             return Estimated(value, None)
         scale = float(self._scales(shares) @ per_cell**2)
         return Estimated(value, standard_error(float(variance), scale))
+
+    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+        kept = [place for place, name in enumerate(self.names) if name in names]
+        sizes = self.sizes_of(self.names)
+        try:
+            mixing = self.randomizer.mixing(sizes, kept)
+        except UnsupportedEventError as error:
+            raise ValueError(f"no EM: {error}") from error
+        counts = self.totals
+        if len(mixing.places) < len(sizes):
+            dropped = tuple(place for place in range(len(sizes)) if place not in kept)
+            counts = counts.reshape(sizes).sum(axis=dropped).reshape(-1)
+        if counts.shape != mixing.shared.shape or counts.sum() != self.reports:
+            raise ValueError("no EM: the randomizer's tallies count no single reports")
+        group = tuple(self.names[place] for place in mixing.places)
+        return (Reported((group,), counts, (mixing,)),)
 
     def _shares(self) -> Floats:
         return self.randomizer.shares(self.totals, self.reports)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw
 from protocol.estimators.inference.words import LEVEL, USUAL, bracketed, sentences, shown
+from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
@@ -118,6 +119,7 @@ class Table:
             more accurate; both kinds of errors stay those of the raw values.
         law: of the errors of the raw values. By default a normal one with the errors above, as if
             they were the same whatever the true shares are.
+        fit: where EM stopped, if the values are fitted by it; else None.
     """
 
     names: tuple[str, ...]
@@ -128,6 +130,7 @@ class Table:
     n: int
     projection: Projection = "none"
     law: ErrorLaw | None = None
+    fit: Fit | None = None
 
     def __post_init__(self) -> None:
         shape = tuple(map(len, self.categories))
@@ -165,6 +168,10 @@ class Table:
             law=self._law(),
             projection=projection,
         )
+
+    def fitted(self, values: NDArray[np.float64], fit: Fit) -> Table:
+        """This raw table with the shares that EM found; all errors stay those of the raw values."""
+        return replace(self, values=values, law=self._law(), projection="em", fit=fit)
 
     def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
         """For every cell the shares that its raw estimate does not contradict, within 0 and 1.

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, marginal, standard_errors
+from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
 
 
@@ -84,6 +86,12 @@ class ExactEstimate(Estimate):
             standard_errors=np.zeros(shares.shape),
             population_errors=standard_errors(shares * (1 - shares) / self.n, shares / self.n),
         )
+
+    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+        """Exact counts are reports that are always kept: EM ends at their shares."""
+        counts = self.exact(*names)
+        kept = FakesMixing(places=(0,), keep=1.0, fakes=np.zeros(counts.size))
+        return (Reported((tuple(names),), counts.reshape(-1), (kept,)),)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The exact mean of a weight."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Stream
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.exact import Floats, log_of, sums_of
+from protocol.randomizers.mixing import MatrixMixing, Mixing
 from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, ratio_of
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
 from protocol.wire.arrays import ArraySpec, Bounds, name_of, smallest_dtype
@@ -412,6 +413,25 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         if matrix.shape != (self.size, self.size):
             self._refuse("reports that are codes of its domain")
         return MatrixUnmixing.of(matrix, sizes, kept)
+
+    def mixing(self, sizes: Sequence[int], kept: Sequence[int]) -> Mixing:
+        """The law of the reports that ``tally`` counts, on some attributes (``unmixing``).
+
+        By default the whole matrix, on all attributes.
+
+        Args:
+            sizes: the number of categories of each attribute of a block, whose product is ``size``.
+            kept: the places of the attributes asked for, each at most once.
+
+        Raises:
+            ValueError: as ``unmixing``.
+            UnsupportedEventError: tallies do not say how many reports of each kind there are, so
+                they do not have a likelihood that can be computed.
+        """
+        check_places(self.size, sizes, kept)
+        if not self._tabled:
+            self._refuse("the likelihood of its tallies: they count no single reports")
+        return MatrixMixing(places=tuple(range(len(sizes))), matrix=self.matrix())
 
     @property
     def _tabled(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -267,6 +267,9 @@ class AdjustedEstimate(Estimate):
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The weight of the records in every combination of categories, without standard errors."""
         return self._table(names, projection, self._weighted(names))
+
+    def _reported(self, names: Sequence[str]) -> NoReturn:
+        raise ValueError("no EM: RR-Adjustment weighs reports and fits no likelihood")
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The weighted mean of a weight that depends on some attributes, without standard error."""

@@ -147,6 +147,8 @@ class KeyValueTables(Estimate):
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         axis = self._axis(names)
+        if projection == "em":
+            raise ValueError("no EM of tables: expected the estimator 'em' or 'likelihood'")
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])

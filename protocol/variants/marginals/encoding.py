@@ -200,7 +200,7 @@ class EncodedEstimate(Estimate):
         """The joint distribution of some attributes, in any order; codes of no category dropped."""
         encoding = binary_encoding(self.survey)
         raw = self.estimate.table(*encoding.bits_of(*names))
-        return encoding.decode(raw).projected(projection)
+        return self._projected(encoding.decode(raw), projection)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes whose bits can be in one table."""

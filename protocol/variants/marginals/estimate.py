@@ -121,7 +121,7 @@ class MarginalEstimate(Estimate):
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The joint distribution of at most k attributes, in any order."""
         masks, order = self._asked(names)
-        return self._tables([names], masks, order)[0].projected(projection)
+        return self._projected(self._tables([names], masks, order)[0], projection)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes, (first, second), (first, third) and so on.
@@ -135,7 +135,7 @@ class MarginalEstimate(Estimate):
         if not names or self.counts.plan.k < 2:
             return []
         tables = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
-        return [table.projected(projection) for table in tables]
+        return [self._projected(table, projection) for table in tables]
 
     def every(self) -> MarginalTables:
         """All k-way marginals at once."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.shares import SharesEstimate
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
@@ -86,7 +87,11 @@ class AttributeShares(Estimate):
             given = raw.standard_errors**2 + missed * (raw.values - raw.values**2)
             scale = raw.standard_errors**2 + missed * (np.abs(raw.values) + raw.values**2)
             raw = replace(raw, standard_errors=standard_errors(given, scale), law=None)
-        return raw.projected(projection)
+        return self._projected(raw, projection)
+
+    def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
+        """Of those alone who reported on it."""
+        return self._of(self._only(names))._reported(names)
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on one attribute.

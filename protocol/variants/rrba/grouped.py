@@ -20,6 +20,7 @@ from protocol.estimators.inference.cumulants import (
     count_cumulants,
 )
 from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
     Estimated,
@@ -28,6 +29,7 @@ from protocol.estimators.tables import (
     standard_error,
     standard_errors,
 )
+from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
 
 
@@ -124,7 +126,26 @@ class GroupedEstimate(Estimate):
             n=n,
             law=self._law(found, [_Part.of(group, names) for group in found]),
         )
-        return raw.projected(projection)
+        return self._projected(raw, projection)
+
+    def _reported(self, names: Sequence[str]) -> list[Reported]:
+        """Of every group that has them.
+
+        Which reports came in which block is not published, so a report counts as one of a block
+        drawn by lot: fakes are drawn from the mean of the blocks' tables.
+        """
+        found = []
+        for group in self._holding(names):
+            shares, fakes = (
+                marginal(table, group.names, names).reshape(-1)
+                for table in (group.reported, group.fakes)
+            )
+            if np.isnan(shares).any():
+                raise ValueError("no EM: how often each cell was reported is not known")
+            counts = np.rint(shares * group.n).astype(np.int64)
+            mixing = FakesMixing(places=(0,), keep=group.keep, fakes=(1 - group.keep) * fakes)
+            found.append(Reported((tuple(names),), counts, (mixing,)))
+        return found
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """Of attributes that are in one group together."""
