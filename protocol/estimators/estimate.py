@@ -237,9 +237,7 @@ class Estimate(ABC):
         Raises:
             ValueError: what is published does not have the likelihood of the reports.
         """
-        raise ValueError(
-            f"no EM: {type(self).__name__} does not have the likelihood of what is published"
-        )
+        raise ValueError(f"no EM: {type(self).__name__} has no likelihood of its reports")
 
     def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """The number of categories of each of these attributes.

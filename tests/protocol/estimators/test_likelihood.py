@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.adjustment import AdjustedEstimate
 from protocol.estimators.analysis import Analysis
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.independent import ProductEstimate
