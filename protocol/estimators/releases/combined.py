@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of
 from protocol.estimators.releases.release import Release
@@ -141,6 +142,19 @@ class CombinedEstimate(Estimate):
         if not self._randomized(design):
             return Estimated(value, 0.0)
         return Estimated(value, standard_error(variance, scale))
+
+    def _reported(self, names: Sequence[str]) -> list[Reported]:
+        """Of all releases. They are of the same respondents, which their product leaves aside.
+
+        Where the answers themselves were counted, they alone: reports add nothing to them.
+        """
+        self._design(names)
+        found = [one for release in self.releases for one in release.counted(self.survey, names)]
+        for one in found:
+            whole = {name for group in one.groups for name in group} == set(names)
+            if whole and not any(mixing.shared.any() for mixing in one.mixings):
+                return [one]
+        return found
 
     def _design(self, names: Sequence[str]) -> _Design:
         """How a table of some attributes is combined; it does not depend on any report.

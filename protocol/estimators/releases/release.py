@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.releases.components import applied, meeting, spread, subsets_of
 from protocol.randomizers.exact import Floats
+from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
 
 
@@ -91,6 +94,35 @@ class Release:
         for name in left:
             found = found * meeting([name == other for other in names], 1.0, 0.0)
         return found
+
+    def counted(self, survey: Survey, names: Sequence[str]) -> list[Reported]:
+        """The counts that a table of some attributes is fitted to: no table within another.
+
+        Counts of the same reports that overlap in part count as those of different ones.
+
+        Args:
+            survey: what was asked.
+            names: the attributes of the table.
+        """
+        found: dict[frozenset[str], Reported] = {}
+        for table in sorted(self.tables, key=lambda table: -len(set(table) & set(names))):
+            inside = frozenset(table) & frozenset(names)
+            if not inside or any(inside <= other for other in found):
+                continue
+            groups, mixings = [], []
+            for attributes, keep in self.groups:
+                part = tuple(name for name in attributes if name in inside)
+                if part:
+                    cells = math.prod(survey.attribute(name).size for name in part)
+                    fakes = np.full(cells, (1 - keep) / cells)
+                    places = tuple(range(len(part)))
+                    groups.append(part)
+                    mixings.append(FakesMixing(places=places, keep=keep, fakes=fakes))
+            axes = [table.index(name) for part in groups for name in part]
+            counts = self.tables[table].table(axes)
+            shape = [len(mixing.fakes) for mixing in mixings]
+            found[inside] = Reported(tuple(groups), counts.reshape(shape), tuple(mixings))
+        return list(found.values())
 
     def reported(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
         """The known components of the reports' shares times their coefficients, added up.

@@ -22,8 +22,10 @@ from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.likelihood import Reported, likeliest
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
+from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.releases.release import Group, Release
 from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tabulated import ExactEstimate, PairwiseEstimate
+from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers import (
     HadamardResponse,
     KeepElseTable,
@@ -312,27 +314,37 @@ def test_of_independent_groups_the_product_of_the_likeliest_tables_is_likeliest(
     assert found.fit.gap <= 0.01
 
 
-def test_reports_on_several_pairs_are_fitted_together() -> None:
-    survey = survey_of(2, 2, 2)
-    tables = {"ab": [[30, 5], [9, 20]], "ac": [[12, 22], [20, 10]], "bc": [[8, 30], [20, 6]]}
-    estimates = tuple(
-        JointEstimate(
-            survey.project(list(pair)),
-            (Block(tuple(pair), keep(4, 0.6)),),
-            Counts.from_table(np.array(table)),
-        )
-        for pair, table in tables.items()
+def test_several_releases_are_fitted_together() -> None:
+    survey = survey_of(2, 3)
+    apart = (Group(("a",), 0.5), Group(("b",), 0.25))
+    pilot = Release.of_tables(apart, {("b", "a"): np.array([[30, 5], [9, 20], [4, 32]])})
+    final = Release.of_tables((Group(("a", "b"), 0.5),), {("a", "b"): np.full((2, 3), 7)})
+    margin = Release.of_tables(apart[:1], {("a",): np.array([60, 40])})
+    found = CombinedEstimate(survey, (pilot, final)).likeliest("b", "a", gap=1e-6)
+    laws = np.kron(keep(3, 0.25).matrix(), keep(2, 0.5).matrix()), keep(6, 0.5).matrix()
+    tables = pilot.tables["b", "a"].table((0, 1)), final.tables["a", "b"].table((1, 0))
+    shares = found.values.reshape(-1)
+    slopes = sum(
+        law @ (table.reshape(-1) / (shares @ law)) for law, table in zip(laws, tables, strict=True)
     )
-    pairwise = PairwiseEstimate(survey, estimates)
-    pair = pairwise.likeliest("c", "a", gap=1e-6).values
-    alone = estimates[1].likeliest("c", "a", gap=1e-6).values
-    np.testing.assert_array_equal(pair, alone)
-    # Two sets of reports by one law count like one set.
-    added = np.sum(tables["ab"], axis=1) + np.sum(tables["ac"], axis=1)
-    one = JointEstimate(survey_of(2), (Block(("a",), keep(2, 0.6)),), Counts.from_table(added))
-    np.testing.assert_allclose(
-        pairwise.likeliest("a", gap=1e-7).values, one.likeliest("a", gap=1e-7).values, atol=1e-6
-    )
+    n = sum(int(table.sum()) for table in tables)
+    np.testing.assert_allclose(shares * (n - slopes), 0, atol=1e-3)
+    assert np.max(slopes) <= n + 1e-5
+    # Two releases by one law count like one.
+    both = CombinedEstimate(survey, (pilot, margin)).likeliest("a", gap=1e-7).values
+    added = pilot.tables["b", "a"].table((1,)) + np.array([60, 40])
+    one = JointEstimate(survey_of(2), (Block(("a",), keep(2, 0.5)),), Counts.from_table(added))
+    np.testing.assert_allclose(both, one.likeliest("a", gap=1e-7).values, atol=1e-6)
+
+
+def test_exact_counts_stand_whatever_else_was_released() -> None:
+    survey = survey_of(2, 3)
+    apart = (Group(("a",), 0.5), Group(("b",), 0.25))
+    pilot = Release.of_tables(apart, {("b", "a"): np.full((3, 2), 4)})
+    table = np.array([[9, 0, 3], [1, 7, 4]])
+    exact = Release.of_tables((Group(("a", "b"), 1.0),), {("a", "b"): table})
+    found = CombinedEstimate(survey, (pilot, exact)).table("a", "b", projection="em")
+    np.testing.assert_allclose(found.values, table / 24, atol=1e-12)
 
 
 def shares_of(randomizer: Randomizer) -> SharesEstimate:
