@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About, Interval, NormalLaw
+from protocol.estimators.inference.cumulants import CumulantLaw
+from protocol.estimators.inference.laws import About, Interval, checked
 from protocol.estimators.inference.words import LEVEL
 from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table
-from protocol.randomizers.keyvalue import PrivKV
+from protocol.randomizers.keyvalue import ABSENT, PrivKV
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.variants.keyvalue.counts import Floats
+from protocol.variants.keyvalue.counts import Floats, ratio
+from protocol.variants.keyvalue.intervals import mean_intervals
 from protocol.variants.keyvalue.moments import KeyValueEstimate, em, maximum_likelihood, moment
-from protocol.variants.keyvalue.records import held_records, held_survey
+from protocol.variants.keyvalue.records import held_records, held_survey, values_of
 
 Estimator: TypeAlias = Literal["moment", "debiased", "em", "likelihood"]
 
@@ -35,6 +37,11 @@ class KeyValueTables(Estimate):
     nothing of keys together: a respondent reports on one. A key without a report has no estimate:
     NaN. Respondents asked for a key count as a random sample, so both kinds of standard error are
     the same, and take in who was asked what; NaN where they are unknown.
+
+    Intervals are the same for all estimators: they hold the shares and means that the reports do
+    not contradict, by the unbiased estimates of ``moment``, debiased. ``em`` and ``likelihood`` are
+    point estimates, and so are the means of ``moment``, which count fakes as values: they may lie
+    outside.
 
     Args:
         asked: the survey with the values.
@@ -94,23 +101,35 @@ class KeyValueTables(Estimate):
         return self._found[1].mean_errors
 
     def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The interval of every frequency, arrays of shape (d,); NaN where unknown.
+        """The shares of those who hold each key that the reports do not contradict, (d,) each.
+
+        Args:
+            level: the confidence level, above 0 and below 1.
+            about: whose shares: the respondents', or a population's.
 
         Raises:
-            ValueError: as ``Table.interval``.
+            ValueError: the level is out of range, or an unknown ``about``.
         """
-        errors = self.frequency_errors
-        return NormalLaw.of_errors(self.frequencies, errors, errors).interval(level, about)
+        reports = self.counts[0].sum(axis=-1)
+        return self._law(reports - self.counts[0, :, ABSENT], reports).interval(level, about)
 
     def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
-        """The interval of every mean, arrays of shape (d,); NaN where unknown.
+        """The means of the values of those who hold each key, likewise, within [-1, 1].
 
-        Raises:
-            ValueError: as ``Table.interval``.
+        A report does not tell how far the values of those who hold a key are spread, but where they
+        can only be -1 and 1. Otherwise an interval about the respondents is that about a population
+        of which they are a sample: wide enough, and wider than need be by the values' own spread,
+        if most respondents report on the key.
         """
-        errors = self.mean_errors
-        law = NormalLaw.of_errors(self.means, errors, errors, least=-1.0, most=1.0)
-        return law.interval(level, about)
+        extremes = [set(row[np.isfinite(row)]) <= {-1, 1} for row in values_of(self.asked)]
+        known = np.array(extremes) & (checked(about) == "respondents")
+        return mean_intervals(
+            self.counts[-1],
+            self.randomizer,
+            level=level,
+            fakes=self._last_fakes,
+            of=np.where(known, self.n, math.inf),
+        )
 
     def by(self, estimator: Estimator) -> KeyValueTables:
         """The same counts, estimated in another way.
@@ -126,8 +145,26 @@ class KeyValueTables(Estimate):
         if len(self.counts) == 1:
             only = self._of(self.counts[0], 0.0)
             return only, only
-        fakes = fakes_after(self.counts[-2], self.randomizer)
-        return self._of(self.counts[0], 0.0), self._of(self.counts[-1], fakes)
+        return self._of(self.counts[0], 0.0), self._of(self.counts[-1], self._last_fakes)
+
+    @cached_property
+    def _last_fakes(self) -> Floats:
+        """The means of the fakes of the last round, shape (d,)."""
+        if len(self.counts) == 1:
+            return np.zeros(self.randomizer.keys)
+        return fakes_after(self.counts[-2], self.randomizer)
+
+    def _told(self, axis: int) -> NDArray[np.int64]:
+        """How many reports on a key say that it is missing, and that it is held, shape (2,)."""
+        counts = self.counts[0, axis]
+        return np.array([counts[ABSENT], counts.sum() - counts[ABSENT]])
+
+    def _law(self, told: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
+        """Of the unbiased shares of those who miss or hold a key, by how many reports say so."""
+        response = self.randomizer.key_response
+        other, gain = response.off_diagonal, response.diagonal - response.off_diagonal
+        values = (ratio(told.astype(np.float64), reports) - other) / gain
+        return CumulantLaw.of_counts(values, reports, other=other, gain=gain, of=self.n)
 
     def _of(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
         match self.estimator:
@@ -147,12 +184,10 @@ class KeyValueTables(Estimate):
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         axis = self._axis(names)
-        if projection == "em":
-            raise ValueError("no EM of tables: expected the estimator 'em' or 'likelihood'")
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])
-        errors = np.array([error, error])
+        errors, told = np.array([error, error]), self._told(axis)
         return Table(
             names=names,
             categories=(self.survey.attributes[axis].categories,),
@@ -161,6 +196,7 @@ class KeyValueTables(Estimate):
             population_errors=errors,
             n=int(self.counts[0, axis].sum()),
             projection=projection,
+            law=self._law(told, told.sum()),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -171,7 +207,10 @@ class KeyValueTables(Estimate):
             return Estimated(missing, 0.0)
         value = missing + (held - missing) * float(self.frequencies[axis])
         error = abs(held - missing) * float(self.frequency_errors[axis])
-        return Estimated(value, None if math.isnan(error) else error)
+        told = self._told(axis)
+        law = self._law(told[int(held > missing)], told.sum())
+        moved = law.times(abs(held - missing), min(missing, held))
+        return Estimated(value, None if math.isnan(error) else error, moved)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """An empty list, since a respondent reports on one key."""

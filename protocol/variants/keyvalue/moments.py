@@ -97,7 +97,7 @@ def moment(
     share = ratio(held, total)
     frequencies = (share - q_1) / (p_1 - q_1)
     frequency_errors = np.sqrt(ratio(share * (1 - share), total)) / (p_1 - q_1)
-    laws = _laws(randomizer, fakes, total.shape)
+    laws = laws_of(randomizer, fakes, total.shape)
     if debias:
         shares = ratio(table, total[..., np.newaxis])
         inverse = _inverse(laws)
@@ -137,7 +137,7 @@ def _of_states(
     )
 
 
-def _laws(randomizer: PrivKV, fakes: ArrayLike, shape: tuple[int, ...]) -> Floats:
+def laws_of(randomizer: PrivKV, fakes: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Per key the law of the symbol given the state, shape (..., 3, 3) or (3, 3)."""
     matrix = randomizer.matrix()
     found = _fakes(fakes, shape)
@@ -175,7 +175,7 @@ def maximum_likelihood(
     """
     table = checked(counts)
     total = table.sum(axis=-1)
-    laws = _laws(randomizer, fakes, total.shape)
+    laws = laws_of(randomizer, fakes, total.shape)
     inverse = _inverse(laws)
     shares = ratio(table, total[..., np.newaxis])
     states = _product(shares, inverse)
@@ -204,10 +204,9 @@ def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
     best = np.zeros_like(shares)
     highest = np.full(len(shares), -np.inf)
     for i, j in _EDGES:
-        a = laws[:, i]
-        b = laws[:, j] - a
-        t = _root(*_quadratic(shares, a, b))
-        law = np.where(shares > 0, a + t[:, np.newaxis] * b, 1.0)
+        t = likeliest_share(shares, laws[:, i], laws[:, j])
+        law = laws[:, i] + t[:, np.newaxis] * (laws[:, j] - laws[:, i])
+        law = np.where(shares > 0, law, 1.0)
         with np.errstate(divide="ignore"):  # What was reported is impossible here.
             likelihood = (shares * np.log(law)).sum(axis=-1)
         better = likelihood > highest
@@ -215,6 +214,11 @@ def _likeliest_edge(shares: Floats, laws: Floats) -> Floats:
         best[better] = 0.0
         best[better, i], best[better, j] = 1 - t[better], t[better]
     return best
+
+
+def likeliest_share(shares: Floats, first: Floats, second: Floats) -> Floats:
+    """The likeliest share of the second of two laws of symbols in a mixture, all (k, 3): (k,)."""
+    return _root(*_quadratic(shares, first, second - first))
 
 
 def _quadratic(shares: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:

@@ -1,0 +1,150 @@
+"""Intervals of the means of keys' values, from counts of PrivKV's reports.
+
+Of those who hold a key with the share f, the mean m is a ratio: the reports tell f m and f without
+bias, and so ``f m - m f``, which is 0, for any m that may be the mean (Fieller, Some Problems in
+Interval Estimation, JRSS B 16, 1954). An interval has every m for which what is reported of it is
+not in the tails of its law, with the f that is the likeliest if m is the mean. Where the reports do
+not tell that anybody holds the key, that is any m at all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from protocol.estimators.inference.cumulants import Errors, above, below
+from protocol.estimators.inference.laws import Interval, critical
+from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
+from protocol.variants.keyvalue.counts import Floats, checked
+from protocol.variants.keyvalue.moments import laws_of, likeliest_share
+
+_GRID = 129
+_STEPS = 30
+
+
+def mean_intervals(
+    counts: ArrayLike,
+    randomizer: PrivKV,
+    *,
+    level: float,
+    fakes: ArrayLike = 0.0,
+    of: ArrayLike = math.inf,
+) -> Interval:
+    """The means that the reports on each key do not contradict, shape (..., d).
+
+    Args:
+        counts: as from ``tally``.
+        randomizer: that of the reports; for PrivKVM, that of one round.
+        level: the confidence level, above 0 and below 1.
+        fakes: the mean of the fakes, one for all or of shape (..., d).
+        of: for a mean of those of so many respondents, all of whose values are -1 or 1, of whom
+            those who report on the key are a random sample; one for all, or of shape (..., d). By
+            default the respondents are themselves a sample of a population.
+
+    Returns:
+        Within [-1, 1]; NaN for a key without a report.
+
+    Raises:
+        ValueError: as ``moment``, or the level is out of range.
+    """
+    critical(level)
+    table = checked(counts)
+    shape = table.shape[:-1]
+    laws = np.broadcast_to(laws_of(randomizer, fakes, shape), (*shape, 3, 3)).reshape(-1, 3, 3)
+    rows = table.reshape(-1, 3)
+    asked = np.flatnonzero(rows.sum(axis=-1))
+    low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    people = np.broadcast_to(np.asarray(of, np.float64), shape).reshape(-1)
+    reports = _Reports.of(rows[asked], laws[asked], people[asked])
+    low[asked], high[asked] = _accepted(reports, (1 - level) / 2)
+    return Interval(low.reshape(shape), high.reshape(shape))
+
+
+class _Reports(NamedTuple):
+    """The reports on k keys.
+
+    Attributes:
+        total: how many there are, shape (k,).
+        shares: of the symbols, shape (k, 3).
+        laws: of the symbol by the state, shape (k, 3, 3).
+        by_total, by_frequency: what a symbol scores for f m and for f, shape (k, 3).
+        left, turned: what is left of the variance and of the third cumulant of the states of those
+            who report, if they are drawn from so many, shape (k,).
+    """
+
+    total: Floats
+    shares: Floats
+    laws: Floats
+    by_total: Floats
+    by_frequency: Floats
+    left: Floats
+    turned: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, laws: Floats, people: Floats) -> _Reports:
+        total, inverse = rows.sum(axis=-1), np.asarray(np.linalg.inv(laws), np.float64)
+        all_ = np.isinf(people)
+        people = np.where(all_, 3.0, np.maximum(people, total))
+        return cls(
+            total,
+            rows / total[:, np.newaxis],
+            laws,
+            inverse[..., PLUS] - inverse[..., MINUS],
+            1 - inverse[..., ABSENT],
+            np.where(all_, 1.0, (people - total) / np.maximum(people - 1, 1)),
+            np.where(all_, 1.0, (people - 2 * total) / np.maximum(people - 2, 1)),
+        )
+
+
+def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
+    """The least and the largest mean that are not rejected: on a grid, and then more closely."""
+    keys = np.arange(len(reports.total))
+    grid = np.linspace(-1, 1, _GRID)
+    excess = np.stack([_smaller_tail(reports, np.full(len(keys), m)) for m in grid]) - tail
+    held = excess >= 0
+    # Where all means are rejected the estimate is far outside: the one that is nearest remains.
+    held[excess.argmax(axis=0), keys] = True
+    first, last = held.argmax(axis=0), _GRID - 1 - held[::-1].argmax(axis=0)
+
+    def refined(inner: Floats, outer: Floats) -> Floats:
+        for _ in range(_STEPS):
+            middle = (inner + outer) / 2
+            holds = _smaller_tail(reports, middle) >= tail
+            inner, outer = np.where(holds, middle, inner), np.where(holds, outer, middle)
+        return inner
+
+    low = refined(grid[first], grid[np.maximum(first - 1, 0)])
+    high = refined(grid[last], grid[np.minimum(last + 1, _GRID - 1)])
+    return low, high
+
+
+def _smaller_tail(reports: _Reports, means: Floats) -> Floats:
+    """Of what is reported of each key, if its mean is this."""
+    scores = reports.by_total - means[:, np.newaxis] * reports.by_frequency
+    plus = (1 + means) / 2
+    absent, positive, negative = (reports.laws[:, state] for state in (ABSENT, PLUS, MINUS))
+    held = plus[:, np.newaxis] * positive + (1 - plus)[:, np.newaxis] * negative
+    f = likeliest_share(reports.shares, absent, held)
+    states = np.stack([1 - f, f * plus, f * (1 - plus)], axis=-1)
+    # Of the score of a report by the state of its respondent, and of that over the respondents.
+    firsts = (reports.laws * scores[:, np.newaxis]).sum(axis=-1)
+    centred = scores[:, np.newaxis] - firsts[..., np.newaxis]
+    seconds = (reports.laws * centred**2).sum(axis=-1)
+    thirds = (reports.laws * centred**3).sum(axis=-1)
+
+    def mean(values: Floats) -> Floats:
+        found: Floats = (states * values).sum(axis=-1)
+        return found
+
+    left, turned = reports.left, reports.turned
+    errors = Errors(
+        (reports.shares * scores).sum(axis=-1),
+        (mean(seconds) + left * mean(firsts**2)) / reports.total,
+        (mean(thirds) + left * (3 * mean(seconds * firsts) + turned * mean(firsts**3)))
+        / reports.total**2,
+        np.ptp(scores, axis=-1) / reports.total,
+    )
+    return np.minimum(below(errors), above(errors))
