@@ -49,7 +49,7 @@ def all_rows(given: argparse.Namespace) -> Iterator[Row]:
             found = summary_of(rows)
             print(
                 f"{name}: {len(points)} points, {found.rows} figures, {found.low} too low, "
-                f"{found.high} too high, {found.unknown} unknown, "
+                f"{found.high} too high, {found.variance} variances off, {found.unknown} unknown, "
                 f"{time.perf_counter() - began:.0f} s",
                 flush=True,
             )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -47,6 +48,16 @@ class Said(NamedTuple):
         if isinstance(self.answer, Table):
             return float(self.answer.values[self.place])
         return self.answer.value
+
+    def error(self, about: About) -> float:
+        """Its standard error; NaN where it is unknown."""
+        errors: Any
+        if isinstance(self.answer, Table):
+            table = self.answer
+            errors = table.standard_errors if about == "respondents" else table.population_errors
+            return math.nan if errors is None else float(errors[self.place])
+        errors = self.answer.standard_error if about == "respondents" else None
+        return math.nan if errors is None else float(errors)
 
     def ends(self, reader: Reader, about: About) -> tuple[float, float]:
         """The ends of its interval."""

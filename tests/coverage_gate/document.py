@@ -39,6 +39,10 @@ more than two standard deviations from 0 and from 1 (or from the ends of its ran
 than 5 % of the cases at no more than 5 % of the points, listed beforehand in
 `tests/coverage_gate/known.py`. Coverage is that of the intervals that are given.
 
+Where surveys are drawn, the squared standard errors are compared with the squares of the errors,
+from 100 expected reports on: their means must agree within five standard errors of their
+difference.
+
 Beside the cell of a table, `set` is a query of a set of cells, `scores` one of weights of many
 values, and `count` a count. Wrong intervals are planted and must be rejected by the same gate:
 standard errors times .8, Wald's interval, the population taken for the respondents, weights from
@@ -57,8 +61,8 @@ def _known(summary: Summary) -> Iterator[str]:
     yield "## What is unknown, and what is not covered\n"
     yield (
         f"Of {summary.rows:,} figures {summary.unknown:,} are unknown "
-        f"({summary.unknown / max(summary.rows, 1):.1%}), {summary.low:,} too low and "
-        f"{summary.high:,} too high.\n"
+        f"({summary.unknown / max(summary.rows, 1):.1%}), {summary.low:,} too low, "
+        f"{summary.high:,} too high, and {summary.variance:,} have a variance that is off.\n"
     )
     for title, known in (("Unknown", UNKNOWN), ("Not as demanded", UNCOVERED)):
         if known:

@@ -38,6 +38,8 @@ class Row(NamedTuple):
         unknown: the chance that none is given.
         runs: the number of runs in which one was given; 0 if the chances are exact.
         inside: whether the truth is off the boundary.
+        variance: by how many of its own standard errors the mean of the squared errors differs
+            from that of the squared standard errors; NaN where that was not measured.
     """
 
     estimator: str
@@ -50,6 +52,7 @@ class Row(NamedTuple):
     unknown: float
     runs: int
     inside: bool
+    variance: float = math.nan
 
 
 def measured(
@@ -151,6 +154,7 @@ def _drawn(
     rng = np.random.default_rng([seed, stream])
     fates: dict[tuple[str, About], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     errors: dict[tuple[str, About], list[float]] = defaultdict(list)
+    stated: dict[tuple[str, About], list[float]] = defaultdict(list)
     truths: dict[tuple[str, About], tuple[float, tuple[float, float]]] = {}
     for _ in range(runs):
         for one in estimator.drawn(point, rng):
@@ -159,6 +163,7 @@ def _drawn(
                 truth = one.respondents if about == "respondents" else one.population
                 fates[key][fate(one.said.ends(reader, about), truth)] += 1
                 errors[key].append(one.said.value - truth)
+                stated[key].append(one.said.error(about))
                 truths[key] = one.population, one.bounds
     for key, found in fates.items():
         truth, bounds = truths[key]
@@ -166,7 +171,17 @@ def _drawn(
         chances = {name: many / total for name, many in found.items()}
         known = total - found["unknown"]
         inside = off_boundary(truth, float(np.nanstd(errors[key])), bounds)
-        yield _row(estimator.name, *key, point, chances, known, inside)
+        row = _row(estimator.name, *key, point, chances, known, inside)
+        yield row._replace(variance=_excess(errors[key], stated[key]))
+
+
+def _excess(errors: list[float], stated: list[float]) -> float:
+    """How far the squares of errors are, on average, from what is stated, in standard errors."""
+    differences = np.square(errors) - np.square(stated)
+    spread = float(np.std(differences))
+    if math.isnan(spread) or spread == 0.0:
+        return math.nan
+    return float(differences.mean()) / (spread / math.sqrt(len(differences)))
 
 
 def _row(

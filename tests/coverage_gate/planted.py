@@ -72,6 +72,11 @@ class Combined:
         return weights / weights.sum()
 
     @property
+    def standard_error(self) -> None:
+        """Unknown."""
+        return None
+
+    @property
     def value(self) -> float:
         """The share."""
         return (float(self._weights @ self.reported) - (1 - KEEP) / 2) / KEEP

@@ -29,6 +29,9 @@ SELDOM = 0.05
 MOST_UNKNOWN = 0.05
 """The most points of the grid that may be unknown."""
 
+VARIANCE, VARIANCE_FROM = 5.0, 100
+"""So many of its standard errors a variance may be off, from so many expected reports on."""
+
 _EXACT = 1e-6
 
 
@@ -65,7 +68,9 @@ def unknown(row: Row) -> bool:
 
 
 def judged(row: Row) -> str | None:
-    """What is wrong with the coverage of a row; None if nothing is."""
+    """What is wrong with a row; None if nothing is."""
+    if abs(row.variance) > VARIANCE and row.point.expected >= VARIANCE_FROM:
+        return f"variance off by {row.variance:.1f} standard errors"
     if math.isnan(row.covered):
         return None
     low, high = bounds_of(row)
@@ -88,13 +93,20 @@ class Summary(NamedTuple):
     unknown: int
     low: int
     high: int
+    variance: int
 
 
 def summary_of(rows: list[Row]) -> Summary:
     """Count what is not as demanded."""
     found = [finding.what for finding in findings(rows)]
     missing = sum(map(unknown, rows))
-    return Summary(len(rows), missing, found.count("too low"), found.count("too high"))
+    return Summary(
+        len(rows),
+        missing,
+        found.count("too low"),
+        found.count("too high"),
+        sum(what.startswith("variance") for what in found),
+    )
 
 
 def failures(rows: list[Row]) -> list[str]:
