@@ -53,6 +53,9 @@ def all_rows(given: argparse.Namespace) -> Iterator[Row]:
                 f"{time.perf_counter() - began:.0f} s",
                 flush=True,
             )
+            if given.rows is not None:
+                with given.rows.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in rows)
             yield from rows
 
 
@@ -61,16 +64,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.coverage_gate")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=18)
-    parser.add_argument("--runs", type=int, default=1000, help="where surveys are drawn")
+    parser.add_argument("--runs", type=int, default=400, help="where surveys are drawn")
     parser.add_argument("--only", default="", metavar="REGEX", help="the estimators so named")
     parser.add_argument("--every", type=int, default=1, help="of so many points one")
     parser.add_argument("--shown", type=int, default=50, help="how many failures are printed")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page")
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="the figures, as JSON lines")
+    parser.add_argument(
+        "--rows", type=Path, metavar="FILE", help="figures are added to it, as JSON lines"
+    )
     given = parser.parse_args()
     rows = list(all_rows(given))
-    if given.rows is not None:
-        given.rows.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     missed = [
         what
         for what, plant in PLANTS.items()

@@ -11,7 +11,7 @@ from protocol.estimators.counts import Counts as Histogram
 from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
 from tests.coverage_gate.cases import Drawn, Estimator
-from tests.coverage_gate.estimators.surveys import numbers, survey_of
+from tests.coverage_gate.estimators.surveys import first_cell, numbers, survey_of
 from tests.coverage_gate.grid import Point, fraction
 from tests.coverage_gate.laws import Counts, drawn, kept_apart, kept_else, kept_together, uneven
 
@@ -66,9 +66,7 @@ def tables(dependence: Dependence, point: Point, rng: np.random.Generator) -> It
     truth = drawn(rng, point.respondents(float((spread.T @ pair @ spread)[0, 0])), law)
     estimate = variant.estimate(surveyed(variant, truth, rng))
     yield from numbers(estimate, ("a", "b"), truth.sum(axis=2), pair, prefix="pair: ")
-    yield from numbers(
-        estimate, ("a",), truth.sum(axis=(1, 2)), pair.sum(axis=1), prefix="attribute: "
-    )
+    yield from first_cell(estimate, "a", truth.sum(axis=(1, 2)), pair.sum(axis=1))
 
 
 WAYS: tuple[Dependence, ...] = ("rr", "rr-debiased", "secure-sum", "pair-rr")

@@ -109,8 +109,7 @@ def product(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     margins = np.outer(law.sum(axis=1), law.sum(axis=0))
     for one in numbers(estimate, ("a", "b"), truth, margins):
         weights = _WEIGHTS[one.said.target](margins.shape)
-        scale = n if one.said.target == "count" else 1
-        yield one._replace(respondents=scale * float((shares * weights).sum()))
+        yield one._replace(respondents=float((shares * weights).sum()))
 
 
 def first_of(shape: tuple[int, ...]) -> Floats:
@@ -120,7 +119,7 @@ def first_of(shape: tuple[int, ...]) -> Floats:
     return weights
 
 
-_WEIGHTS = {"cell": first_of, "count": first_of, "set": subset_of, "scores": scores_of}
+_WEIGHTS = {"cell": first_of, "set": subset_of, "scores": scores_of}
 
 ESTIMATORS = (
     Estimator("rr-independent, an attribute", grid(), counted=one_attribute),

@@ -12,7 +12,7 @@ from protocol.variants.rrba.blocks import Release
 from protocol.variants.rrba.plan import Extent
 from protocol.variants.rrba.rrba import RRBA, Released
 from tests.coverage_gate.cases import Drawn, Estimator
-from tests.coverage_gate.estimators.surveys import NAMES, numbers, survey_of
+from tests.coverage_gate.estimators.surveys import NAMES, first_cell, numbers, survey_of
 from tests.coverage_gate.grid import Point, fraction
 from tests.coverage_gate.laws import Counts, drawn, kept_else, uneven
 
@@ -80,9 +80,7 @@ def group(
     # Without a report there is nothing to be asked.
     if held.get(NAMES[:2]):
         yield from numbers(estimate, NAMES[:2], pair, table, prefix="group: ")
-        yield from numbers(
-            estimate, NAMES[:1], pair.sum(axis=1), table.sum(axis=1), prefix="attribute: "
-        )
+        yield from first_cell(estimate, "a", pair.sum(axis=1), table.sum(axis=1))
 
 
 def _estimator(name: str, mix: float, extent: Extent, release: Release, d: int) -> Estimator:

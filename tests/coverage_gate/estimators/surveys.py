@@ -48,7 +48,7 @@ def numbers(
     *,
     prefix: str = "",
 ) -> Iterator[Drawn]:
-    """The first cell of a table, two queries and a count, with the truth about them.
+    """The first cell of a table and two queries, with the truth about them.
 
     Args:
         estimate: of which they are asked.
@@ -57,8 +57,7 @@ def numbers(
         population: the law that they were drawn from.
         prefix: of the targets.
     """
-    n = int(respondents.sum())
-    shares = respondents / n
+    shares = respondents / respondents.sum()
     first = (0,) * len(names)
     yield Drawn(
         Said(f"{prefix}cell", estimate.table(*names), first),
@@ -74,13 +73,14 @@ def numbers(
             float((shares * weights).sum()),
             float((population * weights).sum()),
         )
-    where = {name: ["0"] for name in names}
-    yield Drawn(
-        Said(f"{prefix}count", estimate.count(where)),
-        float(respondents[first]),
-        n * float(population[first]),
-        (0.0, float(n)),
-    )
+
+
+def first_cell(
+    estimate: Estimate, name: str, respondents: Counts, population: Floats
+) -> Iterator[Drawn]:
+    """The first cell of an attribute by itself, as ``numbers``."""
+    share = float(respondents[0] / respondents.sum())
+    yield Drawn(Said("attribute: cell", estimate.table(name), (0,)), share, float(population[0]))
 
 
 def two_valued(
