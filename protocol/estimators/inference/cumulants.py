@@ -27,6 +27,9 @@ _FEW = 5.0
 # Skewness is kept so far from that of a Poisson variable, and parameters so far from 0.
 _EDGE, _TINY = 1e-12, 1e-300
 
+# Stands for a variance that is not positive; large enough to be divided by.
+_NONE = 1e-100
+
 
 class Cumulants(NamedTuple):
     """The variance and the third cumulant of estimates, as polynomials of the truth.
@@ -281,7 +284,7 @@ def _tails(errors: Errors, sign: float) -> Floats:
     from scipy.special import betainc
 
     steps = errors.steps
-    variance = np.maximum(errors.variance / steps**2, np.finfo(np.float64).tiny)
+    variance = np.maximum(errors.variance / steps**2, _NONE)
     skew = np.clip(sign * errors.third / steps**3 / variance, _EDGE - 1, 1 - _EDGE)
     share = (1 - skew) / 2
     number = variance / (share * (1 - share))
