@@ -30,6 +30,7 @@ from protocol.variants import (
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
+from scenarios.report.sampling import calibration_sentence
 from scenarios.reproductions.rr.queries import evaluate, median
 from scenarios.running.parameters import (
     Positive,
@@ -189,12 +190,7 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
     if not isinstance(reports, JointEstimate):
         raise TypeError(f"RR-Adjustment works on reports, not on {estimate!r}")
     made = AdjustedEstimate.of(reports, tables=estimate)
-    fit = made.adjusted
-    notes.append(
-        f"RR-Adjustment: {fit.sweeps} sweeps, margin error {fit.margin_error:.2g}"
-        f"{'' if fit.converged else ', not converged'}; "
-        f"{fit.unplaced:.2g} of the targets lies where nobody reported."
-    )
+    notes.append(calibration_sentence(made))
     return made
 
 

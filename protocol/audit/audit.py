@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from protocol.audit.claims import ClaimCheck, check_claims
+from protocol.audit.clustering import PartWriter
 from protocol.audit.completeness import Closing, Completeness, CompletenessWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.findings import Finding
@@ -18,6 +19,7 @@ from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.errors import ProtocolError, SurveyError
+from protocol.estimators.clustering import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, RECORD, Closed, Message, PartyId
 from protocol.session.charter import Charter
@@ -47,6 +49,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         replay: whether the published result follows; None if nothing was published.
         replays: of each party that disclosed its keys and records, whether what it said follows.
         estimate: what the result says.
+        design: how much more the estimate varies about the population, because the respondents of
+            one party may be alike; None if that is not known, or every party holds one record.
+        no_design: why it is not known.
         checks: the claims, and what the configuration promises, beside what the record shows.
         partial: the record could not be read whole, so the ledger may lack something.
         finished: whether all of it could be judged: its wrapper opened, its messages kept.
@@ -62,6 +67,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     replay: Replay | None
     replays: tuple[Replay, ...]
     estimate: Estimate | None
+    design: DesignEffects | None
+    no_design: str
     checks: tuple[ClaimCheck, ...]
     partial: bool
     finished: bool
@@ -144,6 +151,7 @@ def audit(
             Finding(f"{other.member} {found}", found.entries, found.party)
             for found in other.differences
         ]
+    design, no_design = reading.parts.found(estimate)
     return Audit(
         charter=charter,
         verification=verification,
@@ -152,6 +160,8 @@ def audit(
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
         estimate=estimate,
+        design=design,
+        no_design=no_design,
         checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
         partial=(
             reading.stopped is not None
@@ -228,6 +238,7 @@ class _Reading(Fold):
         self._charter = charter
         self.ledger = LedgerWriter(charter, dict.fromkeys((observer, AGGREGATOR)), held)
         self.completeness = CompletenessWriter(charter, held)
+        self.parts = PartWriter(charter, held)
         self.replays = ReplayWriter(charter, disclosed, held)
         self.remarks: list[Finding] = []
         self.last_entry = 0
@@ -248,6 +259,7 @@ class _Reading(Fold):
     def add(self, step: Step) -> None:
         self._number = step.number
         self.completeness.add(step)
+        self.parts.add(step)
         self.replays.add(step)
         self.ledger.add(step)
         if not isinstance(step.entry, Sent):

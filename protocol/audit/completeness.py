@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from protocol.audit.walk import Step
+from protocol.estimators.response import Response
 from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
@@ -48,6 +49,11 @@ class Closing(msgspec.Struct, frozen=True):
     entry: int
     evidence: tuple[int, ...]
 
+    @property
+    def response(self) -> Response:
+        """How many were awaited, and counted."""
+        return Response(self.awaited, self.counted)
+
 
 class Completeness(msgspec.Struct, frozen=True):
     """Who took part.
@@ -69,6 +75,11 @@ class Completeness(msgspec.Struct, frozen=True):
     departed: Mapping[PartyId, str]
     refused: Mapping[str, int]
     lost: int
+
+    @property
+    def response(self) -> Response:
+        """How many parties were asked, and counted."""
+        return Response(self.parties, self.counted)
 
 
 class CompletenessWriter:

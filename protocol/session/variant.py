@@ -153,6 +153,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         """What the published result says about the respondents."""
         raise NotImplementedError
 
+    def alone(self, contribution: Message) -> Message | None:
+        """The result that one party's contribution would make by itself, as ``estimate`` takes it.
+
+        It is for auditors, who compare parties. None, the default, where the contributions of
+        parties say nothing one by one, or it is malformed.
+        """
+        return None
+
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
         """What the aggregator asks of respondents who are counted in cohorts.
 

@@ -20,6 +20,7 @@ from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
 from scenarios.report.announced import announced_values
 from scenarios.report.intervals import interval_values
+from scenarios.report.sampling import design_values, response_values
 from scenarios.report.statement.checks import checks_of_file
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
@@ -138,6 +139,8 @@ def _audit_values(audit: Audit, intervals: Intervals) -> dict[str, Any]:
         "remarks": audit.remarks,
         "verification": verification_values(audit.verification),
         "completeness": audit.completeness,
+        "response": response_values(audit.completeness.response),
+        **design_values(audit.design, audit.no_design),
         "replay": {
             "aggregator": None if replay is None else _replay_values(replay),
             "parties": len(audit.replays),

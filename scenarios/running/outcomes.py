@@ -7,12 +7,13 @@ import html
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.audit.clustering import PartWriter
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
@@ -20,6 +21,7 @@ from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step, steps
 from protocol.errors import SurveyError
+from protocol.estimators.clustering import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals, bracketed, shown
 from protocol.estimators.measures import total_variation
@@ -33,10 +35,19 @@ from scenarios.files.transcripts import Transcript
 from scenarios.report.announced import announced_values
 from scenarios.report.formatting import as_json
 from scenarios.report.intervals import interval_values
+from scenarios.report.sampling import design_values, response_values
 from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
 
 E = TypeVar("E", bound=Estimate)
+
+
+class _Read(NamedTuple):
+    """What one pass over the transcript gives."""
+
+    ledger: Ledger
+    completeness: Completeness
+    parts: PartWriter
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -95,21 +106,27 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def ledger(self) -> Ledger:
         """What the aggregator learned, from the transcript."""
-        return self._read[0]
+        return self._read.ledger
 
     @property
     def completeness(self) -> Completeness:
         """Who took part, from the transcript."""
-        return self._read[1]
+        return self._read.completeness
 
     @property
     def counted(self) -> int:
         """The number of parties that the estimate counts."""
         return self.completeness.counted
 
+    @property
+    def design(self) -> tuple[DesignEffects | None, str]:
+        """The design effects of the estimate, or why they are not known (``PartWriter.found``)."""
+        return self._read.parts.found(self.estimate)
+
     @functools.cached_property
-    def _read(self) -> tuple[Ledger, Completeness]:
+    def _read(self) -> _Read:
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
+        parts = PartWriter(self.charter)
 
         def read() -> Iterator[Step]:
             return steps(self.charter.codec, self.transcript.entries())
@@ -119,7 +136,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for step in read():
             ledger.add(step)
             completeness.add(step)
-        return ledger.ledger(AGGREGATOR), completeness.completeness()
+            parts.add(step)
+        return _Read(ledger.ledger(AGGREGATOR), completeness.completeness(), parts)
 
     def audit_reports(
         self,
@@ -226,12 +244,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     "round": None if closing.round == NO_ROUND else closing.round,
                     "awaited": closing.awaited,
                     "counted": closing.counted,
+                    "rate": closing.response.rate,
                 }
                 for closing in self.completeness.closings
             ],
+            "response": response_values(self.completeness.response),
             **reported_values(
                 reported, self.records, projection, intervals, respondents=self.estimate.n
             ),
+            **design_values(*self.design),
             **self._announced_values(),
             "traffic": {"messages": self.messages, "bytes": self.bytes},
             "transcript": {

@@ -191,6 +191,7 @@ class AdjustedEstimate(Estimate):
         survey: what was asked.
         counts: the distinct randomized records, columns in the survey's order.
         adjusted: their weights, of ``adjust_records`` on these counts.
+        known: margins of the population that were among the targets.
 
     Raises:
         ValueError: counts of other attributes than the survey's, or not one weight per record.
@@ -199,6 +200,7 @@ class AdjustedEstimate(Estimate):
     survey: Survey
     counts: Counts
     adjusted: Adjusted
+    known: tuple[Margin, ...] = ()
 
     def __post_init__(self) -> None:
         if self.counts.sizes != self.survey.sizes:
@@ -257,7 +259,7 @@ class AdjustedEstimate(Estimate):
         # Last, since the last ones of a sweep are met exactly.
         targets += [Target(survey.axes(margin.names), margin.shares) for margin in known]
         adjusted = adjust_records(joint.counts, targets, sweeps=sweeps, tolerance=tolerance)
-        return cls(survey, joint.counts, adjusted)
+        return cls(survey, joint.counts, adjusted, tuple(known))
 
     @property
     def n(self) -> int:

@@ -94,6 +94,11 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """
         return Randomized(self.randomizer, self.survey.names)
 
+    def alone(self, contribution: Message) -> Message | None:
+        """What ``pooled`` makes of one report."""
+        read = self.read(contribution) if isinstance(contribution, self.contribution) else None
+        return None if read is None else self.pooled([read])
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, consent, report."""
         question = await me.receive(self.messages[0], AGGREGATOR)

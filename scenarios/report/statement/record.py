@@ -15,6 +15,7 @@ from scenarios.report.announced import title_of
 from scenarios.report.formatting import NONE, count, cut, upper
 from scenarios.report.intervals import in_percent
 from scenarios.report.rounds import waits_of
+from scenarios.report.sampling import design_sentences, response_sentences
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Grid, Section, rest, some
 from scenarios.report.statement.replays import records_unproved
@@ -120,7 +121,11 @@ def members(judged: Judged, lead: str) -> Section:
         key="members",
         title="Who took part",
         lead=lead,
-        notes=(lost,) if complete.lost else (),
+        notes=(
+            *((lost,) if complete.lost else ()),
+            *map(upper, response_sentences(complete, judged.audit.charter.variant)),
+            *design_sentences(judged.audit.design, judged.audit.no_design),
+        ),
         grids=(
             *_closings(complete.closings),
             *_reasons("departed", "Who left before the end", ("#Parties", "Who"), left),

@@ -31,6 +31,7 @@ from protocol.transcript.entries import Header
 from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
+from scenarios.report.sampling import design_sentences, response_sentences
 from scenarios.report.terminal.plain import plain
 from scenarios.running.scenario import Finished, Scenario
 
@@ -93,6 +94,8 @@ def outcome_report(
         for name, alike in waits_of(closings, at_most=_WAITS):
             awaited, counted = (sum(c.awaited for c in alike), sum(c.counted for c in alike))
             yield plain(f"  {name}: {counted:,} of {awaited:,} counted")
+    yield from map(plain, response_sentences(outcome.completeness, outcome.variant))
+    yield from map(plain, design_sentences(*outcome.design))
     for reason, many in outcome.trouble.items():
         yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
     yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")

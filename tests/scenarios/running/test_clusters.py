@@ -95,11 +95,14 @@ def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_pat
     assert 10 < gone < 30
     assert result["counted"] == 50 - gone
     assert result["estimate"]["respondents"] == RESPONDENTS
+    rate = (50 - gone) / 50
+    assert result["response"]["rate"] == rate
+    assert f"response rate {100 * rate:.1f} %" in said.out
     assert result["rounds"] == [
-        {"kind": "Join", "round": None, "awaited": 50, "counted": 50},
-        {"kind": "PilotReport", "round": None, "awaited": 50, "counted": 50},
-        {"kind": "Tags", "round": 1, "awaited": 50, "counted": 50},
-        {"kind": "Report", "round": None, "awaited": 50, "counted": 50 - gone},
+        {"kind": "Join", "round": None, "awaited": 50, "counted": 50, "rate": 1.0},
+        {"kind": "PilotReport", "round": None, "awaited": 50, "counted": 50, "rate": 1.0},
+        {"kind": "Tags", "round": 1, "awaited": 50, "counted": 50, "rate": 1.0},
+        {"kind": "Report", "round": None, "awaited": 50, "counted": 50 - gone, "rate": rate},
     ]
     words = " ".join(said.out.split())
     assert f"estimated from {50 - gone} of 50 parties, {RESPONDENTS:,} respondents" in words

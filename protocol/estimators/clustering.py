@@ -1,0 +1,92 @@
+"""Design effects: what it costs that respondents come in parties, who are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.estimate import Estimate
+
+Floats = NDArray[np.float64]
+
+FEWEST = 2
+"""The fewest parties that differences between parties can be seen of."""
+
+
+class PartMargins(NamedTuple):
+    """What the answers of one party alone make of every attribute.
+
+    Attributes:
+        n: the number of its respondents.
+        margins: the estimated shares of every category, raw.
+    """
+
+    n: int
+    margins: Mapping[str, Floats]
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> PartMargins:
+        """Of the estimate from one party's answers."""
+        tables = estimate.marginals()
+        return cls(estimate.n, {name: table.values for name, table in tables.items()})
+
+
+class DesignEffects(NamedTuple):
+    """By how much more estimates vary about the population, because parties are alike inside.
+
+    Attributes:
+        parties, records: how many there are.
+        errors: of the shares of every category, if the parties are a random sample of all parties.
+        effects: the squares of these over those of as many respondents drawn one by one. NaN where
+            the latter are unknown.
+    """
+
+    parties: int
+    records: int
+    errors: Mapping[str, Floats]
+    effects: Mapping[str, Floats]
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The least and the largest effect on any category; NaN if none is known."""
+        effects = np.concatenate([effect.ravel() for effect in self.effects.values()])
+        known = effects[np.isfinite(effects)]
+        return (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
+
+
+def design_effects(whole: Estimate, parts: Sequence[PartMargins]) -> DesignEffects | None:
+    """The design effects of an estimate, from what each party's answers make by themselves.
+
+    A share of all is the ratio of two totals over parties, ``sum k_c t_c / sum k_c``. Its
+    linearized variance between C parties is ``C/(C-1) sum k_c**2 (t_c - t)**2 / n**2`` (Kish,
+    Survey Sampling, 1965, section 6.3). It takes in sampling, likeness inside of parties and
+    randomization, whatever these are.
+
+    Args:
+        whole: of all respondents; its shares are means over respondents.
+        parts: of each party.
+
+    Returns:
+        None if the parts are not those of the whole, or are fewer than ``FEWEST``.
+    """
+    sizes = np.array([part.n for part in parts], np.float64)
+    if len(parts) < FEWEST or sizes.sum() != whole.n:
+        return None
+    errors, effects = {}, {}
+    for name, table in whole.marginals().items():
+        shares = np.stack([part.margins[name] for part in parts])
+        mean = sizes @ shares / whole.n
+        if not np.allclose(mean, table.values, atol=1e-9):
+            return None
+        factor = len(parts) / (len(parts) - 1) / whole.n**2
+        variances = factor * (sizes**2 @ (shares - mean) ** 2)
+        errors[name] = np.sqrt(variances)
+        single = table.population_errors
+        if single is None:
+            single = np.full(mean.shape, np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            effects[name] = np.where(single > 0, variances / single**2, np.nan)
+    return DesignEffects(len(parts), whole.n, errors, effects)

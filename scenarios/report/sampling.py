@@ -1,0 +1,131 @@
+"""Who the figures are about, in words and as values: nonresponse, parties as clusters, margins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from protocol.audit.completeness import Completeness
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
+from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
+from protocol.estimators.clustering import DesignEffects
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.response import Response
+from protocol.session.variant import Variant
+from scenarios.report.formatting import count, cut
+
+Calibrated = CalibratedEstimate | PostStratifiedEstimate | AdjustedEstimate
+
+
+def response_values(response: Response) -> dict[str, Any]:
+    """How many were asked and have answered; ``widest`` bounds what the others could change."""
+    return {**response._asdict(), "rate": response.rate, "widest": response.widest}
+
+
+def response_sentences(completeness: Completeness, variant: Variant) -> Iterator[str]:
+    """What nonresponse leaves open; nothing where all parties were counted."""
+    response = completeness.response
+    if not response.asked or response.answered == response.asked:
+        return
+    absent = response.asked - response.answered
+    said = (
+        f"response rate {100 * response.rate:.1f} %: {count(absent, 'party', 'parties')} of "
+        f"{response.asked:,} {'is' if absent == 1 else 'are'} in no figure"
+    )
+    if variant.max_records == 1:
+        said += (
+            f"; whatever they would have said, shares of all are at most "
+            f"{100 * response.widest:.1f} points from these"
+        )
+    yield said
+
+
+def design_values(design: DesignEffects | None, why: str) -> dict[str, Any]:
+    """The design effects, or why they are not known; empty where each party holds one record."""
+    if design is None:
+        return {"design": {"effects": None, "missing": why}} if why else {}
+    return {
+        "design": {
+            "parties": design.parties,
+            "records": design.records,
+            "effects": design.effects,
+            "population_errors": design.errors,
+            "missing": None,
+        }
+    }
+
+
+def design_sentences(design: DesignEffects | None, why: str) -> Iterator[str]:
+    """What parties of several respondents do to errors about a population."""
+    if design is not None:
+        least, most = design.extremes
+        yield (
+            f"{design.records:,} respondents in {count(design.parties, 'party', 'parties')}: about "
+            "a population that the parties are a random sample of, variances of shares are "
+            f"{least:.2f} to {most:.2f} times those of respondents drawn one by one (design effect)"
+        )
+    elif why:
+        yield (
+            "Parties hold several records. How alike the respondents of one party are cannot be "
+            f"known ({why}), so errors about a population, which take them for drawn one by one, "
+            "may be too small."
+        )
+
+
+def calibration_values(estimate: Estimate) -> dict[str, Any]:
+    """How an estimate agrees with known margins, or its weights with estimated ones."""
+    match estimate:
+        case CalibratedEstimate():
+            return {
+                "method": "linear",
+                "margins": [margin.names for margin in estimate.known],
+                "effective_n": estimate.effective_n,
+            }
+        case PostStratifiedEstimate():
+            return {
+                "method": "post-stratified",
+                "margins": [estimate.known.names],
+                "errors_known": estimate.clear,
+            }
+        case AdjustedEstimate(adjusted=fit):
+            return {
+                "method": "raking",
+                "margins": [margin.names for margin in estimate.known],
+                "effective_n": fit.effective_n,
+                "sweeps": fit.sweeps,
+                "margin_error": fit.margin_error,
+                "converged": fit.converged,
+                "unplaced": fit.unplaced,
+            }
+    return {}
+
+
+def calibration_sentence(estimate: Calibrated) -> str:
+    """The same in words, and what it corrects."""
+    match estimate:
+        case CalibratedEstimate():
+            return (
+                f"Calibrated linearly to {_listed(estimate.known)}: effective sample size of the "
+                f"weights {estimate.effective_n:,.1f} of {estimate.n:,}. Errors are about the "
+                "population, if the respondents are a random sample of it."
+            )
+        case PostStratifiedEstimate():
+            unclear = "" if estimate.clear else " A stratum is too small to tell errors."
+            return (
+                f"Post-stratified by {_listed([estimate.known])}: errors are about the population, "
+                f"if those who answer in a stratum are like the rest of it.{unclear}"
+            )
+        case AdjustedEstimate(adjusted=fit):
+            what = f"Raked to {_listed(estimate.known)}" if estimate.known else "RR-Adjustment"
+            return (
+                f"{what}: {count(fit.sweeps, 'sweep')}, margin error {fit.margin_error:.2g}"
+                f"{'' if fit.converged else ', not converged'}; effective sample size of the "
+                f"weights {fit.effective_n:,.1f} of {estimate.n:,}; {fit.unplaced:.2g} of the "
+                "targets lies where nobody reported."
+            )
+
+
+def _listed(margins: Iterable[Margin]) -> str:
+    return ", ".join(" by ".join(map(cut, margin.names)) for margin in margins)
