@@ -1,0 +1,185 @@
+"""The law of an estimated square: intervals, and tests of whether it is 0.
+
+The square of a measure of dependence is a quadratic form ``t = |delta|**2``, and what an estimate
+sees is ``X = |delta + e|**2``, with errors e that are nearly normal: X is distributed like a sum of
+weighted noncentral chi-squared variables. Its first four cumulants are known, and by them it is
+taken for a shifted and scaled noncentral chi-squared variable (Liu, Tang and Zhang, A New
+Chi-Square Approximation to the Distribution of Non-Negative Definite Quadratic Forms in
+Non-Central Normal Variables, Computational Statistics and Data Analysis 53, 2009). That is exact
+where all weights are equal, as for two attributes of two categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.inference.laws import Floats, Interval, critical
+
+_HALVINGS = 44
+"""Ends of intervals are known to this many bits of the largest value."""
+
+_LEAST_DEGREES = 1e-3
+"""The least degrees of freedom, which rounding might take below 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class QuadraticLaw:
+    """The law of the unbiased estimates of some squares t, as a function of t.
+
+    All fields are arrays of one shape, NaN where nothing is known. A is the covariance of the
+    errors e, in the units in which X is ``|delta + e|**2``.
+
+    Attributes:
+        estimate: of t, unbiased to first order: X less the mean of ``|e|**2``; maybe negative.
+        spread: the standard deviation of that estimate.
+        trace_2, trace_3, trace_4: the traces of powers of A where t is 0.
+        ratio: the variance of the part of X that is linear in e, over ``4 t``.
+        scale: the measure is ``sqrt(t / scale)``.
+        most: the largest t there can be.
+        seen: the share of t that X shows if rare categories, which it shows less of, depend as
+            much as the others.
+    """
+
+    estimate: Floats
+    spread: Floats
+    trace_2: Floats
+    trace_3: Floats
+    trace_4: Floats
+    ratio: Floats
+    scale: Floats
+    most: Floats
+    seen: Floats
+
+    @classmethod
+    def stacked(cls, laws: Sequence[QuadraticLaw | None]) -> QuadraticLaw:
+        """Laws of single squares as one, in their order; unknown ones for None."""
+        names = [field.name for field in fields(cls)]
+        columns = np.array(
+            [
+                [np.nan if law is None else float(getattr(law, name)) for name in names]
+                for law in laws
+            ],
+            np.float64,
+        ).reshape(-1, len(names))
+        return cls(**{name: column.copy() for name, column in zip(names, columns.T, strict=True)})
+
+    @classmethod
+    def certain(cls, measure: float) -> QuadraticLaw:
+        """The law of a measure that is known."""
+        nothing, one = np.zeros(()), np.ones(())
+        square = np.array(measure**2)
+        return cls(
+            estimate=square,
+            spread=nothing,
+            trace_2=nothing,
+            trace_3=nothing,
+            trace_4=nothing,
+            ratio=nothing,
+            scale=one,
+            most=np.maximum(square, one),
+            seen=one,
+        )
+
+    @property
+    def measure(self) -> Floats:
+        """``sqrt(t / scale)`` of the estimate, from 0 to its largest value."""
+        return self._root(self.estimate)
+
+    @property
+    def cautious(self) -> Floats:
+        """The measure of the estimate less one standard deviation."""
+        return self._root(self.estimate - self.spread)
+
+    @property
+    def deviation(self) -> Floats:
+        """The standard deviation of the measure, by the delta method.
+
+        Near 0, where a root has no slope, it is the root of the deviation of the square, which is
+        somewhat too large.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = self.spread / self.scale
+            slope = np.maximum(2 * self.measure, np.sqrt(spread))
+            found: Floats = np.where(spread > 0, spread / slope, spread)
+        return found
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """The measures that the estimate does not contradict, each of them being that of its t.
+
+        Both ends leave out as much. The upper one is at least what an estimate of 0 has, so that no
+        interval is empty, and it allows for the categories that X does not show.
+
+        Raises:
+            ValueError: the level is not above 0 and below 1.
+        """
+        critical(level)
+        outside = (1 - level) / 2
+        low = self._with_tail(self.estimate, 1 - outside)
+        high = self._with_tail(np.maximum(self.estimate, 0.0), outside)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            high = np.minimum(high / self.seen, self.most)
+        return Interval(self._root(low), self._root(high))
+
+    def p_values(self) -> Floats:
+        """The probability of no smaller an estimate where t is 0."""
+        found: Floats = np.clip(1 - self._below(self.estimate, np.zeros(())), 0.0, 1.0)
+        return found
+
+    def _root(self, squares: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            found: Floats = np.sqrt(np.clip(squares, 0.0, self.most) / self.scale)
+        return found
+
+    def _below(self, estimate: Floats, t: Floats) -> Floats:
+        """The probability of at most such an estimate, given t."""
+        # Imported here: it takes longer than all of this package.
+        from scipy.special import chndtr
+
+        second = self.trace_2 + 2 * t * self.ratio
+        third = self.trace_3 + 3 * t * self.ratio**2
+        fourth = self.trace_4 + 4 * t * self.ratio**3
+        with np.errstate(invalid="ignore", divide="ignore"):
+            skewness, kurtosis = third / second**1.5, fourth / second**2
+            apart = skewness**2 - kurtosis
+            a = 1 / (skewness - np.sqrt(np.maximum(apart, 0.0)))
+            noncentral = np.where(apart > 0, np.maximum(skewness * a**3 - a**2, 0.0), 0.0)
+            degrees = np.maximum(a**2 - 2 * noncentral, _LEAST_DEGREES)
+            standard = (estimate - t) / np.sqrt(2 * second)
+            placed = np.maximum(standard * np.sqrt(2.0) * a + degrees + noncentral, 0.0)
+            found = chndtr(placed, degrees, noncentral)
+        # Without errors the estimate is t.
+        return np.where(second > 0, found, np.where(np.isnan(second), np.nan, estimate >= t))
+
+    def _with_tail(self, estimate: Floats, below: float) -> Floats:
+        """The t that leave this probability at or below such an estimate; falls as t rises."""
+        low, high = np.zeros(estimate.shape), np.array(np.broadcast_to(self.most, estimate.shape))
+        nothing = self._below(estimate, low) <= below
+        everything = self._below(estimate, high) >= below
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            more = self._below(estimate, middle) > below
+            low, high = np.where(more, middle, low), np.where(more, high, middle)
+        found: Floats = np.where(nothing, 0.0, np.where(everything, self.most, (low + high) / 2))
+        known = ~np.isnan(estimate + self.trace_2)
+        exact = (self.trace_2 == 0) & (self.ratio == 0)
+        return np.where(exact, estimate, np.where(known, found, np.nan))
+
+
+def holm(p_values: NDArray[np.float64]) -> Floats:
+    """p-values of several tests, corrected so that any false rejection has the level's chance.
+
+    Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979. It needs no independence of
+    the tests.
+
+    Args:
+        p_values: shape (k,), none of them NaN.
+    """
+    order = np.argsort(p_values, kind="stable")
+    steps = p_values[order] * np.arange(len(p_values), 0, -1)
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
